@@ -1,0 +1,74 @@
+"""Every error that a user can cause: what, where, why, what next; no traceback."""
+
+from __future__ import annotations
+
+
+class EdgecError(Exception):
+    """Base of all user-facing errors.
+
+    `message` says what, where and why in one line; `details` are further lines, one fact each;
+    `hint` says what to do next. `exit_status` is what the command line returns: 1 for wrong
+    input or environment, 3 for a budget exceeded or a verification that differs.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, *, details: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.hint = hint
+
+    def render(self) -> str:
+        """Return the text that the command line prints on standard error."""
+        lines = [f"error: {self.message}"]
+        lines += [f"  {detail}" for detail in self.details]
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class ImportFailed(EdgecError):
+    """A model file cannot be read or uses what no importer knows."""
+
+
+class TypeMismatch(EdgecError):
+    """An operator was given types that it has no meaning for."""
+
+
+class ContractError(EdgecError):
+    """A stage broke its contract: a bug in edgec, or an IR text written by hand."""
+
+
+class ScheduleError(EdgecError):
+    """A schedule primitive does not apply to this loop nest."""
+
+
+class PlanError(EdgecError):
+    """No legal memory plan exists, or a plan breaks its problem's rules."""
+
+
+class BoardError(EdgecError):
+    """A board or target description is unknown or wrong."""
+
+
+class ToolMissing(EdgecError):
+    """A program or an optional package that this command needs is not installed."""
+
+
+class BuildFailed(EdgecError):
+    """The C compiler or linker refused generated code, or the image does not fit."""
+
+
+class RunFailed(EdgecError):
+    """A simulator or a board did not run the model to its end."""
+
+
+class LinkError(EdgecError):
+    """The serial link to a board or an emulator failed."""
+
+
+class BudgetExceeded(EdgecError):
+    """A build is larger than a limit the user set."""
+
+    exit_status = 3
