@@ -1,0 +1,1 @@
+"""The loop IR: index terms, PrimFuncs, schedules, and their interpreter."""

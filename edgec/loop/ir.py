@@ -1,0 +1,222 @@
+"""The loop IR's nodes. All are immutable; a rewrite returns new nodes.
+
+    func      = PrimFunc(name, params: Buffer*, allocs: Buffer*, body: stmt)
+    buffer    = Buffer(name, shape, dtype, scope)          row-major, no padding
+    scope     = arena | scratch | constant | register | shared
+    stmt      = For(var, start: term, stop: term, kind, body)
+              | Block(name, axes: (Axis(var, kind, binding: term))*, init: stmt?, body: stmt)
+              | Store(buffer, indices: term*, value: expr)
+              | If(left: term, right: term, body, otherwise: stmt?)       when left < right
+              | Seq(stmts)
+              | Call(callee, args)                         a PrimFunc or a microkernel by name
+    for kind  = serial | unrolled | vectorized | parallel | bound to a CUDA index
+    axis kind = spatial | reduce
+    expr      = Const(value, dtype) | Load(buffer, indices: term*) | IndexValue(term)
+              | Binary(op, left, right) | Cast(dtype, value) | Select(condition, yes, no)
+              | Intrinsic(name, args, dtype)
+    op        = add | sub | mul | min | max | div | shl | shr | and | or | xor | lt | le | eq
+
+A block's body speaks only of its axes; the loops around it give each axis its value through the
+axis' binding. A block is run once for every value of its axes. Its reduce axes accumulate:
+`init`, where present, runs at the first step of all reduce axes, before the body.
+Reads and writes of a block are derived from its body (`edgec.loop.access`), never stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Union
+
+from edgec.loop.term import Term, Var
+
+Scope = Literal["arena", "scratch", "constant", "register", "shared"]
+ForKind = Literal["serial", "unrolled", "vectorized", "parallel"]
+AxisKind = Literal["spatial", "reduce"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A row-major array. Names are unique within a PrimFunc."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scope: Scope
+
+    @property
+    def elements(self) -> int:
+        """How many elements the buffer has."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+
+@dataclass(frozen=True)
+class Const:
+    """A literal of the given dtype."""
+
+    value: int | float
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """One element of a buffer; its dtype is the buffer's."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True)
+class IndexValue:
+    """An index term used as an int32 value."""
+
+    term: Term
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """An operation on two values of one dtype; comparisons give bool.
+
+    Integer add, sub and mul wrap modulo 2**bits; `shr` is arithmetic; `div` truncates to zero.
+    """
+
+    op: str
+    left: Expr
+    right: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The operands' type, or bool for a comparison."""
+        return "bool" if self.op in ("lt", "le", "eq") else self.left.dtype
+
+
+@dataclass(frozen=True)
+class Cast:
+    """C's conversion to another dtype (integers wrap; float to integer truncates)."""
+
+    dtype: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Select:
+    """`yes` where the condition holds, else `no`; both are evaluated."""
+
+    condition: Expr
+    yes: Expr
+    no: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The type of both branches."""
+        return self.yes.dtype
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """A scalar function of the runtime, by name (`edgec.loop.intrinsics` gives its meaning)."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: str
+
+
+Expr = Union[Const, Load, IndexValue, Binary, Cast, Select, Intrinsic]
+
+
+@dataclass(frozen=True)
+class For:
+    """Run the body for var = start, start + 1, ... stop - 1; the bounds may depend on outer vars."""
+
+    var: Var
+    start: Term
+    stop: Term
+    kind: ForKind
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a block's iteration domain and its value in terms of the loops outside."""
+
+    var: Var
+    kind: AxisKind
+    binding: Term
+
+
+@dataclass(frozen=True)
+class Block:
+    """A unit of computation that schedules move around as a whole."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    init: Stmt | None
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Store:
+    """buffer[indices] = value; the value has the buffer's dtype."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class If:
+    """Run `body` when left < right, else `otherwise`."""
+
+    left: Term
+    right: Term
+    body: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class Seq:
+    """Statements one after the other."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class BufferRef:
+    """A pointer to an element of a buffer, as an argument of a call."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call a microkernel or another PrimFunc by name."""
+
+    callee: str
+    args: tuple[BufferRef | Expr, ...]
+
+
+Stmt = Union[For, Block, Store, If, Seq, Call]
+
+
+@dataclass(frozen=True)
+class PrimFunc:
+    """A function over buffers. `params` are pointers given at the call; `allocs` are its own.
+
+    Params have scope arena (inputs and outputs, in this order), constant (weights and tables)
+    or scratch; allocs have scope register (C locals). Which arena address or weight a parameter
+    is appears only at the call, so structurally equal functions are emitted once.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    allocs: tuple[Buffer, ...]
+    body: Stmt

@@ -1,0 +1,273 @@
+"""Index terms: small integer expressions in linear normal form, with bounds.
+
+A term is `offset + sum(coefficient * atom)`. Atoms are variables and the non-linear results of
+floor division, floor modulo, minimum and maximum. Building a term simplifies it, so equal index
+expressions are mostly equal objects, and `bounds` gives the interval that a term stays in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Union
+
+
+@dataclass(frozen=True)
+class Var:
+    """An index variable with values in the half-open interval [start, stop)."""
+
+    name: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """`floor(dividend / divisor)`, divisor > 0."""
+
+    dividend: Term
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"({self.dividend}) // {self.divisor}"
+
+
+@dataclass(frozen=True)
+class FloorMod:
+    """`dividend - divisor * floor(dividend / divisor)`, divisor > 0."""
+
+    dividend: Term
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"({self.dividend}) % {self.divisor}"
+
+
+@dataclass(frozen=True)
+class Min:
+    """The smaller of two terms."""
+
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"min({self.left}, {self.right})"
+
+
+@dataclass(frozen=True)
+class Max:
+    """The larger of two terms."""
+
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"max({self.left}, {self.right})"
+
+
+Atom = Union[Var, FloorDiv, FloorMod, Min, Max]
+TermLike = Union["Term", Var, int]
+
+
+@dataclass(frozen=True)
+class Term:
+    """`offset + sum(coefficient * atom)`; `parts` is sorted and holds no zero coefficient."""
+
+    parts: tuple[tuple[Atom, int], ...]
+    offset: int
+
+    def __add__(self, other: TermLike) -> Term:
+        other = as_term(other)
+        total: dict[Atom, int] = dict(self.parts)
+        for atom, coefficient in other.parts:
+            total[atom] = total.get(atom, 0) + coefficient
+        return _normal(total, self.offset + other.offset)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Term:
+        return self * -1
+
+    def __sub__(self, other: TermLike) -> Term:
+        return self + as_term(other) * -1
+
+    def __rsub__(self, other: TermLike) -> Term:
+        return as_term(other) - self
+
+    def __mul__(self, other: TermLike) -> Term:
+        other = as_term(other)
+        if not other.parts:
+            k = other.offset
+            return _normal({a: c * k for a, c in self.parts}, self.offset * k)
+        if not self.parts:
+            return other * self.offset
+        raise ValueError(f"not linear: ({self}) * ({other})")
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Term:
+        return floor_div(self, divisor)
+
+    def __mod__(self, divisor: int) -> Term:
+        return floor_mod(self, divisor)
+
+    @property
+    def constant(self) -> int | None:
+        """The value if the term does not depend on any variable, else None."""
+        return None if self.parts else self.offset
+
+    def variables(self) -> frozenset[Var]:
+        """Every variable that the term depends on."""
+        found: set[Var] = set()
+        for atom, _ in self.parts:
+            if isinstance(atom, Var):
+                found.add(atom)
+            elif isinstance(atom, (FloorDiv, FloorMod)):
+                found |= atom.dividend.variables()
+            else:
+                found |= atom.left.variables() | atom.right.variables()
+        return frozenset(found)
+
+    def bounds(self) -> tuple[int, int]:
+        """Smallest and largest value (both inclusive) that the term can take."""
+        low = high = self.offset
+        for atom, coefficient in self.parts:
+            a, b = _atom_bounds(atom)
+            low += coefficient * (a if coefficient > 0 else b)
+            high += coefficient * (b if coefficient > 0 else a)
+        return low, high
+
+    def substitute(self, values: Mapping[Var, TermLike]) -> Term:
+        """Replace variables by terms."""
+        result = as_term(self.offset)
+        for atom, coefficient in self.parts:
+            result = result + _substitute_atom(atom, values) * coefficient
+        return result
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The value for given variable values, by name."""
+        total = self.offset
+        for atom, coefficient in self.parts:
+            total += coefficient * _evaluate_atom(atom, values)
+        return total
+
+    def __str__(self) -> str:
+        text = ""
+        for atom, coefficient in self.parts:
+            sign = "-" if coefficient < 0 else "+"
+            size = abs(coefficient)
+            inner = str(atom)
+            if size != 1:
+                wrap = isinstance(atom, (FloorDiv, FloorMod))
+                inner = f"({inner})*{size}" if wrap else f"{inner}*{size}"
+            text = f"{text} {sign} {inner}" if text else (inner if sign == "+" else f"-{inner}")
+        if not text:
+            return str(self.offset)
+        if self.offset:
+            text += f" {'-' if self.offset < 0 else '+'} {abs(self.offset)}"
+        return text
+
+
+def as_term(value: TermLike) -> Term:
+    """Make a term of an int, a variable or a term."""
+    if isinstance(value, Term):
+        return value
+    if isinstance(value, Var):
+        if value.stop - value.start == 1:  # a loop of one step: the variable is a constant
+            return Term((), value.start)
+        return Term(((value, 1),), 0)
+    return Term((), int(value))
+
+
+def floor_div(value: TermLike, divisor: int) -> Term:
+    """`floor(value / divisor)`; the multiples of the divisor are taken out exactly."""
+    value = as_term(value)
+    if divisor <= 0:
+        raise ValueError(f"divisor {divisor} is not positive")
+    low, high = value.bounds()
+    if low // divisor == high // divisor:
+        return as_term(low // divisor)
+    whole = {a: c // divisor for a, c in value.parts if c % divisor == 0}
+    rest = _normal({a: c for a, c in value.parts if c % divisor}, value.offset % divisor)
+    out = _normal(whole, value.offset // divisor)
+    low, high = rest.bounds()
+    if low // divisor == high // divisor:
+        return out + low // divisor
+    return out + Term(((FloorDiv(rest, divisor), 1),), 0)
+
+
+def floor_mod(value: TermLike, divisor: int) -> Term:
+    """`value mod divisor` in [0, divisor)."""
+    value = as_term(value)
+    if divisor <= 0:
+        raise ValueError(f"divisor {divisor} is not positive")
+    rest = _normal({a: c for a, c in value.parts if c % divisor}, value.offset % divisor)
+    low, high = rest.bounds()
+    if low // divisor == high // divisor:
+        return rest - low // divisor * divisor
+    return Term(((FloorMod(rest, divisor), 1),), 0)
+
+
+def minimum(left: TermLike, right: TermLike) -> Term:
+    """The smaller of two terms, decided now where bounds allow."""
+    left, right = as_term(left), as_term(right)
+    low, high = (left - right).bounds()
+    if high <= 0:
+        return left
+    if low >= 0:
+        return right
+    return Term(((Min(left, right), 1),), 0)
+
+
+def maximum(left: TermLike, right: TermLike) -> Term:
+    """The larger of two terms, decided now where bounds allow."""
+    left, right = as_term(left), as_term(right)
+    low, high = (left - right).bounds()
+    if high <= 0:
+        return right
+    if low >= 0:
+        return left
+    return Term(((Max(left, right), 1),), 0)
+
+
+def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
+    kept = [(a, c) for a, c in parts.items() if c]
+    kept.sort(key=lambda part: str(part[0]))
+    return Term(tuple(kept), offset)
+
+
+def _atom_bounds(atom: Atom) -> tuple[int, int]:
+    if isinstance(atom, Var):
+        return atom.start, atom.stop - 1
+    if isinstance(atom, FloorDiv):
+        low, high = atom.dividend.bounds()
+        return low // atom.divisor, high // atom.divisor
+    if isinstance(atom, FloorMod):
+        return 0, atom.divisor - 1
+    (a, b), (c, d) = atom.left.bounds(), atom.right.bounds()
+    return (min(a, c), min(b, d)) if isinstance(atom, Min) else (max(a, c), max(b, d))
+
+
+def _substitute_atom(atom: Atom, values: Mapping[Var, TermLike]) -> Term:
+    if isinstance(atom, Var):
+        return as_term(values.get(atom, atom))
+    if isinstance(atom, FloorDiv):
+        return floor_div(atom.dividend.substitute(values), atom.divisor)
+    if isinstance(atom, FloorMod):
+        return floor_mod(atom.dividend.substitute(values), atom.divisor)
+    left, right = atom.left.substitute(values), atom.right.substitute(values)
+    return minimum(left, right) if isinstance(atom, Min) else maximum(left, right)
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
+    if isinstance(atom, Var):
+        return values[atom.name]
+    if isinstance(atom, FloorDiv):
+        return atom.dividend.evaluate(values) // atom.divisor
+    if isinstance(atom, FloorMod):
+        return atom.dividend.evaluate(values) % atom.divisor
+    pair = atom.left.evaluate(values), atom.right.evaluate(values)
+    return min(pair) if isinstance(atom, Min) else max(pair)
