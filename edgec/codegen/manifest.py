@@ -1,0 +1,203 @@
+"""The manifest: what a generated project says about itself to the tools on the host.
+
+It is `manifest.json` in the project folder. Runners, link, simulator and reports read it and
+never the generated C. Same program, same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec import __version__
+from edgec.codegen.names import port_names
+from edgec.codegen.program import Port, Program
+from edgec.errors import ContractError
+
+MANIFEST_NAME = "manifest.json"
+MANIFEST_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PortEntry:
+    """An input or output: source tensor name, identifier in C, type, quantization, place.
+
+    `offset` is the place in the arena, or -1 where the application's own memory is used.
+    """
+
+    name: str
+    c_name: str
+    dtype: str
+    shape: tuple[int, ...]
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    bytes: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class StepEntry:
+    """One step. Its end is traced with `id` (null pointer, 0 bytes); `function` is the C symbol,
+    which several steps can share."""
+
+    id: int
+    title: str
+    function: str
+    sources: tuple[str, ...]
+    shapes: str
+    macs: int
+
+
+@dataclass(frozen=True)
+class TraceEntry:
+    """A traced value, available right after the end of step `step`.
+
+    `array.reshape(shape).transpose(permutation)` has the layout of the tensor `source`; an empty
+    permutation means the same layout.
+    """
+
+    id: int
+    step: int
+    value: str
+    source: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that a tool needs to know of a generated model. Sizes are in bytes."""
+
+    format: int
+    edgec_version: str
+    model: str
+    source_file: str
+    board: str
+    target: str
+    schema_hash: int
+    io: str
+    arena_bytes: int
+    arena_lower_bound: int
+    arena_alignment: int
+    state_bytes: int
+    weights_bytes: int
+    macs: int
+    inputs: tuple[PortEntry, ...]
+    outputs: tuple[PortEntry, ...]
+    steps: tuple[StepEntry, ...]
+    traces: tuple[TraceEntry, ...]
+    files: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """Text of the file; keys in declaration order, one newline at the end."""
+        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=True) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read what `to_json` wrote; raises ContractError for anything else."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            if raw["format"] != MANIFEST_FORMAT:
+                raise ContractError(
+                    f"{MANIFEST_NAME} has format {raw['format']}, this edgec reads "
+                    f"{MANIFEST_FORMAT}",
+                    hint="build the project again",
+                )
+            entries: dict[str, type] = {
+                "inputs": PortEntry,
+                "outputs": PortEntry,
+                "steps": StepEntry,
+                "traces": TraceEntry,
+            }
+            fields = {
+                key: tuple(entries[key](**_tuples(item)) for item in value)
+                if key in entries
+                else value
+                for key, value in raw.items()
+            }
+            return Manifest(**_tuples(fields))
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise ContractError(
+                f"{MANIFEST_NAME} is not readable: {problem}", hint="build the project again"
+            ) from problem
+
+    @staticmethod
+    def load(folder: Path) -> Manifest:
+        """Read `manifest.json` of a project folder; raises ContractError if it is not one."""
+        path = folder / MANIFEST_NAME
+        try:
+            return Manifest.from_json(path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise ContractError(
+                f"{folder} is not a project made by `edgec build`: no {MANIFEST_NAME}",
+                hint="give the folder that `edgec build -o` wrote",
+            ) from problem
+
+
+def describe(
+    program: Program, functions: tuple[str, ...], files: tuple[str, ...], weights_bytes: int
+) -> Manifest:
+    """Make the manifest; `functions` is the C symbol of each step, `files` the project's files."""
+    in_names, out_names = port_names(program)
+
+    def entry(port: Port, c_name: str) -> PortEntry:
+        return PortEntry(
+            name=port.name,
+            c_name=c_name,
+            dtype=port.dtype,
+            shape=port.shape,
+            scale=port.scale,
+            zero_point=port.zero_point,
+            bytes=port.nbytes,
+            offset=program.offsets.get(port.buffer, -1),
+        )
+
+    traces: list[TraceEntry] = []
+    for index, step in enumerate(program.steps):
+        for trace in step.traces:
+            traces.append(
+                TraceEntry(
+                    id=len(program.steps) + len(traces),
+                    step=index,
+                    value=trace.value,
+                    source=trace.source,
+                    dtype=trace.dtype,
+                    shape=trace.shape,
+                    bytes=trace.nbytes,
+                    permutation=trace.permutation,
+                )
+            )
+    steps = tuple(
+        StepEntry(index, step.title, function, step.sources, step.shapes, step.macs)
+        for index, (step, function) in enumerate(zip(program.steps, functions, strict=True))
+    )
+    return Manifest(
+        format=MANIFEST_FORMAT,
+        edgec_version=__version__,
+        model=program.model,
+        source_file=program.source_file,
+        board=program.board,
+        target=program.target,
+        schema_hash=program.schema_hash,
+        io=program.io,
+        arena_bytes=program.arena_bytes,
+        arena_lower_bound=program.arena_lower_bound,
+        arena_alignment=program.alignment,
+        state_bytes=program.state_bytes,
+        weights_bytes=weights_bytes,
+        macs=sum(step.macs for step in program.steps),
+        inputs=tuple(map(entry, program.inputs, in_names)),
+        outputs=tuple(map(entry, program.outputs, out_names)),
+        steps=steps,
+        traces=tuple(traces),
+        files=files,
+    )
+
+
+def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in raw.items()}

@@ -1,0 +1,87 @@
+"""Foreign names become C identifiers, here and nowhere else.
+
+A model file may call a tensor anything: a path, a keyword, a digit, an emoji, nothing at all.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from edgec.codegen.program import Program
+
+MAX_LENGTH = 40  # C99 guarantees 63 significant characters; prefixes and suffixes need room
+
+_RESERVED = frozenset(
+    """
+    auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef
+    union unsigned void volatile while asm typeof bool true false nullptr constexpr
+    alignas alignof static_assert thread_local and and_eq bitand bitor catch class compl
+    concept const_cast const_eval consteval constinit decltype delete dynamic_cast explicit
+    export friend mutable namespace new noexcept not not_eq operator or or_eq private protected
+    public reinterpret_cast requires static_cast template this throw try typeid typename
+    using virtual wchar_t xor xor_eq char8_t char16_t char32_t co_await co_return co_yield
+    main errno assert offsetof va_list va_arg signbit isnan NULL EOF linux unix
+    i386 arm mips sun vax memcpy memmove memset memcmp exp exp2 log pow sqrt sin cos tan
+    tanh floor ceil round abs fabs fmin fmax index y0 y1 yn j0 j1 jn gamma
+    """.split()
+)
+_RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|str[a-z]|mem[a-z]|is[a-z]|to[a-z]")
+
+
+def identifier(name: str, *, fallback: str = "v") -> str:
+    """Turn any text into a legal, portable, lower-risk C identifier of at most 40 characters.
+
+    Not injective: give the results of one name space to `unique`. The end of a long name is kept,
+    since the end of a path-like name says most. `fallback` is the prefix used where the text
+    gives no legal start.
+    """
+    text = unicodedata.normalize("NFKD", name)
+    text = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")
+    if len(text) > MAX_LENGTH:
+        text = text[-MAX_LENGTH:].lstrip("_")
+    if not text:
+        return fallback
+    if text[0].isdigit():
+        text = f"{fallback}_{text}"[:MAX_LENGTH]
+    if text in _RESERVED or text.lower() in _RESERVED or _RESERVED_PREFIX.match(text):
+        text = f"{fallback}_{text}"[:MAX_LENGTH]
+    return text
+
+
+def unique(names: Iterable[str], *, taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """Make identifiers different, also when compared without case, by appending _2, _3, ...
+
+    The first use of a name keeps it. `taken` are names that none of them may have.
+    """
+    used = {name.lower() for name in taken}
+    result = []
+    for name in names:
+        candidate, count = name, 1
+        while candidate.lower() in used:
+            count += 1
+            candidate = f"{name}_{count}"
+        used.add(candidate.lower())
+        result.append(candidate)
+    return tuple(result)
+
+
+def model_identifier(name: str) -> str:
+    """The prefix of a model's public C names, from its file's name (the suffix is dropped)."""
+    stem = re.split(r"[\\/]", name)[-1]
+    stem = re.sub(r"\.(tflite|onnx|pt2|pte|pt)$", "", stem, flags=re.IGNORECASE)
+    return identifier(stem, fallback="model").lower()
+
+
+def port_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Identifiers of the inputs and of the outputs; unique over both."""
+    ports = (*program.inputs, *program.outputs)
+    raw = [
+        port.c_name
+        or identifier(port.name, fallback="input" if i < len(program.inputs) else "output")
+        for i, port in enumerate(ports)
+    ]
+    names = unique(raw)
+    return names[: len(program.inputs)], names[len(program.inputs) :]

@@ -1,0 +1,237 @@
+"""What codegen is given: the steps of one model, its constants, and where every buffer lies.
+
+The pipeline fills a `Program` from the lowered groups and the memory plan; codegen decides only
+how it looks as C. Names of buffers, constants and ports share one name space within a Program.
+
+A step argument is one of:
+  1. a buffer with an offset: arena, or the state region if one of `states` names it;
+  2. a constant: an array in `constants`;
+  3. with io "caller" only, the buffer of an input or output port: it has no offset, the
+     application's own memory is used in place.
+
+Trace ids are not stored here but follow from the order: step k marks its end with id k (null
+pointer, 0 bytes), the values get the ids after that, in order of steps and of their traces.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from edgec.errors import ContractError
+from edgec.loop.ir import PrimFunc
+
+IoMode = Literal["arena", "caller"]
+
+DTYPE_BYTES: Mapping[str, int] = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float32": 4,
+    "float64": 8,
+}
+
+
+def count_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes of a dense row-major array."""
+    total = DTYPE_BYTES[dtype]
+    for extent in shape:
+        total *= extent
+    return total
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the model.
+
+    `name` is the source file's tensor name, `c_name` the identifier it becomes (empty: derived
+    from the name). `scale` and `zero_point` are empty for a tensor that is not quantized, have
+    one entry per tensor, or one per channel of the last axis. `buffer` holds the value.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    buffer: str
+    c_name: str = ""
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value."""
+        return count_bytes(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class State:
+    """A value that lives from one run to the next, at `offsets[buffer]` of the state region.
+
+    Reset fills it from the constant named `initial`, or with the byte `fill` where that is None.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    buffer: str
+    initial: str | None = None
+    fill: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value."""
+        return count_bytes(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A value that exists in memory when its step has ended and that can be compared.
+
+    `value` is the graph IR's name, `source` the tensor of the model file it stands for. `shape`
+    is the emitted, row-major shape; `array.reshape(shape).transpose(permutation)` has the source
+    tensor's layout (an empty permutation means: the same layout).
+    """
+
+    value: str
+    buffer: str
+    source: str
+    dtype: str
+    shape: tuple[int, ...]
+    permutation: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value."""
+        return count_bytes(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a PrimFunc. `args` names a buffer or constant for each parameter.
+
+    `title` is for people ('conv2d "model/conv1"'), `sources` are the node names of the model
+    file that this step computes, `shapes` is text such as '[1,49,10,1] -> [1,25,5,64]'.
+    """
+
+    function: PrimFunc
+    args: tuple[str, ...]
+    title: str
+    sources: tuple[str, ...] = ()
+    shapes: str = ""
+    macs: int = 0
+    traces: tuple[Trace, ...] = ()
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One run with a known answer: a byte string per input, and the CRC-32 (the one of zlib) of
+    all outputs' bytes one after the other."""
+
+    inputs: tuple[bytes, ...]
+    output_crc: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """One model, ready to be written as C.
+
+    `model` is the C identifier that prefixes everything, `source_file` the model file's name
+    without folders. `buffers` gives sizes in bytes, `offsets` where they lie. Both regions are
+    `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
+    """
+
+    model: str
+    source_file: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    steps: tuple[Step, ...]
+    constants: Mapping[str, np.ndarray]
+    buffers: Mapping[str, int]
+    offsets: Mapping[str, int]
+    arena_bytes: int
+    states: tuple[State, ...] = ()
+    state_bytes: int = 0
+    arena_lower_bound: int = 0
+    alignment: int = 16
+    io: IoMode = "arena"
+    golden: Golden | None = None
+    board: str = ""
+    target: str = ""
+    callees: Mapping[str, PrimFunc] = field(default_factory=dict)
+
+    @property
+    def schema_hash(self) -> int:
+        """32 bits over everything that host and device must agree on: names, types and traces."""
+        lines = [self.model, self.io, str(self.arena_bytes), str(self.state_bytes)]
+        for port in (*self.inputs, *self.outputs):
+            lines.append(f"{port.name}:{port.dtype}:{port.shape}")
+        for step in self.steps:
+            lines.append(step.title)
+            lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]
+        return zlib.crc32("\n".join(lines).encode())
+
+    def check(self) -> None:
+        """Raise ContractError unless names, sizes and counts fit together."""
+        port_buffers = {port.buffer for port in (*self.inputs, *self.outputs)}
+        for name in self.offsets:
+            _require(name in self.buffers, f"buffer {name!r} has an offset but no size")
+        state_buffers = {state.buffer for state in self.states}
+        for name, offset in self.offsets.items():
+            limit = self.state_bytes if name in state_buffers else self.arena_bytes
+            fits = 0 <= offset and offset + self.buffers[name] <= limit
+            _require(fits, f"buffer {name!r} leaves its region of {limit} bytes")
+        for port in (*self.inputs, *self.outputs):
+            placed = port.buffer in self.offsets
+            _require(
+                placed or self.io == "caller" or port.buffer in self.constants,
+                f"port {port.name!r}: buffer {port.buffer!r} has no offset",
+            )
+            if placed:
+                _require(
+                    self.buffers[port.buffer] >= port.nbytes,
+                    f"port {port.name!r} is larger than its buffer",
+                )
+        for state in self.states:
+            _require(state.buffer in self.offsets, f"state {state.name!r} has no offset")
+        for step in self.steps:
+            _require(
+                len(step.args) == len(step.function.params),
+                f"{step.title}: {len(step.args)} arguments for "
+                f"{len(step.function.params)} parameters",
+            )
+            for param, arg in zip(step.function.params, step.args, strict=True):
+                if arg in self.constants:
+                    array = self.constants[arg]
+                    _require(
+                        param.scope == "constant"
+                        and array.size == param.elements
+                        and array.dtype.name == param.dtype,
+                        f"{step.title}: constant {arg!r} is not what {param.name!r} wants",
+                    )
+                elif arg in self.offsets:
+                    need = count_bytes(param.dtype, param.shape)
+                    _require(
+                        need <= self.buffers[arg],
+                        f"{step.title}: {param.name!r} needs {need} bytes of {arg!r}",
+                    )
+                else:
+                    _require(arg in port_buffers, f"{step.title}: unknown argument {arg!r}")
+        if self.golden is not None:
+            sizes = tuple(len(data) for data in self.golden.inputs)
+            wanted = tuple(port.nbytes for port in self.inputs)
+            _require(sizes == wanted, f"golden inputs have {sizes} bytes, ports {wanted}")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ContractError(f"program: {message}")
