@@ -134,7 +134,7 @@ Expr = Union[Const, Load, IndexValue, Binary, Cast, Select, Intrinsic]
 
 @dataclass(frozen=True)
 class For:
-    """Run the body for var = start, start + 1, ... stop - 1; the bounds may depend on outer vars."""
+    """Run the body for var = start .. stop - 1; the bounds may depend on outer variables."""
 
     var: Var
     start: Term

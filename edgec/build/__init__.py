@@ -1,0 +1,1 @@
+"""Generated C to ELF or library, and what can be measured from it."""

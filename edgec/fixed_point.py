@@ -1,0 +1,107 @@
+"""Exact integer and rounding arithmetic of quantized networks, on NumPy arrays.
+
+The one place where rounding is defined in Python. `runtime_c/include/edgec/ec_fixed_point.h` is
+the same in C. Three ways to requantize, named by the `rounding` attribute of the graph IR:
+
+tflm    gemmlowp's double rounding as TFLite Micro and CMSIS-NN do it: a saturating rounding
+        doubling high multiply, then a rounding divide by a power of two (ties away from zero).
+single  TFLite's single rounding (64-bit product, one rounding shift, ties towards plus infinity).
+onnx    ONNX Runtime: float32(accumulator) * float32 multiplier, rounded half to even.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+Rounding = Literal["tflm", "single", "onnx"]
+ROUNDINGS: tuple[Rounding, ...] = ("tflm", "single", "onnx")
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """(multiplier, shift) with real ~= multiplier * 2**(shift - 31), multiplier in [2**30, 2**31).
+
+    Source: TFLite `QuantizeMultiplier`: frexp, round half away from zero to 31 bits, shifts under
+    -31 give zero, shifts over 30 saturate.
+    """
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    multiplier = math.floor(abs(fraction) * 2**31 + 0.5) * (1 if fraction > 0 else -1)
+    if multiplier == 2**31:
+        multiplier //= 2
+        shift += 1
+    if shift < -31:
+        return 0, 0
+    if shift > 30:
+        return INT32_MAX, 30
+    return multiplier, shift
+
+
+def wrap_int32(value: npt.NDArray[Any]) -> IntArray:
+    """Reduce modulo 2**32 into the int32 range, as two's complement addition does."""
+    wrapped: IntArray = (value.astype(np.int64) + 2**31) % 2**32 - 2**31
+    return wrapped
+
+
+def rounding_doubling_high_multiply(a: npt.NDArray[Any], b: npt.NDArray[Any] | int) -> IntArray:
+    """gemmlowp's SaturatingRoundingDoublingHighMul: (a * b * 2 + rounding) >> 32, saturated.
+
+    int32 operands. The nudge is 2**30, or 1 - 2**30 for a negative product, and the division
+    by 2**31 truncates (gemmlowp, fixedpoint.h).
+    """
+    a64 = a.astype(np.int64)
+    b64 = np.asarray(b, dtype=np.int64)
+    product = a64 * b64
+    nudged = product + np.where(product >= 0, 2**30, 1 - 2**30)
+    # Division by 2**31 towards zero.
+    result = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
+    saturated: IntArray = np.where((a64 == INT32_MIN) & (b64 == INT32_MIN), INT32_MAX, result)
+    return saturated
+
+
+def rounding_divide_by_power_of_two(x: npt.NDArray[Any], exponent: npt.NDArray[Any]) -> IntArray:
+    """gemmlowp's RoundingDivideByPOT: x / 2**exponent, ties away from zero, exponent 0..31."""
+    x64 = x.astype(np.int64)
+    mask = (np.int64(1) << exponent) - 1
+    remainder = x64 & mask
+    threshold = (mask >> 1) + (x64 < 0)
+    result: IntArray = (x64 >> exponent) + (remainder > threshold)
+    return result
+
+
+def requantize_tflm(
+    x: npt.NDArray[Any], multiplier: npt.NDArray[Any], shift: npt.NDArray[Any]
+) -> IntArray:
+    """x * multiplier * 2**(shift - 31) with double rounding; int32 in and out."""
+    shift64 = np.asarray(shift, dtype=np.int64)
+    left = np.maximum(shift64, 0)
+    right = np.maximum(-shift64, 0)
+    raised = wrap_int32(x.astype(np.int64) << left)
+    return rounding_divide_by_power_of_two(
+        rounding_doubling_high_multiply(raised, np.asarray(multiplier)), right
+    )
+
+
+def requantize_single(
+    x: npt.NDArray[Any], multiplier: npt.NDArray[Any], shift: npt.NDArray[Any]
+) -> IntArray:
+    """x * multiplier * 2**(shift - 31) with one rounding (TFLite with TFLITE_SINGLE_ROUNDING)."""
+    total = 31 - np.asarray(shift, dtype=np.int64)
+    product = x.astype(np.int64) * np.asarray(multiplier, dtype=np.int64)
+    rounded: IntArray = (product + (np.int64(1) << (total - 1))) >> total
+    return np.clip(rounded, INT32_MIN, INT32_MAX)
+
+
+def requantize_onnx(x: npt.NDArray[Any], multiplier: npt.NDArray[Any]) -> IntArray:
+    """float32(x) * float32(multiplier), rounded half to even."""
+    product = x.astype(np.float32) * np.asarray(multiplier, dtype=np.float32)
+    # Values beyond the int32 range are clamped by the caller's output range anyway.
+    clipped = np.clip(product, np.float32(-(2.0**31)), np.float32(2.0**31 - 128))
+    return np.rint(clipped).astype(np.int64)

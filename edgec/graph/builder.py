@@ -1,0 +1,105 @@
+"""Build a function node by node, with types inferred and names made unique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgec.errors import TypeMismatch
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.op import NoAttrs, Op, get_op
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array, Quant, TensorType
+
+
+class GraphBuilder:
+    """Collects parameters, constants and nodes, then makes a `Function`."""
+
+    def __init__(self, name: str = "main") -> None:
+        self.name = name
+        self.params: list[Value] = []
+        self.nodes: list[Node] = []
+        self._taken: set[str] = set()
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name.1`, `name.2` … if it is taken."""
+        candidate, number = name, 0
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{name}.{number}"
+        self._taken.add(candidate)
+        return candidate
+
+    def param(self, name: str, type_: TensorType, origin: Origin | None = None) -> Value:
+        """Add a parameter."""
+        value = Value(self.unique(name), type_, origin)
+        self.params.append(value)
+        return value
+
+    def constant(
+        self,
+        name: str,
+        data: Array,
+        quant: Quant | None = None,
+        origin: Origin | None = None,
+    ) -> Constant:
+        """Make a constant with the data's own shape and dtype."""
+        type_ = TensorType(tuple(data.shape), data.dtype.name, quant)
+        return Constant(self.unique(name), type_, origin, data=data)
+
+    def op(
+        self,
+        op: str | Op[Any],
+        inputs: Sequence[Value],
+        attrs: Any = None,
+        *,
+        name: str,
+        output_names: Sequence[str] | None = None,
+        origins: Sequence[Origin | None] | None = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> Value:
+        """Append a node with one output and return that value; TypeMismatch names the node."""
+        node = self.node(
+            op, inputs, attrs, name=name, output_names=output_names, origins=origins,
+            sources=sources,
+        )  # fmt: skip
+        return node.output
+
+    def node(
+        self,
+        op: str | Op[Any],
+        inputs: Sequence[Value],
+        attrs: Any = None,
+        *,
+        name: str,
+        output_names: Sequence[str] | None = None,
+        origins: Sequence[Origin | None] | None = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> Node:
+        """Append a node and return it."""
+        chosen = get_op(op) if isinstance(op, str) else op
+        attrs = NoAttrs() if attrs is None else attrs
+        try:
+            types = chosen.infer(attrs, *(value.type for value in inputs))
+        except TypeMismatch as mismatch:
+            raise TypeMismatch(
+                f"{chosen.name} node {name!r}: {mismatch.message}",
+                details=mismatch.details or tuple(f"{v}: {v.type}" for v in inputs),
+                hint=mismatch.hint,
+            ) from None
+        names = output_names or [name] * len(types)
+        found = origins or [None] * len(types)
+        outputs = tuple(
+            Value(self.unique(n), t, o) for n, t, o in zip(names, types, found, strict=True)
+        )
+        node = Node(
+            chosen, attrs, tuple(inputs), outputs, name, (name,) if sources is None else sources
+        )
+        self.nodes.append(node)
+        return node
+
+    def finish(
+        self, results: Sequence[Value], states: tuple[tuple[Value, Value], ...] = ()
+    ) -> Function:
+        """The function built so far."""
+        return Function(self.name, tuple(self.params), tuple(self.nodes), tuple(results), states)

@@ -1,0 +1,61 @@
+"""The reference interpreter: runs any function at any stage, exactly as its operators define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.ir import Constant, Function, Value
+from edgec.graph.types import Array
+
+
+def interpret(
+    function: Function,
+    inputs: Sequence[Array],
+    observe: Callable[[Value, Array], None] | None = None,
+) -> tuple[Array, ...]:
+    """Run a function on arrays of its parameters' types and return its results.
+
+    `observe` is called with every value as it is computed. Raises TypeMismatch for an input of
+    another shape or dtype.
+    """
+    if len(inputs) != len(function.params):
+        raise TypeMismatch(f"{len(function.params)} inputs are needed, {len(inputs)} were given")
+    known: dict[Value, Array] = {}
+    for param, array in zip(function.params, inputs, strict=True):
+        if array.shape != param.type.shape or array.dtype != param.type.dtype:
+            raise TypeMismatch(
+                f"input {param.name}: {param.type.dtype}{list(param.type.shape)} is needed,"
+                f" {array.dtype}{list(array.shape)} was given"
+            )
+        known[param] = array
+        if observe:
+            observe(param, array)
+
+    def fetch(value: Value) -> Array:
+        return value.data if isinstance(value, Constant) else known[value]
+
+    last_use = {v: i for i, node in enumerate(function.nodes) for v in node.inputs}
+    keep = set(function.results)
+    for index, node in enumerate(function.nodes):
+        arrays = node.op.evaluate(
+            node.attrs,
+            [fetch(value) for value in node.inputs],
+            node.input_types,
+            tuple(value.type for value in node.outputs),
+        )
+        for value, array in zip(node.outputs, arrays, strict=True):
+            if array.shape != value.type.shape or array.dtype != np.dtype(value.type.dtype):
+                raise ContractError(
+                    f"{node.op.name} node {node.name!r} gave {array.dtype}{list(array.shape)},"
+                    f" not {value.type}"
+                )
+            known[value] = array
+            if observe:
+                observe(value, array)
+        for value in node.inputs:  # free what nobody reads again
+            if last_use[value] == index and value not in keep:
+                known.pop(value, None)
+    return tuple(fetch(value) for value in function.results)

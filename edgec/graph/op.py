@@ -1,0 +1,162 @@
+"""What an operator is: its attributes, type relation, exact meaning and lowering.
+
+`edgec/ops/<op>.py` subclasses `Op` once for each operator and registers it; nothing else needs
+to be edited to add one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from edgec.errors import EdgecError
+from edgec.graph.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from edgec.graph.ir import Node
+
+AttrsT = TypeVar("AttrsT")
+
+
+class Fusion(enum.Enum):
+    """How an operator may be fused with its neighbours (Relay's classes)."""
+
+    ELEMENTWISE = "elementwise"  # one output element from the same element of each input
+    BROADCAST = "broadcast"  # elementwise after broadcasting
+    INJECTIVE = "injective"  # moves elements: transpose, slice, concat
+    REDUCTION = "reduction"
+    COMPLEX = "complex"  # has a fusible epilogue: convolution, dense
+    VIEW = "view"  # the same bytes with another shape: no code at all
+    OPAQUE = "opaque"
+
+
+class Validation(enum.Enum):
+    """How closely an executor must agree with the source framework."""
+
+    EXACT = "exact"  # every bit
+    ROUNDING = "rounding"  # float: within the operator's stated tolerance
+
+
+@dataclass(frozen=True)
+class NoAttrs:
+    """Of an operator that has no attributes."""
+
+
+class Op(Generic[AttrsT]):
+    """One operator of the graph IR. Subclasses are stateless and registered by `register`."""
+
+    name: ClassVar[str]
+    attrs_class: ClassVar[type] = NoAttrs
+    fusion: ClassVar[Fusion] = Fusion.OPAQUE
+    validation: ClassVar[Validation] = Validation.EXACT
+
+    def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Type relation: output types, or TypeMismatch saying what does not fit."""
+        raise NotImplementedError
+
+    def evaluate(
+        self,
+        attrs: AttrsT,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The exact meaning, in NumPy on `edgec.fixed_point`; C must equal it in every bit."""
+        raise NotImplementedError
+
+    def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
+        """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
+        return 0
+
+    def lower(self, node: Node, target: Any) -> Any:
+        """Loop nests for one node: see `edgec.loop.define`. Views have none."""
+        raise NotImplementedError(f"{self.name} has no lowering")
+
+
+@dataclass(frozen=True)
+class RawNode:
+    """What a frontend hands to an operator file: neutral, no foreign types.
+
+    kind: the format's own operator name ("CONV_2D", "Conv"). attributes: plain Python values
+    (int, float, str, bool, tuple, ndarray). inputs, outputs: graph values or None where an
+    optional tensor is absent; `output_types` are the types that the file declares, if any.
+    """
+
+    kind: str
+    name: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[Any, ...]
+    outputs: tuple[str, ...]
+    output_types: tuple[TensorType | None, ...]
+    opset: int = 0
+    rounding: str = "tflm"
+
+    def attribute(self, key: str, default: Any = None) -> Any:
+        """An attribute of the source node, or the default."""
+        return self.attributes.get(key, default)
+
+
+#: An importer gets a `GraphBuilder` and the raw node and returns the values of its outputs.
+Importer = Callable[[Any, RawNode], "tuple[Any, ...] | Any"]
+
+_OPS: dict[str, Op[Any]] = {}
+_IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
+    "onnx": {},
+    "tflite": {},
+    "aten": {},
+}
+
+OpClass = TypeVar("OpClass", bound=type[Op[Any]])
+
+
+def register(cls: OpClass) -> OpClass:
+    """Class decorator: make an operator known by its name."""
+    if cls.name in _OPS:
+        raise EdgecError(f"operator {cls.name} is registered twice")
+    _OPS[cls.name] = cls()
+    return cls
+
+
+def get_op(name: str) -> Op[Any]:
+    """The operator of this name; KeyError if it is unknown. Call `edgec.ops.load` first."""
+    return _OPS[name]
+
+
+def all_ops() -> tuple[Op[Any], ...]:
+    """Every registered operator, by name."""
+    return tuple(_OPS[name] for name in sorted(_OPS))
+
+
+def _importer(format_name: str, kind: str, since: int) -> Callable[[Importer], Importer]:
+    def add(function: Importer) -> Importer:
+        _IMPORTERS[format_name].setdefault(kind, []).append((since, function))
+        _IMPORTERS[format_name][kind].sort(key=lambda entry: entry[0])
+        return function
+
+    return add
+
+
+def from_onnx(kind: str, since: int = 1) -> Callable[[Importer], Importer]:
+    """Register how ONNX names an operator, from this opset on."""
+    return _importer("onnx", kind, since)
+
+
+def from_tflite(kind: str) -> Callable[[Importer], Importer]:
+    """Register how TFLite names an operator (the schema's BuiltinOperator name)."""
+    return _importer("tflite", kind, 0)
+
+
+def find_importer(format_name: str, kind: str, opset: int = 0) -> Importer | None:
+    """The importer for a source operator at this opset, or None."""
+    chosen = None
+    for since, function in _IMPORTERS[format_name].get(kind, []):
+        if since <= opset or format_name != "onnx":
+            chosen = function
+    return chosen
+
+
+def importer_kinds(format_name: str) -> tuple[str, ...]:
+    """All source operator names of a format that can be imported."""
+    return tuple(sorted(_IMPORTERS[format_name]))

@@ -1,0 +1,96 @@
+"""Tensor types: shape, dtype and quantization, the static facts of a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+#: numpy's names; the element types that the graph IR knows.
+DTYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Affine quantization: real = scale * (stored - zero_point).
+
+    One scale and zero point for the whole tensor (`axis` None) or one for each index along
+    `axis`. Scales are Python floats that hold the source's float32 values exactly, so that
+    products of two scales are exact as well (24 + 24 bits fit in 53).
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != len(self.zero_point):
+            raise ValueError(f"{len(self.scale)} scales but {len(self.zero_point)} zero points")
+        if self.axis is None and len(self.scale) != 1:
+            raise ValueError("several scales need an axis")
+
+    @property
+    def per_tensor(self) -> bool:
+        """One scale and zero point for all elements."""
+        return self.axis is None
+
+    def with_axis(self, axis: int | None) -> Quant:
+        """The same parameters along another axis (after a transpose)."""
+        return replace(self, axis=axis)
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (row-major), element type and quantization of a value."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"unknown dtype {self.dtype!r}")
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, without padding."""
+        return self.elements * np.dtype(self.dtype).itemsize
+
+    @property
+    def is_quantized(self) -> bool:
+        """Integers that stand for real numbers."""
+        return self.quant is not None
+
+    @property
+    def is_float(self) -> bool:
+        """A floating-point dtype."""
+        return self.dtype.startswith("float")
+
+    def scalar_quant(self) -> tuple[float, int]:
+        """Scale and zero point of a per-tensor quantized type; ValueError otherwise."""
+        if self.quant is None or not self.quant.per_tensor:
+            raise ValueError(f"{self} is not quantized per tensor")
+        return self.quant.scale[0], self.quant.zero_point[0]
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """The same element type and quantization with another shape."""
+        return replace(self, shape=shape)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.quant is None:
+            return text
+        if self.quant.per_tensor:
+            return f"{text} quant({self.quant.scale[0]!r}, {self.quant.zero_point[0]})"
+        return f"{text} quant({len(self.quant.scale)} scales along {self.quant.axis})"

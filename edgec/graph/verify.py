@@ -1,0 +1,56 @@
+"""The contract of a graph function, checked plainly after every stage that makes one."""
+
+from __future__ import annotations
+
+from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.ir import Constant, Function, Module, Value
+
+
+def verify_module(module: Module) -> None:
+    """Raise ContractError unless every function is well formed."""
+    if "main" not in module.functions:
+        raise ContractError("a module has no function main")
+    for function in module.functions.values():
+        verify_function(function)
+
+
+def verify_function(function: Function) -> None:
+    """SSA, unique names, defined before use, types equal to each operator's type relation."""
+    where = f"function {function.name}"
+    defined: set[Value] = set()
+    names: set[str] = set()
+
+    def define(value: Value) -> None:
+        if value.name in names:
+            raise ContractError(f"{where}: two values are named {value.name}")
+        names.add(value.name)
+        defined.add(value)
+
+    for value in (*function.params, *function.constants()):
+        define(value)
+    for node in function.nodes:
+        for value in node.inputs:
+            if value not in defined:
+                raise ContractError(f"{where}: node {node.name!r} reads undefined {value}")
+        if not isinstance(node.attrs, node.op.attrs_class):
+            raise ContractError(f"{where}: node {node.name!r} has attributes of another operator")
+        try:
+            types = node.op.infer(node.attrs, *node.input_types)
+        except TypeMismatch as mismatch:
+            raise ContractError(f"{where}: node {node.name!r}: {mismatch.message}") from None
+        if types != tuple(value.type for value in node.outputs):
+            raise ContractError(
+                f"{where}: node {node.name!r} ({node.op.name}) has another output type",
+                details=tuple(f"{v}: {v.type}, by its operator {t}"
+                              for v, t in zip(node.outputs, types, strict=False)),
+            )  # fmt: skip
+        for value in node.outputs:
+            define(value)
+    for value in function.results:
+        if value not in defined and not isinstance(value, Constant):
+            raise ContractError(f"{where}: result {value} is undefined")
+    for before, after in function.states:
+        if before not in function.params or after not in function.results:
+            raise ContractError(f"{where}: state ({before}, {after}) is not a parameter and result")
+        if before.type != after.type:
+            raise ContractError(f"{where}: state {before} changes its type to {after.type}")

@@ -1,0 +1,1 @@
+"""The serial link: frames, commands, client."""

@@ -1,0 +1,1 @@
+"""Float graph and samples to integer graph."""

@@ -1,0 +1,1 @@
+"""Engines that run a built model: host, core, qemu, serial."""

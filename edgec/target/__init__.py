@@ -1,0 +1,1 @@
+"""What the code is built for: cores (instruction sets), boards (data) and compilers."""
