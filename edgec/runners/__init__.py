@@ -1,1 +1,1 @@
-"""Engines that run a built model: host, core, qemu, serial."""
+"""Engines that run a compiled model, and the oracles that its answers are compared with."""

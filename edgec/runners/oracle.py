@@ -1,0 +1,411 @@
+"""Oracles: what a model's own framework answers, for whole models and for every tensor inside.
+
+| reference | model | who answers |
+|---|---|---|
+| `tflm`   | .tflite | TFLite Micro's interpreter: the same bits as real firmware |
+| `litert` | .tflite | LiteRT with its reference kernels: a second opinion        |
+| `onnx`   | .onnx   | ONNX Runtime on the CPU                                    |
+
+The packages are the extra `edgec[verify]`; they are imported when an oracle is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.errors import ImportFailed, RunFailed, ToolMissing
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OracleResult:
+    """What one inference gave.
+
+    `outputs` are the model's outputs in file order. `tensors` maps the source tensor's name to
+    its value, for the inputs and every tensor that an operator computes (constants are left
+    out); `indexed` holds the same values by TFLite tensor index of subgraph 0, and is what
+    distinguishes tensors that share a name (`tensors` then holds the first). Both are empty
+    when tensors were not asked for.
+    """
+
+    outputs: tuple[Array, ...]
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    indexed: Mapping[int, Array] = field(default_factory=dict)
+
+
+class Oracle:
+    """A model opened in its own framework. Runs many inputs; keeps state until `reset`."""
+
+    name = ""
+
+    def __init__(self, model_file: Path) -> None:
+        self.model_file = model_file
+
+    def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
+        """Return (name, shape, dtype) of each input in file order."""
+        raise NotImplementedError
+
+    def run(self, inputs: Sequence[Array], *, tensors: bool = False) -> OracleResult:
+        """Run one inference on `inputs` (file order, exact shapes and dtypes).
+
+        Raises RunFailed for wrong inputs or when the framework refuses to run.
+        """
+        checked = self._check(inputs)
+        try:
+            return self._run(checked, tensors)
+        except (RuntimeError, ValueError) as error:
+            raise RunFailed(
+                f"{self.name} failed to run {self.model_file.name}", details=(str(error).strip(),)
+            ) from error
+
+    def reset(self) -> None:
+        """Put the model's state (variables, RNN state) back to what it is when opened."""
+
+    def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
+        raise NotImplementedError
+
+    def _check(self, inputs: Sequence[Array]) -> list[Array]:
+        expected = self.input_types()
+        if len(inputs) != len(expected):
+            raise RunFailed(
+                f"{self.model_file.name} takes {len(expected)} inputs, {len(inputs)} were given"
+            )
+        for (name, shape, dtype), value in zip(expected, inputs, strict=True):
+            # A symbolic dimension has no number to compare with; ONNX Runtime checks those.
+            same = len(value.shape) == len(shape) and all(
+                want in (-1, got) for want, got in zip(shape, value.shape, strict=True)
+            )
+            if not same or value.dtype != dtype:
+                raise RunFailed(
+                    f"input '{name}' of {self.model_file.name} is {dtype} {list(shape)}, "
+                    f"was given {value.dtype} {list(value.shape)}"
+                )
+        return [np.ascontiguousarray(value) for value in inputs]
+
+
+class TfliteMicroOracle(Oracle):
+    """TFLite Micro's interpreter, keeping every tensor."""
+
+    name = "tflm"
+
+    def __init__(self, model_file: Path) -> None:
+        super().__init__(model_file)
+        try:
+            from tflite_micro import runtime
+        except ImportError as error:
+            raise _missing("tflite_micro", error) from error
+        data = _read(model_file)
+        self._graph = _TfliteTensors(model_file, data)
+        # Every tensor kept: all of them at once, and persistent data of the kernels beside them.
+        arena = max(10 * len(data), 2 * self._graph.activation_bytes() + (4 << 20))
+        try:
+            self._interpreter = runtime.Interpreter.from_bytes(
+                data,
+                arena_size=arena,
+                intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise RunFailed(
+                f"TFLite Micro refused {model_file.name}", details=(str(error).strip(),)
+            ) from error
+
+    def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
+        """Return (name, shape, dtype) of each input in file order."""
+        return self._graph.inputs
+
+    def reset(self) -> None:
+        """Put the model's state back to what it is when opened."""
+        self._interpreter.reset()
+
+    def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
+        for index, value in enumerate(inputs):
+            self._interpreter.set_input(value, index)
+        self._interpreter.invoke()
+        outputs = tuple(
+            np.array(self._interpreter.get_output(index))
+            for index in range(self._graph.output_count)
+        )
+        if not tensors:
+            return OracleResult(outputs)
+        # GetTensor crashes the process for an index out of range: only ask for known ones.
+        indexed = {
+            index: np.array(self._interpreter.GetTensor(index, 0)["tensor_data"])
+            for index in self._graph.computed
+        }
+        return OracleResult(outputs, self._graph.by_name(indexed), indexed)
+
+
+class LiteRtOracle(Oracle):
+    """LiteRT with its reference kernels (BUILTIN_REF), keeping every tensor."""
+
+    name = "litert"
+
+    def __init__(self, model_file: Path) -> None:
+        super().__init__(model_file)
+        try:
+            from ai_edge_litert import interpreter
+        except ImportError as error:
+            raise _missing("ai_edge_litert", error) from error
+        data = _read(model_file)
+        self._graph = _TfliteTensors(model_file, data)
+        try:
+            self._interpreter = interpreter.Interpreter(
+                model_content=data,
+                experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
+                experimental_preserve_all_tensors=True,
+                num_threads=1,
+            )
+            self._interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise RunFailed(
+                f"LiteRT refused {model_file.name}", details=(str(error).strip(),)
+            ) from error
+
+    def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
+        """Return (name, shape, dtype) of each input in file order."""
+        return self._graph.inputs
+
+    def reset(self) -> None:
+        """Put the model's state back to what it is when opened."""
+        self._interpreter.reset_all_variables()
+
+    def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
+        details = self._interpreter.get_input_details()
+        for entry, value in zip(details, inputs, strict=True):
+            self._interpreter.set_tensor(entry["index"], value)
+        self._interpreter.invoke()
+        outputs = tuple(
+            np.array(self._interpreter.get_tensor(entry["index"]))
+            for entry in self._interpreter.get_output_details()
+        )
+        if not tensors:
+            return OracleResult(outputs)
+        indexed = {
+            index: np.array(self._interpreter.get_tensor(index)) for index in self._graph.computed
+        }
+        return OracleResult(outputs, self._graph.by_name(indexed), indexed)
+
+
+class OnnxRuntimeOracle(Oracle):
+    """ONNX Runtime on the CPU, one thread.
+
+    `outputs` come from the file as it is. Tensors come from copies with more graph outputs. A
+    float output between Conv and QuantizeLinear would keep the runtime from fusing the QDQ
+    pattern into one integer operator, so one copy shows only integer tensors (the results of
+    QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and a second one
+    shows the rest, computed in float. `quantized` names the tensors from the first copy: those
+    are the bits that a fused integer model must equal.
+    """
+
+    name = "onnx"
+
+    def __init__(self, model_file: Path) -> None:
+        super().__init__(model_file)
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise _missing("onnxruntime", error) from error
+        self._onnxruntime = onnxruntime
+        self._data = _read(model_file)
+        self._session = self._open(self._data)
+        self._integer: Any = None
+        self._float: Any = None
+        self.quantized: frozenset[str] = frozenset()
+
+    def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
+        """Return (name, shape, dtype) of each input in file order; -1 for a symbolic dimension."""
+        return tuple(
+            (
+                entry.name,
+                tuple(size if isinstance(size, int) else -1 for size in entry.shape),
+                _onnx_dtype(entry.type),
+            )
+            for entry in self._session.get_inputs()
+        )
+
+    def _open(self, data: bytes) -> Any:
+        options = self._onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # errors only
+        try:
+            return self._onnxruntime.InferenceSession(
+                data, options, providers=["CPUExecutionProvider"]
+            )
+        # Its exceptions share no base class but Exception.
+        except Exception as error:
+            raise ImportFailed(
+                f"ONNX Runtime cannot read {self.model_file.name}", details=(str(error).strip(),)
+            ) from error
+
+    def _open_tensors(self) -> None:
+        """Make the two copies whose intermediate tensors are outputs."""
+        import onnx
+
+        model = onnx.load_model_from_string(self._data)
+        shown = {entry.name for entry in model.graph.output}
+        integer: list[str] = []
+        others: list[str] = []
+        for node in model.graph.node:
+            target = integer if node.op_type == "QuantizeLinear" else others
+            target.extend(name for name in node.output if name and name not in shown)
+        self.quantized = frozenset(integer)
+        self._integer = self._open(_with_outputs(model, integer)) if integer else self._session
+        self._float = self._open(_with_outputs(model, others)) if others else self._session
+
+    def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
+        feed = {name: value for (name, _, _), value in zip(self.input_types(), inputs, strict=True)}
+        outputs = tuple(np.asarray(value) for value in self._call(self._session, feed))
+        if not tensors:
+            return OracleResult(outputs)
+        if self._integer is None:
+            self._open_tensors()
+        found: dict[str, Array] = {}
+        for session in (self._float, self._integer, self._session):  # the later is the better
+            names = [entry.name for entry in session.get_outputs()]
+            for name, value in zip(names, self._call(session, feed), strict=True):
+                found[name] = np.asarray(value)
+        found.update(feed)
+        return OracleResult(outputs, found)
+
+    def _call(self, session: Any, feed: dict[str, Array]) -> list[Any]:
+        try:
+            result: list[Any] = session.run(None, feed)
+        except Exception as error:  # no common base class
+            raise RuntimeError(str(error)) from error
+        return result
+
+
+def open_oracle(model_file: Path, reference: str | None = None) -> Oracle:
+    """Open `model_file` in `reference` ("tflm", "litert", "onnx"; None: by the file's ending).
+
+    Raises ToolMissing when the package is absent, ImportFailed or RunFailed when the framework
+    refuses the file.
+    """
+    name = reference or ("onnx" if model_file.suffix == ".onnx" else "tflm")
+    oracles = {kind.name: kind for kind in (TfliteMicroOracle, LiteRtOracle, OnnxRuntimeOracle)}
+    if name not in oracles:
+        raise RunFailed(f"no reference is called '{name}'", hint=f"known: {', '.join(oracles)}")
+    if (name == "onnx") != (model_file.suffix == ".onnx"):
+        raise RunFailed(f"{name} cannot run {model_file.name}")
+    return oracles[name](model_file)
+
+
+def run_oracle(
+    model_path: Path | str,
+    inputs: Sequence[Array],
+    *,
+    reference: str | None = None,
+    tensors: bool = True,
+) -> OracleResult:
+    """Run one inference from the initial state and return outputs and every tensor inside."""
+    return open_oracle(Path(model_path), reference).run(inputs, tensors=tensors)
+
+
+class _TfliteTensors:
+    """Names, shapes and roles of the tensors of a .tflite file's first subgraph."""
+
+    def __init__(self, model_file: Path, data: bytes) -> None:
+        import tflite
+
+        try:
+            graph = tflite.Model.GetRootAs(data).Subgraphs(0)
+            self._types = [_tensor_type(tflite, tensor) for tensor in _all_tensors(graph)]
+            inputs = [int(graph.Inputs(i)) for i in range(graph.InputsLength())]
+            self.output_count = int(graph.OutputsLength())
+            written = {
+                int(op.Outputs(i))
+                for op in (graph.Operators(n) for n in range(graph.OperatorsLength()))
+                for i in range(op.OutputsLength())
+            }
+        # The flatbuffer reader has no verifier: a damaged file raises whatever it hits first.
+        except Exception as error:
+            raise ImportFailed(
+                f"{model_file.name} is not a readable TFLite file", details=(repr(error),)
+            ) from error
+        self.inputs = tuple(self._types[index] for index in inputs)
+        self.computed = sorted(
+            index
+            for index in {*inputs, *written}
+            if index >= 0 and self._types[index][2] != np.dtype(np.void)
+        )
+
+    def activation_bytes(self) -> int:
+        """Return the bytes of all tensors that an inference writes."""
+        return sum(
+            int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            for _, shape, dtype in (self._types[index] for index in self.computed)
+        )
+
+    def by_name(self, indexed: Mapping[int, Array]) -> dict[str, Array]:
+        """Return the same tensors by name, the first of each name."""
+        named: dict[str, Array] = {}
+        for index, value in indexed.items():
+            named.setdefault(self._types[index][0], value)
+        return named
+
+
+def _all_tensors(graph: Any) -> Iterator[Any]:
+    for index in range(graph.TensorsLength()):
+        yield graph.Tensors(index)
+
+
+def _tensor_type(tflite: Any, tensor: Any) -> tuple[str, tuple[int, ...], np.dtype[Any]]:
+    kinds = tflite.TensorType
+    known = {
+        kinds.FLOAT32: np.float32,
+        kinds.FLOAT16: np.float16,
+        kinds.FLOAT64: np.float64,
+        kinds.INT8: np.int8,
+        kinds.UINT8: np.uint8,
+        kinds.INT16: np.int16,
+        kinds.UINT16: np.uint16,
+        kinds.INT32: np.int32,
+        kinds.UINT32: np.uint32,
+        kinds.INT64: np.int64,
+        kinds.BOOL: np.bool_,
+    }
+    shape = tuple(int(tensor.Shape(i)) for i in range(tensor.ShapeLength()))
+    # void stands for what no array can hold: resource handles, strings.
+    dtype: np.dtype[Any] = np.dtype(known.get(tensor.Type(), np.void))
+    return (tensor.Name() or b"").decode("utf-8", "replace"), shape, dtype
+
+
+def _onnx_dtype(text: str) -> np.dtype[Any]:
+    """Return the dtype of ONNX Runtime's type text, such as "tensor(float)"."""
+    inner = text.removeprefix("tensor(").removesuffix(")")
+    names = {"float": "float32", "double": "float64"}
+    return np.dtype(names.get(inner, inner))
+
+
+def _with_outputs(model: Any, names: Sequence[str]) -> bytes:
+    """Return the model's bytes with `names` as further graph outputs; types are inferred."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    data: bytes = copy.SerializeToString()
+    return data
+
+
+def _read(model_file: Path) -> bytes:
+    try:
+        return model_file.read_bytes()
+    except OSError as error:
+        raise ImportFailed(f"cannot read {model_file}: {error.strerror}") from error
+
+
+def _missing(package: str, error: ImportError) -> ToolMissing:
+    return ToolMissing(
+        f"the reference to compare with needs the Python package {package}",
+        details=(str(error),),
+        hint="pip install edgec[verify]",
+    )
