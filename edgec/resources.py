@@ -1,0 +1,33 @@
+"""Find the folders of files that are not Python: boards, templates and the C runtime.
+
+In a checkout they lie at the root of the repository; an installed package carries copies in
+`edgec/_resources/` (see `setup.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgec.errors import ToolMissing
+
+RESOURCE_DIRS = ("boards", "templates", "runtime_c")
+"""The folders that ship beside the Python code."""
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def resource_dir(name: str) -> Path:
+    """Return the folder `name`, one of RESOURCE_DIRS.
+
+    The installed copy wins, so that a package never reads a checkout it happens to lie beside.
+    Raises ToolMissing if the installation lacks the folder.
+    """
+    if name not in RESOURCE_DIRS:
+        raise ValueError(f"'{name}' is not one of {', '.join(RESOURCE_DIRS)}")
+    for parent in (_PACKAGE / "_resources", _PACKAGE.parent):
+        if (parent / name).is_dir():
+            return parent / name
+    raise ToolMissing(
+        f"this installation of edgec has no '{name}' folder",
+        hint="install edgec again, from a complete checkout or a released package",
+    )

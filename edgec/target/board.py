@@ -1,0 +1,276 @@
+"""Boards: one flat TOML file each, read into a frozen `Board`.
+
+A board names a core (`core.py`) and a port (`runtime_c/ports/<port>/`), and states facts: memory,
+clock, link, how to emulate and to flash it. Unknown keys are errors, so that a misspelt fact is
+never silently ignored. `docs/boards.md` describes every key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from edgec.errors import BoardError
+from edgec.resources import resource_dir
+from edgec.target.core import Core, find_core
+from edgec.target.table import Table
+
+RegionKind = Literal["flash", "ram"]
+
+
+@dataclass(frozen=True)
+class MemoryRegion:
+    """A stretch of memory: `length` bytes from address `origin`.
+
+    `access` is the linker's attributes ("rx", "rwx"). A region that is `hardware_only` is absent
+    under emulation, so nothing is placed in it unless a build asks for it.
+    """
+
+    name: str
+    origin: int
+    length: int
+    kind: RegionKind
+    access: str
+    hardware_only: bool = False
+
+    @property
+    def end(self) -> int:
+        """The address of the first byte after the region."""
+        return self.origin + self.length
+
+    def holds(self, address: int, length: int = 0) -> bool:
+        """Return whether `length` bytes from `address` lie inside."""
+        return self.origin <= address and address + length <= self.end
+
+
+@dataclass(frozen=True)
+class SerialLink:
+    """The UART that carries the link, its pins and its speed (`baud`, bits per second)."""
+
+    uart: str
+    tx: str
+    rx: str
+    baud: int
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """How QEMU runs the board: `-M machine`, more `args`, and which `-serial` is the link's."""
+
+    machine: str
+    args: tuple[str, ...]
+    serial_index: int
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """A flashing tool that knows this board, with the tool's own settings."""
+
+    name: str
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything edgec knows about a board.
+
+    `clock_hz` is the rate of the core after `ec_port_init`. `code` and `data` name the regions of
+    the program and of its variables; `stack_bytes` is what the linker script reserves unless a
+    build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
+    `sources` are the documents that the facts come from.
+    """
+
+    name: str
+    title: str
+    core: Core
+    port: str
+    clock_hz: int
+    memory: dict[str, MemoryRegion]
+    code: str
+    data: str
+    stack_bytes: int
+    aliases: tuple[str, ...]
+    link: SerialLink | None
+    config: dict[str, int | str]
+    qemu: Qemu | None
+    runners: tuple[RunnerConfig, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def is_host(self) -> bool:
+        """Whether programs for this board run on the computer that builds them."""
+        return not self.core.is_embedded
+
+    @property
+    def flash_bytes(self) -> int:
+        """Bytes of the region that holds the program; 0 for the host."""
+        return self.memory[self.code].length if self.code else 0
+
+    @property
+    def ram_bytes(self) -> int:
+        """Bytes of the region that holds variables, arena and stack; 0 for the host."""
+        return self.memory[self.data].length if self.data else 0
+
+    def region_at(self, address: int, length: int = 0) -> MemoryRegion | None:
+        """Return the region that holds `length` bytes from `address`, or None."""
+        for region in self.memory.values():
+            if region.holds(address, length):
+                return region
+        return None
+
+
+_SIZE = re.compile(r"^(\d+)\s*([KM]?)$")
+
+
+def parse_size(value: int | str, where: str) -> int:
+    """Return bytes from an int or from text like "96K" or "1M" (1024 and 1024 x 1024 bytes)."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    match = _SIZE.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise BoardError(f"{where}: '{value}' is not a size", hint='write bytes, "96K" or "1M"')
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]]
+
+
+def _read_memory(table: Table) -> dict[str, MemoryRegion]:
+    regions: dict[str, MemoryRegion] = {}
+    for name in table.names():
+        entry = table.table(name)
+        kind = entry.text("kind")
+        if kind not in ("flash", "ram"):
+            raise BoardError(f"{entry.where}: kind is '{kind}', not flash or ram")
+        regions[name] = MemoryRegion(
+            name=name,
+            origin=entry.integer("origin"),
+            length=parse_size(entry.raw("length"), entry.where),
+            kind="flash" if kind == "flash" else "ram",
+            access=entry.text("access", "rx" if kind == "flash" else "rwx"),
+            hardware_only=entry.boolean("hardware_only", False),
+        )
+        entry.finish()
+    ordered = sorted(regions.values(), key=lambda region: region.origin)
+    for low, high in zip(ordered, ordered[1:], strict=False):
+        if low.end > high.origin:
+            raise BoardError(f"{table.where}: regions '{low.name}' and '{high.name}' overlap")
+    return regions
+
+
+def _pick_region(
+    where: str, regions: dict[str, MemoryRegion], wanted: str, kind: RegionKind
+) -> str:
+    """Return the region called `wanted`, or the first of `kind` if `wanted` is empty."""
+    if wanted and wanted in regions and regions[wanted].kind == kind:
+        return wanted
+    if wanted:
+        raise BoardError(f"{where}: [layout] names '{wanted}', which is no {kind} region")
+    for name, region in regions.items():
+        if region.kind == kind and not region.hardware_only:
+            return name
+    raise BoardError(f"{where}: there is no {kind} region", hint=f"add one with kind = '{kind}'")
+
+
+def parse_board(name: str, text: str, where: str) -> Board:
+    """Return the board called `name` from TOML `text`; `where` names the file in errors.
+
+    Raises BoardError for what is missing, unknown or of the wrong type.
+    """
+    try:
+        table = Table(where, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise BoardError(f"{where} is not TOML: {error}") from error
+    core = find_core(table.text("core"))
+    memory = _read_memory(table.table("memory", optional=True))
+    layout = table.table("layout", optional=True)
+    code = data = ""
+    stack_bytes = 0
+    if core.is_embedded:
+        code = _pick_region(where, memory, layout.text("code", ""), "flash")
+        data = _pick_region(where, memory, layout.text("data", ""), "ram")
+        stack_bytes = parse_size(layout.raw("stack"), f"{where}: [layout] stack")
+    layout.finish()
+    link = None
+    if "link" in table.names():
+        entry = table.table("link")
+        link = SerialLink(
+            entry.text("uart"), entry.text("tx", ""), entry.text("rx", ""), entry.integer("baud")
+        )
+        entry.finish()
+    qemu = None
+    if "qemu" in table.names():
+        entry = table.table("qemu")
+        qemu = Qemu(
+            machine=entry.text("machine"),
+            args=entry.texts("args"),
+            serial_index=entry.integer("serial_index", 0),
+        )
+        entry.finish()
+    board = Board(
+        name=name,
+        title=table.text("title"),
+        core=core,
+        port=table.text("port"),
+        clock_hz=table.integer("clock_hz", 0),
+        memory=memory,
+        code=code,
+        data=data,
+        stack_bytes=stack_bytes,
+        aliases=table.texts("aliases"),
+        link=link,
+        config=table.table("config", optional=True).scalars(),
+        qemu=qemu,
+        runners=tuple(
+            RunnerConfig(entry.text("name"), {k: str(v) for k, v in entry.scalars().items()})
+            for entry in table.tables("runner")
+        ),
+        sources=table.texts("sources"),
+    )
+    table.finish()
+    return board
+
+
+@cache
+def _shipped_boards() -> dict[str, Board]:
+    boards = {}
+    for path in sorted(resource_dir("boards").glob("*.toml")):
+        boards[path.stem] = parse_board(path.stem, path.read_text("utf-8"), f"boards/{path.name}")
+    names = list(boards) + [alias for board in boards.values() for alias in board.aliases]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BoardError(f"two boards are called {', '.join(twice)}")
+    return boards
+
+
+def all_boards() -> tuple[Board, ...]:
+    """Return every shipped board, by name."""
+    return tuple(_shipped_boards().values())
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """Return a shipped board by name or alias, or the board of a TOML file.
+
+    Raises BoardError naming the nearest known names, or what is wrong in the file.
+    """
+    name = str(name_or_path)
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BoardError(f"cannot read the board file {path}: {error}") from error
+        return parse_board(path.stem, text, str(path))
+    by_name = dict(_shipped_boards())
+    for board in list(by_name.values()):
+        by_name.update({alias: board for alias in board.aliases})
+    if name in by_name:
+        return by_name[name]
+    near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.5)
+    raise BoardError(
+        f"there is no board '{name}'" + (f"; near it: {', '.join(near)}" if near else ""),
+        details=("known boards: " + ", ".join(sorted(by_name)),),
+        hint="write your own as a TOML file and give its path (see docs/boards.md)",
+    )

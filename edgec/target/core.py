@@ -1,0 +1,173 @@
+"""Cores: what an instruction set can do, and how each compiler is told about it.
+
+A core is code because schedules, microkernels and checks depend on its features; a board
+(`board.py`) is data that names a core. Feature words:
+
+    thumb2      the 32-bit Thumb instructions of ARMv7-M, and divide
+    unaligned   single loads and stores of words and half-words work at any address
+    dsp         the SIMD-in-a-register and saturating instructions of ARMv7E-M
+    fpu         single-precision hardware floating point (and passes floats in its registers)
+    fpu_double  double-precision too
+    v8m         ARMv8-M Mainline: stack limit registers, security states
+    mve         Helium, integer and float vectors of 128 bits
+    avx2, neon  desktop vectors that the core's compiler flags enable
+"""
+
+from __future__ import annotations
+
+import difflib
+import platform
+from dataclasses import dataclass
+
+from edgec.errors import BoardError
+
+
+@dataclass(frozen=True)
+class Core:
+    """One instruction set, with the flags that make each compiler emit it.
+
+    `gcc_flags` are for arm-none-eabi-gcc (Cortex-M) or the host's gcc; `clang_flags` for the
+    clang inside the `ziglang` package, which has its own spelling of targets.
+    """
+
+    name: str
+    title: str
+    features: frozenset[str]
+    gcc_flags: tuple[str, ...]
+    clang_flags: tuple[str, ...]
+    is_embedded: bool = True
+
+    def has(self, feature: str) -> bool:
+        """Return whether the core has `feature` (a word of the module's list)."""
+        return feature in self.features
+
+
+_V6M: frozenset[str] = frozenset()
+_V7M = frozenset({"thumb2", "unaligned"})
+_V7EM = _V7M | {"dsp"}
+_V8M = _V7EM | {"v8m"}
+
+
+def _cortex_m(
+    name: str,
+    features: frozenset[str],
+    gcc: str,
+    zig: str,
+    title: str,
+) -> Core:
+    """Return a Cortex-M core; `gcc` is the -mcpu (and -mfpu) words, `zig` the -mcpu value."""
+    hard = "fpu" in features
+    cpu, *fpu = gcc.split()
+    return Core(
+        name=name,
+        title=title,
+        features=features,
+        gcc_flags=(
+            f"-mcpu={cpu}",
+            "-mthumb",
+            *(f"-mfpu={unit}" for unit in fpu),
+            f"-mfloat-abi={'hard' if hard else 'soft'}",
+        ),
+        clang_flags=(
+            "--target=thumb-freestanding-eabi" + ("hf" if hard else ""),
+            f"-mcpu={zig}",
+        ),
+    )
+
+
+_TABLE = (
+    _cortex_m("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
+    _cortex_m("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
+    _cortex_m("cortex-m3", _V7M, "cortex-m3", "cortex_m3", "Arm Cortex-M3 (ARMv7-M)"),
+    _cortex_m(
+        "cortex-m4",
+        _V7EM | {"fpu"},
+        "cortex-m4 fpv4-sp-d16",
+        # zig's cortex_m4 has no FPU even with eabihf.
+        "cortex_m4+vfp4d16sp",
+        "Arm Cortex-M4 with FPU (ARMv7E-M)",
+    ),
+    _cortex_m(
+        "cortex-m4+nofp", _V7EM, "cortex-m4", "cortex_m4", "Arm Cortex-M4 without FPU (ARMv7E-M)"
+    ),
+    _cortex_m(
+        "cortex-m7",
+        _V7EM | {"fpu", "fpu_double"},
+        "cortex-m7 fpv5-d16",
+        "cortex_m7+fp_armv8d16",
+        "Arm Cortex-M7 with double-precision FPU (ARMv7E-M)",
+    ),
+    _cortex_m(
+        "cortex-m7+nofp.dp",
+        _V7EM | {"fpu"},
+        "cortex-m7 fpv5-sp-d16",
+        "cortex_m7+fp_armv8d16sp",
+        "Arm Cortex-M7 with single-precision FPU (ARMv7E-M)",
+    ),
+    _cortex_m(
+        "cortex-m33",
+        _V8M | {"fpu"},
+        "cortex-m33 fpv5-sp-d16",
+        "cortex_m33+fp_armv8d16sp+dsp",
+        "Arm Cortex-M33 with FPU and DSP (ARMv8-M Mainline)",
+    ),
+    _cortex_m(
+        "cortex-m55",
+        _V8M | {"fpu", "fpu_double", "mve"},
+        # gcc takes MVE and the FPU from the core's name; auto is the default of -mfpu.
+        "cortex-m55 auto",
+        "cortex_m55+mve+mve_fp+fp_armv8d16",
+        "Arm Cortex-M55 with Helium (ARMv8.1-M Mainline)",
+    ),
+    Core(
+        name="x86_64",
+        title="64-bit x86, as old as SSE2",
+        features=frozenset({"unaligned", "fpu", "fpu_double", "sse2"}),
+        gcc_flags=("-m64",),
+        clang_flags=(),
+        is_embedded=False,
+    ),
+    Core(
+        name="aarch64",
+        title="64-bit Arm (ARMv8-A)",
+        features=frozenset({"unaligned", "fpu", "fpu_double", "neon"}),
+        gcc_flags=(),
+        clang_flags=(),
+        is_embedded=False,
+    ),
+)
+
+CORES: dict[str, Core] = {core.name: core for core in _TABLE}
+"""Every core by its name."""
+
+
+def find_core(name: str) -> Core:
+    """Return the core called `name`; "host" is the core of this computer.
+
+    Raises BoardError naming the nearest known names.
+    """
+    if name == "host":
+        return host_core()
+    core = CORES.get(name)
+    if core is not None:
+        return core
+    near = difflib.get_close_matches(name, CORES, n=3, cutoff=0.5)
+    raise BoardError(
+        f"there is no core '{name}'" + (f"; near it: {', '.join(near)}" if near else ""),
+        details=("known cores: " + ", ".join(CORES),),
+    )
+
+
+def host_core() -> Core:
+    """Return the core of the computer that runs the compiler.
+
+    Raises BoardError on machines that are neither 64-bit x86 nor 64-bit Arm.
+    """
+    machine = platform.machine().lower()
+    names = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+    if machine not in names:
+        raise BoardError(
+            f"this computer's processor '{machine}' is not one edgec builds host code for",
+            hint="use `--target` with one of: " + ", ".join(CORES),
+        )
+    return CORES[names[machine]]
