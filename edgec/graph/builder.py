@@ -36,6 +36,16 @@ class GraphBuilder:
         self.params.append(value)
         return value
 
+    def adopt(self, value: Value) -> None:
+        """Take over another function's parameter as it is."""
+        self._taken.add(value.name)
+        self.params.append(value)
+
+    def adopt_node(self, node: Node) -> None:
+        """Take over a node of another function whose inputs are values of this one."""
+        self._taken.update(value.name for value in node.outputs)
+        self.nodes.append(node)
+
     def constant(
         self,
         name: str,

@@ -1,0 +1,220 @@
+"""ONNX to graph IR. The only file that imports the onnx package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import edgec.ops
+from edgec.errors import EdgecError, ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Module, Node, Value
+from edgec.graph.op import RawNode, find_importer
+from edgec.graph.provenance import Origin
+from edgec.graph.types import DTYPES, Array, TensorType
+
+#: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
+MAX_TENSOR_BYTES = 1 << 30
+
+
+def import_onnx(path: Path, *, match: str | None = None) -> Module:
+    """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
+
+    match: overrides the `rounding` of every requantize (default `onnx`). Raises ImportFailed
+    for a file that is not ONNX, is damaged, refers to other files, has symbolic shapes, or uses
+    operators that no importer knows (all are listed).
+    """
+    model = _load(path)
+    edgec.ops.load()
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
+                default=0)  # fmt: skip
+    importer = _GraphImporter(path, opset, match or "onnx")
+    function = importer.run(model.graph)
+    return Module({"main": function}, source=path.name, format="onnx")
+
+
+def _load(path: Path) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        # External data would let a model file read other files.
+        model = onnx.load(str(path), load_external_data=False)
+    except (DecodeError, ValueError, UnicodeDecodeError) as error:
+        raise ImportFailed(
+            f"{path} is not a readable ONNX model ({type(error).__name__})",
+            hint="the file may be truncated or of another format",
+        ) from None
+    if not model.HasField("graph") or not model.graph.output:
+        raise ImportFailed(f"{path} holds no ONNX graph", hint="the file may be truncated")
+    return model
+
+
+class _GraphImporter:
+    """Imports one graph node by node, collecting what is unsupported."""
+
+    def __init__(self, path: Path, opset: int, rounding: str) -> None:
+        self.path = path
+        self.opset = opset
+        self.rounding = rounding
+        self.builder = GraphBuilder()
+        self.values: dict[str, Value] = {}
+        self.problems: list[str] = []
+
+    def run(self, graph: Any) -> Any:
+        for tensor in graph.initializer:
+            data = self.array(tensor)
+            origin = Origin(tensor.name, tuple(data.shape))
+            self.values[tensor.name] = self.builder.constant(tensor.name, data, origin=origin)
+        for entry in graph.input:
+            if entry.name not in self.values:
+                type_ = self.input_type(entry)
+                origin = Origin(entry.name, type_.shape)
+                self.values[entry.name] = self.builder.param(entry.name, type_, origin)
+        for number, node in enumerate(graph.node):
+            self.node(node, node.name or f"{node.op_type}#{number}")
+        if self.problems:
+            count = len(self.problems)
+            raise ImportFailed(
+                f"{count} operator{'s' if count > 1 else ''} of {self.path.name}"
+                f" {'are' if count > 1 else 'is'} not supported",
+                details=tuple(self.problems),
+                hint="`edgec ops` lists what is supported",
+            )
+        results = []
+        for entry in graph.output:
+            if entry.name not in self.values:
+                raise ImportFailed(f"{self.path.name}: output {entry.name!r} is never computed")
+            results.append(self.values[entry.name])
+        return self.builder.finish(results)
+
+    def node(self, node: Any, name: str) -> None:
+        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        if kind == "Constant":
+            self.constant_node(node, name)
+            return
+        importer = find_importer("onnx", kind, self.opset)
+        if importer is None:
+            self.problems.append(f"{kind}  node {name!r}: no importer for opset {self.opset}")
+            return
+        missing = [i for i in node.input if i and i not in self.values]
+        if missing:
+            if not self.problems:  # otherwise it follows from an unsupported node
+                raise ImportFailed(
+                    f"{self.path.name}: node {name!r} reads {missing[0]!r}, which nothing before"
+                    " it computes",
+                    hint="the graph is cyclic or damaged",
+                )
+            return
+        raw = RawNode(
+            kind=kind,
+            name=name,
+            attributes={a.name: self.attribute(a) for a in node.attribute},
+            inputs=tuple(self.values[i] if i else None for i in node.input),
+            outputs=tuple(node.output),
+            output_types=(None,) * len(node.output),
+            opset=self.opset,
+            rounding=self.rounding,
+        )
+        first = len(self.builder.nodes)
+        try:
+            made = importer(self.builder, raw)
+        except EdgecError as error:
+            self.problems.append(f"{kind}  node {name!r}: {error.message}")
+            return
+        made = made if isinstance(made, tuple) else (made,)
+        for output, value in zip(node.output, made, strict=False):
+            self.values[output] = self.named(value, output, first)
+
+    def named(self, value: Value, name: str, first: int) -> Value:
+        """Give the value that a source node computes the source's tensor name and provenance."""
+        for position in range(first, len(self.builder.nodes)):
+            node = self.builder.nodes[position]
+            if value in node.outputs:
+                origin = Origin(name, value.type.shape)
+                fresh = Value(self.builder.unique(name), value.type, origin)
+                outputs = tuple(fresh if v is value else v for v in node.outputs)
+                self.builder.nodes[position] = Node(
+                    node.op, node.attrs, node.inputs, outputs, node.name, node.sources
+                )
+                return fresh
+        return value
+
+    def constant_node(self, node: Any, name: str) -> None:
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                data = self.array(attribute.t)
+            elif attribute.name in ("value_float", "value_floats"):
+                data = np.asarray(self.attribute(attribute), np.float32)
+            elif attribute.name in ("value_int", "value_ints"):
+                data = np.asarray(self.attribute(attribute), np.int64)
+            else:
+                self.problems.append(f"Constant  node {name!r}: attribute {attribute.name}")
+                return
+            origin = Origin(node.output[0], tuple(data.shape))
+            self.values[node.output[0]] = self.builder.constant(node.output[0], data, origin=origin)
+
+    def array(self, tensor: Any) -> Array:
+        from onnx import TensorProto, numpy_helper
+
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ImportFailed(
+                f"{self.path.name}: tensor {tensor.name!r} lies in another file",
+                hint="save the model with its weights inside (onnx.save without external data)",
+            )
+        count = 1
+        for extent in tensor.dims:
+            count *= max(int(extent), 0)
+        if any(extent < 0 for extent in tensor.dims) or count * 8 > MAX_TENSOR_BYTES * 8:
+            raise ImportFailed(f"{self.path.name}: tensor {tensor.name!r} claims {count} elements")
+        try:
+            data = np.array(numpy_helper.to_array(tensor))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ImportFailed(
+                f"{self.path.name}: tensor {tensor.name!r} is damaged: {error}"
+            ) from None
+        if data.dtype.name not in DTYPES:
+            raise ImportFailed(
+                f"{self.path.name}: tensor {tensor.name!r} has dtype {data.dtype.name}"
+            )
+        return data
+
+    def attribute(self, attribute: Any) -> Any:
+        from onnx import AttributeProto, helper
+
+        if attribute.type == AttributeProto.TENSOR:
+            return self.array(attribute.t)
+        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            raise ImportFailed(f"{self.path.name}: subgraphs are not supported yet")
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, (int, float)):
+            return value
+        return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
+
+    def input_type(self, entry: Any) -> TensorType:
+        from onnx import helper
+
+        tensor = entry.type.tensor_type
+        try:
+            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+        except (KeyError, TypeError):
+            dtype = "?"
+        if dtype not in DTYPES:
+            raise ImportFailed(f"{self.path.name}: input {entry.name!r} has an unknown dtype")
+        shape = []
+        for position, dimension in enumerate(tensor.shape.dim):
+            if dimension.HasField("dim_value") and dimension.dim_value > 0:
+                shape.append(int(dimension.dim_value))
+            elif position == 0:
+                shape.append(1)  # a symbolic batch: one sample at a time on a small machine
+            else:
+                raise ImportFailed(
+                    f"{self.path.name}: input {entry.name!r} has the symbolic dimension"
+                    f" {dimension.dim_param or position!r}",
+                    hint="export the model with fixed shapes",
+                )
+        return TensorType(tuple(shape), dtype)

@@ -1,0 +1,146 @@
+"""quantize and dequantize: between real numbers and the integers that stand for them.
+
+quantize    stored = saturate(round_half_even(x / scale) + zero_point)
+dequantize  x = float32(stored - zero_point) * scale
+
+Both in float32 arithmetic, as ONNX's QuantizeLinear and DequantizeLinear define them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant
+from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, register
+from edgec.graph.types import Array, Quant, TensorType
+
+
+@dataclass(frozen=True)
+class QuantizeAttrs:
+    """output: scale and zero point of the result. dtype: its integer type."""
+
+    output: Quant
+    dtype: str = "int8"
+
+
+def _along_axis(parameters: Sequence[float], quant: Quant, rank: int, dtype: str) -> Any:
+    array = np.asarray(parameters, dtype=dtype)
+    if quant.axis is None:
+        return array.reshape(())
+    return array.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)])
+
+
+@register
+class Quantize(Op[QuantizeAttrs]):
+    """float32 to integers."""
+
+    name = "quantize"
+    attrs_class = QuantizeAttrs
+    fusion = Fusion.ELEMENTWISE
+
+    def infer(self, attrs: QuantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The same shape, quantized."""
+        (x,) = inputs
+        if x.dtype != "float32":
+            raise TypeMismatch(f"quantize needs float32, not {x}")
+        return (TensorType(x.shape, attrs.dtype, attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: QuantizeAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Divide, round half to even, add the zero point, saturate."""
+        x = inputs[0]
+        scale = _along_axis(attrs.output.scale, attrs.output, x.ndim, "float32")
+        zero_point = _along_axis(attrs.output.zero_point, attrs.output, x.ndim, "int64")
+        low, high = np.iinfo(attrs.dtype).min, np.iinfo(attrs.dtype).max
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = np.rint(np.divide(x, scale, dtype=np.float32))
+        # Far outside any integer type, and NaN to the low end, before the conversion.
+        bounded = np.clip(np.nan_to_num(ratio, nan=-(2.0**30)), -(2.0**30), 2.0**30)
+        stored = np.clip(bounded.astype(np.int64) + zero_point, low, high)
+        return (stored.astype(attrs.dtype),)
+
+
+@register
+class Dequantize(Op[NoAttrs]):
+    """Integers to float32; the parameters are the input's own."""
+
+    name = "dequantize"
+    fusion = Fusion.ELEMENTWISE
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The same shape in float32."""
+        (x,) = inputs
+        if x.quant is None:
+            raise TypeMismatch(f"dequantize needs a quantized input, not {x}")
+        return (TensorType(x.shape, "float32"),)
+
+    def evaluate(
+        self,
+        attrs: NoAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Subtract the zero point exactly, then one float32 multiplication."""
+        quant = input_types[0].quant
+        assert quant is not None
+        x = inputs[0]
+        zero_point = _along_axis(quant.zero_point, quant, x.ndim, "int64")
+        scale = _along_axis(quant.scale, quant, x.ndim, "float32")
+        difference = (x.astype(np.int64) - zero_point).astype(np.float32)
+        return (np.multiply(difference, scale, dtype=np.float32),)
+
+
+def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
+    """Parameters and integer type of a QuantizeLinear or DequantizeLinear node."""
+    scale, zero_point = raw.inputs[1], raw.inputs[2] if len(raw.inputs) > 2 else None
+    if not isinstance(scale, Constant) or not (
+        zero_point is None or isinstance(zero_point, Constant)
+    ):
+        raise ImportFailed("scale and zero point must be constants")
+    if raw.attribute("block_size", 0):
+        raise ImportFailed("blocked quantization is not supported yet")
+    scales = tuple(float(s) for s in np.asarray(scale.data, np.float64).reshape(-1))
+    if not all(0 < s < math.inf for s in scales):
+        raise ImportFailed("a scale is not a positive finite number")
+    zeros = (0,) * len(scales)
+    dtype = "uint8"
+    if zero_point is not None:
+        zeros = tuple(int(z) for z in zero_point.data.reshape(-1))
+        dtype = zero_point.type.dtype
+    axis = int(raw.attribute("axis", 1)) % rank if len(scales) > 1 else None
+    return Quant(scales, zeros, axis), dtype
+
+
+@from_onnx("QuantizeLinear", since=10)
+def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX QuantizeLinear with constant parameters."""
+    x = raw.inputs[0]
+    quant, dtype = _onnx_quant(raw, len(x.type.shape))
+    return builder.op("quantize", [x], QuantizeAttrs(quant, dtype), name=raw.name)
+
+
+@from_onnx("DequantizeLinear", since=10)
+def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX DequantizeLinear: of a constant, or of what a QuantizeLinear made."""
+    x = raw.inputs[0]
+    quant, _ = _onnx_quant(raw, len(x.type.shape))
+    if isinstance(x, Constant):
+        x = builder.constant(x.name, x.data, quant, x.origin)
+    elif x.type.quant != quant:
+        raise ImportFailed(
+            f"{x.name} was quantized with {x.type.quant} but is dequantized with {quant}"
+        )
+    return builder.op("dequantize", [x], name=raw.name)

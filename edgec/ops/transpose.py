@@ -1,0 +1,71 @@
+"""transpose: axis i of the result is axis permutation[i] of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.types import Array, TensorType
+
+
+@dataclass(frozen=True)
+class TransposeAttrs:
+    """permutation: for each axis of the result, the axis of the input."""
+
+    permutation: tuple[int, ...]
+
+
+@register
+class Transpose(Op[TransposeAttrs]):
+    """Moves elements; quantization follows its axis."""
+
+    name = "transpose"
+    attrs_class = TransposeAttrs
+    fusion = Fusion.INJECTIVE
+
+    def infer(self, attrs: TransposeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The permuted shape."""
+        (x,) = inputs
+        permutation = attrs.permutation
+        if sorted(permutation) != list(range(len(x.shape))):
+            raise TypeMismatch(f"permutation {permutation} does not fit {x}")
+        quant = x.quant
+        if quant is not None and quant.axis is not None:
+            quant = quant.with_axis(permutation.index(quant.axis))
+        shape = tuple(x.shape[axis] for axis in permutation)
+        return (TensorType(shape, x.dtype, quant),)
+
+    def evaluate(
+        self,
+        attrs: TransposeAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """NumPy's transpose."""
+        return (np.ascontiguousarray(np.transpose(inputs[0], attrs.permutation)),)
+
+
+def transposed(
+    builder: GraphBuilder, value: Value, permutation: tuple[int, ...], name: str
+) -> Value:
+    """Append a transpose of a value; its provenance follows."""
+    origin = value.origin.transposed(permutation) if value.origin else None
+    return builder.op(
+        "transpose", [value], TransposeAttrs(permutation), name=name, origins=[origin]
+    )
+
+
+@from_onnx("Transpose")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Transpose; without `perm` it reverses the axes."""
+    (x,) = raw.inputs
+    permutation = raw.attribute("perm", tuple(reversed(range(len(x.type.shape)))))
+    return builder.op("transpose", [x], TransposeAttrs(tuple(permutation)), name=raw.name)

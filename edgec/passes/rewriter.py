@@ -1,0 +1,80 @@
+"""Rewrite a function node by node into a new one; every pass stands on this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Function, Node, Value
+
+#: Gets the old node and its new inputs; returns the new outputs, or None to keep the node.
+Visit = Callable[["Rewriter", Node, tuple[Value, ...]], "Sequence[Value] | None"]
+
+
+class Rewriter:
+    """Builds the new function while mapping old values to new ones.
+
+    Values that are kept keep their names and provenance. A visitor appends nodes through
+    `builder` and looks back at what it built through `producer`.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.old = function
+        self.builder = GraphBuilder(function.name)
+        for param in function.params:
+            self.builder.adopt(param)
+        self._new: dict[Value, Value] = {}
+        self._producers: dict[Value, Node] = {}
+        self._indexed = 0
+
+    def run(self, visit: Visit) -> Function:
+        """Visit every node in order and return the rewritten function, dead nodes removed."""
+        for node in self.old.nodes:
+            inputs = tuple(self.new(value) for value in node.inputs)
+            outputs = visit(self, node, inputs)
+            if outputs is None:
+                outputs = self.keep(node, inputs)
+            for before, after in zip(node.outputs, outputs, strict=True):
+                self._new[before] = after
+        results = tuple(self.new(value) for value in self.old.results)
+        states = tuple((before, self.new(after)) for before, after in self.old.states)
+        return eliminate_dead(self.builder.finish(results, states))
+
+    def new(self, value: Value) -> Value:
+        """What stands for an old value in the new function."""
+        return self._new.get(value, value)
+
+    def producer(self, value: Value) -> Node | None:
+        """The new node that makes a new value; None for parameters and constants."""
+        for node in self.builder.nodes[self._indexed :]:
+            for output in node.outputs:
+                self._producers[output] = node
+        self._indexed = len(self.builder.nodes)
+        return self._producers.get(value)
+
+    def keep(self, node: Node, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Append the node as it is, on new inputs."""
+        if inputs == node.inputs:
+            self.builder.adopt_node(node)
+            return node.outputs
+        made = self.builder.node(
+            node.op,
+            inputs,
+            node.attrs,
+            name=node.name,
+            output_names=[value.name for value in node.outputs],
+            origins=[value.origin for value in node.outputs],
+            sources=node.sources,
+        )
+        return made.outputs
+
+
+def eliminate_dead(function: Function) -> Function:
+    """Remove nodes whose outputs nobody reads."""
+    live = set(function.results)
+    kept: list[Node] = []
+    for node in reversed(function.nodes):
+        if any(value in live for value in node.outputs):
+            kept.append(node)
+            live.update(value for value in node.inputs if not isinstance(value, Constant))
+    return function.with_nodes(tuple(reversed(kept)), function.results)

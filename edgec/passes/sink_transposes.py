@@ -1,0 +1,185 @@
+"""Sink and cancel transposes until none is left that an NCHW import put in.
+
+1. A transpose moves down through operators that work element by element; on two inputs when
+   both are transposed alike.
+2. transpose(transpose(x)) is one transpose, or none.
+3. dense(reshape(transpose(x))) absorbs the permutation into the order of its weights.
+4. What is left moves up to the parameters and constants through element-wise operators; a
+   transpose of a constant is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.op import Fusion
+from edgec.ops.transpose import transposed
+from edgec.passes.rewriter import Rewriter
+
+Permutation = tuple[int, ...]
+
+
+def sink_transposes(function: Function) -> Function:
+    """Remove the transposes of a channels-first import from the inside of the graph."""
+    sunk = Rewriter(function).run(_sink)
+    return Rewriter(sunk).run(_Hoist(sunk))
+
+
+def _transpose_of(rewriter: Rewriter, value: Value) -> tuple[Value, Permutation] | None:
+    node = rewriter.producer(value)
+    if node is None or node.op.name != "transpose":
+        return None
+    return node.inputs[0], node.attrs.permutation
+
+
+def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.op.name == "transpose":
+        return _compose(rewriter, node, inputs[0])
+    if node.op.name == "dense":
+        return _absorb(rewriter, node, inputs)
+    if node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST) or len(node.outputs) != 1:
+        return None
+    above = [_transpose_of(rewriter, value) for value in inputs]
+    first = above[0]
+    if first is None or any(
+        entry is None or entry[1] != first[1] or entry[0].type.shape != first[0].type.shape
+        for entry in above
+    ):
+        return None
+    permutation = first[1]
+    (output,) = node.outputs
+    inverse = tuple(int(axis) for axis in np.argsort(permutation))
+    moved = rewriter.builder.op(
+        node.op,
+        [entry[0] for entry in above if entry is not None],
+        node.attrs,
+        name=node.name,
+        output_names=[output.name],
+        origins=[output.origin.transposed(inverse) if output.origin else None],
+        sources=node.sources,
+    )
+    return (transposed(rewriter.builder, moved, permutation, f"{output.name}.transposed"),)
+
+
+def _compose(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
+    above = _transpose_of(rewriter, value)
+    if above is None:
+        return None
+    inner, first = above
+    permutation = tuple(first[axis] for axis in node.attrs.permutation)
+    if permutation == tuple(range(len(permutation))):
+        return (inner,)
+    return (transposed(rewriter.builder, inner, permutation, node.name),)
+
+
+def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """dense(reshape(transpose(x)), w) -> dense(reshape(x), w in the order of x).
+
+    Between the two there may be element-wise nodes (quantize, dequantize) and the weights may be
+    a dequantized constant.
+    """
+    chain: list[Node] = []
+    value = inputs[0]
+    while True:
+        above = rewriter.producer(value)
+        if above is None or len(above.inputs) != 1:
+            return None
+        if above.op.name == "transpose":
+            break
+        if above.op.name == "reshape":
+            if any(n.op.name == "reshape" for n in chain):
+                return None
+        elif above.op.fusion is not Fusion.ELEMENTWISE:
+            return None
+        chain.append(above)
+        value = above.inputs[0]
+    flat = [n for n in chain if n.op.name == "reshape"]
+    if not flat or above.inputs[0].type.shape[0] != 1 or above.attrs.permutation[0] != 0:
+        return None
+    source = above.inputs[0]
+    shape = above.output.type.shape  # in the order that the weights were made for
+    weights = _permute_columns(rewriter, inputs[1], shape, above.attrs.permutation)
+    if weights is None:
+        return None
+    value = source
+    for step in reversed(chain):  # flattened values have another order now: no provenance
+        value = rewriter.builder.op(
+            step.op, [value], step.attrs, name=step.name, sources=step.sources
+        )
+    return rewriter.keep(node, (value, weights, *inputs[2:]))
+
+
+def _permute_columns(
+    rewriter: Rewriter, weights: Value, shape: tuple[int, ...], permutation: Permutation
+) -> Value | None:
+    """Weights [O, K] whose K columns are reordered from `shape` order to the untransposed one."""
+    above = rewriter.producer(weights)
+    if above is not None and above.op.name == "dequantize":
+        inner = _permute_columns(rewriter, above.inputs[0], shape, permutation)
+        if inner is None:
+            return None
+        return rewriter.builder.op(above.op, [inner], above.attrs, name=above.name)
+    if not isinstance(weights, Constant):
+        return None
+    if weights.type.quant is not None and weights.type.quant.axis == 1:
+        return None
+    outputs = weights.type.shape[0]
+    inverse = np.argsort(permutation)
+    data = weights.data.reshape(outputs, *shape[1:])
+    axes = (0, *(int(axis) for axis in inverse[1:]))
+    data = np.ascontiguousarray(np.transpose(data, axes)).reshape(weights.type.shape)
+    return rewriter.builder.constant(f"{weights.name}.nhwc", data, weights.type.quant)
+
+
+class _Hoist:
+    """Move a transpose up through single-use element-wise nodes to parameters and constants."""
+
+    def __init__(self, function: Function) -> None:
+        self.uses: dict[Value, int] = {}
+        for node in function.nodes:
+            for value in node.inputs:
+                self.uses[value] = self.uses.get(value, 0) + 1
+        for value in function.results:
+            self.uses[value] = self.uses.get(value, 0) + 1
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op.name != "transpose":
+            return None
+        hoisted = self.hoist(rewriter, inputs[0], node.attrs.permutation, node.name)
+        return None if hoisted is None else (hoisted,)
+
+    def hoist(
+        self, rewriter: Rewriter, value: Value, permutation: Permutation, name: str
+    ) -> Value | None:
+        if isinstance(value, Constant):
+            quant = value.type.quant
+            if quant is not None and quant.axis is not None:
+                quant = quant.with_axis(permutation.index(quant.axis))
+            origin = value.origin.transposed(permutation) if value.origin else None
+            data = np.ascontiguousarray(np.transpose(value.data, permutation))
+            return rewriter.builder.constant(f"{value.name}.nhwc", data, quant, origin)
+        above = rewriter.producer(value)
+        if above is None:
+            return transposed(rewriter.builder, value, permutation, f"{value.name}.nhwc")
+        if above.op.name == "transpose":
+            return None
+        if (
+            above.op.fusion is not Fusion.ELEMENTWISE
+            or len(above.inputs) != 1
+            or self.uses.get(value, 1) != 1
+        ):
+            return None
+        inner = self.hoist(rewriter, above.inputs[0], permutation, name)
+        if inner is None:
+            inner = transposed(rewriter.builder, above.inputs[0], permutation, name)
+        origin = value.origin.transposed(permutation) if value.origin else None
+        attrs = above.attrs
+        return rewriter.builder.op(
+            above.op, [inner], attrs, name=above.name, output_names=[f"{value.name}.nhwc"],
+            origins=[origin], sources=above.sources,
+        )  # fmt: skip
