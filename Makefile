@@ -1,0 +1,91 @@
+# Commands for working on edgec. `make` alone lists them.
+#
+# Nothing but Python 3.11 or newer, pip and make is needed: everything else comes from PyPI into
+# .venv. arm-none-eabi-gcc, QEMU, clang-format and cppcheck are used where they are installed.
+
+# The first Python that is new enough; `make PYTHON=... venv` chooses another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo "$$p"; break; }; done)
+
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+PY := $(BIN)/python
+STAMP := $(VENV)/.installed
+EXTRAS := verify,sim,toolchain,test
+
+# Two workers: more of them compete for the emulators' memory, and CI has two cores.
+JOBS ?= 2
+PYTEST := $(PY) -m pytest -n $(JOBS)
+
+PY_SOURCES := $(wildcard edgec tests examples tools setup.py)
+C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' 2>/dev/null | sort)
+CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-suppr \
+	--error-exitcode=1 --quiet --suppress=missingIncludeSystem \
+	-I runtime_c/include -I runtime_c/ports -I runtime_c/link
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-full check check-python check-c format docs bench clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Create .venv with edgec and all it needs for demo, tests and checks
+
+# `venv` needs ensurepip, which Debian packages separately; the system's own pip can stand in.
+$(STAMP): pyproject.toml setup.py
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer was found" >&2; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) 2>/dev/null \
+	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	       && $(PYTHON) -m pip --python $(PY) install --quiet pip; } \
+	  || { rm -rf $(VENV); \
+	       echo "error: $(PYTHON) cannot create a virtual environment" >&2; \
+	       echo "hint: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	$(PY) -m pip install --quiet --editable '.[$(EXTRAS)]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Run the digits example on an emulated STM32
+	$(PY) examples/digits/demo.py
+
+test: $(STAMP) ## Run the tests (under 15 minutes on two cores)
+	$(PYTEST) -m "not full"
+
+test-full: $(STAMP) ## Run everything times everything: every model, engine, compiler and board
+	$(PYTEST)
+
+check: check-python check-c ## Lint, format and type checks of Python and C
+
+check-python: $(STAMP)
+	$(PY) -m ruff check $(PY_SOURCES)
+	$(PY) -m ruff format --check $(PY_SOURCES)
+	$(PY) -m mypy --strict edgec
+
+# A missing tool is said and skipped on a developer's machine and is an error in CI.
+define with_tool
+	@if command -v $(1) >/dev/null; then echo '$(2)'; $(2); \
+	elif [ "$$CI" = true ]; then echo 'error: $(1) is not installed' >&2; exit 1; \
+	else echo 'skipped: $(1) is not installed'; fi
+endef
+
+check-c:
+	$(call with_tool,clang-format,clang-format --dry-run --Werror $(C_SOURCES))
+	$(call with_tool,cppcheck,cppcheck $(CPPCHECK_FLAGS) runtime_c)
+
+format: $(STAMP) ## Format Python and C in place
+	$(PY) -m ruff check --fix $(PY_SOURCES)
+	$(PY) -m ruff format $(PY_SOURCES)
+	$(call with_tool,clang-format,clang-format -i $(C_SOURCES))
+
+docs: $(STAMP) ## Write the generated pages of docs/ again
+	$(PY) -m edgec.report.docs
+
+bench: $(STAMP) ## Print how long `edgec --help` and `edgec build` take
+	$(PY) tools/bench.py
+
+clean: ## Remove what the tools wrote, except .venv
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

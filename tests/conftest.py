@@ -1,0 +1,86 @@
+"""What all tests share: where the sample files are, and what CI makes of a skipped test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPO_ROOT = Path(__file__).resolve().parents[1]
+SHARED_VARIABLE = "EDGEC_SHARED"
+
+
+def find_shared() -> Path:
+    """The folder of sample models and data: $EDGEC_SHARED, or `shared` beside the repository."""
+    return Path(os.environ.get(SHARED_VARIABLE) or REPO_ROOT.parent / "shared")
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The root of the checkout."""
+    return REPO_ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of sample models and data; skips the test where it is absent."""
+    folder = find_shared()
+    if not folder.is_dir():
+        pytest.skip(f"no sample files: {folder} does not exist (set {SHARED_VARIABLE})")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample_model(shared_dir: Path) -> Callable[[str], Path]:
+    """A function from a file name to its path among the sample models; skips if it is absent."""
+
+    def find(name: str) -> Path:
+        path = shared_dir / "models" / name
+        if not path.is_file():
+            pytest.skip(f"no sample model {name} in {path.parent}")
+        return path
+
+    return find
+
+
+def in_ci() -> bool:
+    """Whether continuous integration runs the tests: there a skip hides what should have run."""
+    return os.environ.get("CI") == "true"
+
+
+class SkipsAreErrors:
+    """In CI, fails a session in which a test that is not marked `full` was skipped."""
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail") and "full" not in report.keywords:
+            self.note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.note(report)
+
+    def note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        self.skipped.append(f"{report.nodeid}: {reason}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.skipped and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.skipped:
+            terminalreporter.section("skipped in CI, where every test must run", red=True)
+            for line in self.skipped:
+                terminalreporter.line(line)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # An xdist worker has `workerinput`; only the session that reports decides.
+    if in_ci() and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SkipsAreErrors())
