@@ -12,6 +12,7 @@
     for kind  = serial | unrolled | vectorized | parallel | bound to a CUDA index
     axis kind = spatial | reduce
     expr      = Const(value, dtype) | Load(buffer, indices: term*) | IndexValue(term)
+              | Gather(buffer, indices: expr*)                  an element that data choose
               | Binary(op, left, right) | Cast(dtype, value) | Select(condition, yes, no)
               | Intrinsic(name, args, dtype)
     op        = add | sub | mul | min | max | div | shl | shr | and | or | xor | lt | le | eq
@@ -66,6 +67,19 @@ class Load:
 
     buffer: Buffer
     indices: tuple[Term, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True)
+class Gather:
+    """One element of a buffer at indices that are int32 values (a table, an embedding)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
 
     @property
     def dtype(self) -> str:
@@ -129,7 +143,7 @@ class Intrinsic:
     dtype: str
 
 
-Expr = Union[Const, Load, IndexValue, Binary, Cast, Select, Intrinsic]
+Expr = Union[Const, Load, Gather, IndexValue, Binary, Cast, Select, Intrinsic]
 
 
 @dataclass(frozen=True)

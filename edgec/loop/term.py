@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
 from typing import Union
 
 
@@ -133,12 +135,7 @@ class Term:
 
     def bounds(self) -> tuple[int, int]:
         """Smallest and largest value (both inclusive) that the term can take."""
-        low = high = self.offset
-        for atom, coefficient in self.parts:
-            a, b = _atom_bounds(atom)
-            low += coefficient * (a if coefficient > 0 else b)
-            high += coefficient * (b if coefficient > 0 else a)
-        return low, high
+        return _term_bounds(self)
 
     def substitute(self, values: Mapping[Var, TermLike]) -> Term:
         """Replace variables by terms."""
@@ -163,6 +160,8 @@ class Term:
             if size != 1:
                 wrap = isinstance(atom, (FloorDiv, FloorMod))
                 inner = f"({inner})*{size}" if wrap else f"{inner}*{size}"
+            elif sign == "-" and not text and isinstance(atom, (FloorDiv, FloorMod)):
+                inner = f"({inner})"
             text = f"{text} {sign} {inner}" if text else (inner if sign == "+" else f"-{inner}")
         if not text:
             return str(self.offset)
@@ -196,6 +195,13 @@ def floor_div(value: TermLike, divisor: int) -> Term:
     low, high = rest.bounds()
     if low // divisor == high // divisor:
         return out + low // divisor
+    common, multiple, _ = _split_multiple(rest, divisor)
+    if common > 1:
+        return out + floor_div(multiple, divisor // common)
+    if len(rest.parts) == 1 and not rest.offset and rest.parts[0][1] == 1:
+        inner = rest.parts[0][0]
+        if isinstance(inner, FloorDiv):
+            return out + floor_div(inner.dividend, inner.divisor * divisor)
     return out + Term(((FloorDiv(rest, divisor), 1),), 0)
 
 
@@ -208,6 +214,9 @@ def floor_mod(value: TermLike, divisor: int) -> Term:
     low, high = rest.bounds()
     if low // divisor == high // divisor:
         return rest - low // divisor * divisor
+    common, multiple, remainder = _split_multiple(rest, divisor)
+    if common > 1:
+        return floor_mod(multiple, divisor // common) * common + remainder
     return Term(((FloorMod(rest, divisor), 1),), 0)
 
 
@@ -235,8 +244,53 @@ def maximum(left: TermLike, right: TermLike) -> Term:
 
 def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
     kept = [(a, c) for a, c in parts.items() if c]
+    for atom, coefficient in kept:  # (x // n)*n + x % n is x
+        if isinstance(atom, FloorMod):
+            quotient = FloorDiv(atom.dividend, atom.divisor)
+            if parts.get(quotient) == coefficient * atom.divisor:
+                rest = {a: c for a, c in kept if a not in (atom, quotient)}
+                return _normal(rest, offset) + atom.dividend * coefficient
     kept.sort(key=lambda part: str(part[0]))
     return Term(tuple(kept), offset)
+
+
+def _split_multiple(term: Term, divisor: int) -> tuple[int, Term, Term]:
+    """Find g > 1 that divides the divisor, with term = g * multiple + rest,
+    0 <= rest < g.
+
+    Then floor(term / divisor) = floor(multiple / (divisor / g)). Returns g = 1 if there is none.
+    """
+    factors = {gcd(c, divisor) for _, c in term.parts} - {1}
+    for common in sorted(factors, reverse=True):
+        multiple = {a: c // common for a, c in term.parts if c % common == 0}
+        remainder = _normal({a: c for a, c in term.parts if c % common}, term.offset % common)
+        low, high = remainder.bounds()
+        if low >= 0 and high < common:
+            return common, _normal(multiple, term.offset // common), remainder
+    return 1, term, as_term(0)
+
+
+# Each minimum or maximum in a sum doubles the work of tight bounds; above this many, be loose.
+_MOST_CHOICES = 6
+
+
+@lru_cache(maxsize=1 << 16)
+def _term_bounds(term: Term) -> tuple[int, int]:
+    choices = [(a, c) for a, c in term.parts if isinstance(a, (Min, Max))]
+    if choices and len(term.parts) > 1 and len(choices) <= _MOST_CHOICES:
+        # rest + max(a, b) = max(rest + a, rest + b): variables of the rest cancel inside.
+        atom, coefficient = choices[0]
+        rest = Term(tuple(part for part in term.parts if part[0] != atom), term.offset)
+        a = (rest + atom.left * coefficient).bounds()
+        b = (rest + atom.right * coefficient).bounds()
+        choose = min if isinstance(atom, Min) == (coefficient > 0) else max
+        return choose(a[0], b[0]), choose(a[1], b[1])
+    low = high = term.offset
+    for part, coefficient in term.parts:
+        least, most = _atom_bounds(part)
+        low += coefficient * (least if coefficient > 0 else most)
+        high += coefficient * (most if coefficient > 0 else least)
+    return low, high
 
 
 def _atom_bounds(atom: Atom) -> tuple[int, int]:

@@ -1,0 +1,302 @@
+"""Define-by-run: an operator writes its meaning over indices, once, and gets a loop nest.
+
+    b = Definition("dense")
+    x = b.input("x", (1, 8), "int8")
+    w = b.constant("w", (4, 8), "int8")
+    out = b.output("out", (1, 4), "int32")
+    b.reduce(out, [("k", 0, 8)], init=lambda n, c: 0,
+             update=lambda acc, n, c, k: acc + int32(x[n, k]) * int32(w[c, k]))
+    func = b.build()                     # the PrimFunc
+    b.evaluate({"x": ..., "w": ...})     # the same bodies on NumPy arrays: {"out": ...}
+
+Stages run in the order they are written. A stage `acc` with axes n, c, k becomes the block `acc`
+with axes n, c, k inside the loops `acc_n`, `acc_c`, `acc_k`: these names are what policies use.
+Axis names are the names of the lambda's parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from edgec.errors import ContractError
+from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
+from edgec.loop.nest import nest_of_stage
+from edgec.loop.term import Term, Var, as_term
+from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, as_array
+
+Bound = Union[int, Term, Callable[..., Any]]
+ReduceAxis = tuple[str, Bound, Bound]
+
+
+class Tensor:
+    """A buffer inside a definition; `x[n, h + 1, c]` reads an element.
+
+    An index is an int, an index term, or (for a table) an int32 value.
+    """
+
+    def __init__(self, owner: Definition, buffer: Buffer) -> None:
+        self.owner = owner
+        self.buffer = buffer
+
+    @property
+    def name(self) -> str:
+        """The buffer's name."""
+        return self.buffer.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The buffer's shape."""
+        return self.buffer.shape
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.buffer.dtype
+
+    def __getitem__(self, indices: Any) -> Value:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        if len(indices) != len(self.shape):
+            raise ContractError(
+                f"{self.name} has {len(self.shape)} dimensions, {len(indices)} indices were given"
+            )
+        if self.owner.arrays is not None:
+            return ArrayValue(self._gather(self.owner.arrays[self.name], indices))
+        if any(isinstance(i, ExprValue) for i in indices):
+            exprs = tuple(
+                i.expr if isinstance(i, ExprValue) else IndexValue(as_term(i)) for i in indices
+            )
+            return ExprValue(Gather(self.buffer, exprs))
+        return ExprValue(Load(self.buffer, tuple(as_term(i) for i in indices)))
+
+    def _gather(self, array: Array, indices: tuple[Any, ...]) -> Array:
+        grids = []
+        for position, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
+            grid = index.array if isinstance(index, ArrayValue) else np.asarray(index)
+            bad = (grid < 0) | (grid >= extent)
+            if self.owner.mask is not None:
+                bad = bad & self.owner.mask
+            if bad.any():
+                raise ContractError(
+                    f"index {position} of {self.name} leaves 0..{extent}",
+                    details=(f"it ranges over {grid.min()}..{grid.max()}",),
+                )
+            grids.append(np.clip(grid, 0, extent - 1))
+        return np.asarray(array[tuple(np.broadcast_arrays(*grids))])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One block to be: what it stores, over which axes.
+
+    `update` is None for a stage without reduction, whose value is `init`. `at` maps the spatial
+    axes to indices of the target (the identity if None).
+    """
+
+    name: str
+    target: Tensor
+    shape: tuple[int, ...]
+    axes: tuple[str, ...]
+    reduce_axes: tuple[ReduceAxis, ...]
+    init: Callable[..., Operand]
+    update: Callable[..., Operand] | None
+    at: Callable[..., tuple[Any, ...]] | None
+
+
+class Definition:
+    """Collects buffers and stages of one PrimFunc, in order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tensors: dict[str, Tensor] = {}
+        self.stages: list[Stage] = []
+        self.arrays: dict[str, Array] | None = None  # set while stages compute on arrays
+        self.mask: Array | None = None
+
+    def _declare(self, name: str, shape: Sequence[int], dtype: str, scope: Scope) -> Tensor:
+        if name in self.tensors:
+            raise ContractError(f"{self.name} declares buffer {name!r} twice")
+        extents = tuple(int(e) for e in shape)
+        tensor = Tensor(self, Buffer(name, extents, dtype, scope))
+        self.tensors[name] = tensor
+        return tensor
+
+    def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """An activation that is read; a parameter of scope arena."""
+        return self._declare(name, shape, dtype, "arena")
+
+    def output(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """An activation that is written; a parameter of scope arena."""
+        return self._declare(name, shape, dtype, "arena")
+
+    def constant(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """Weights or a table; a parameter of scope constant."""
+        return self._declare(name, shape, dtype, "constant")
+
+    def compute(
+        self,
+        target: Tensor | str,
+        body: Callable[..., Operand],
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: str | None = None,
+        at: Callable[..., tuple[Any, ...]] | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """Add a stage: target[i...] = body(i...) for every i in shape.
+
+        `target` is a declared tensor, or the name of a temporary of `shape` and `dtype`. With
+        `at`, element i is stored at target[at(i...)]; then `shape` is the domain, and the stage
+        covers a part of the target. `name` names the block (the target's name otherwise).
+        """
+        return self._add(target, shape, dtype, (), body, None, at, name)
+
+    def reduce(
+        self,
+        target: Tensor | str,
+        axes: Sequence[ReduceAxis],
+        *,
+        init: Callable[..., Operand],
+        update: Callable[..., Operand],
+        shape: Sequence[int] | None = None,
+        dtype: str | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """Add a stage: target[i...] = init(i...), then update(acc, i..., k...) for every k.
+
+        A reduce axis is (name, start, stop); its bounds are ints or functions of the spatial
+        indices (clipped padding). The last axis runs fastest.
+        """
+        return self._add(target, shape, dtype, tuple(axes), init, update, None, name)
+
+    def _add(
+        self,
+        target: Tensor | str,
+        shape: Sequence[int] | None,
+        dtype: str | None,
+        reduce_axes: tuple[ReduceAxis, ...],
+        init: Callable[..., Operand],
+        update: Callable[..., Operand] | None,
+        at: Callable[..., tuple[Any, ...]] | None,
+        name: str | None,
+    ) -> Tensor:
+        if isinstance(target, str):
+            if shape is None or dtype is None:
+                raise ContractError(f"temporary {target!r} needs a shape and a dtype")
+            target = self._declare(target, shape, dtype, "scratch")
+        domain = target.shape if shape is None else tuple(int(e) for e in shape)
+        block = name or target.name
+        if any(block == s.name for s in self.stages):
+            raise ContractError(f"{self.name} has two stages named {block!r}; give one a name")
+        axes = _axis_names(init, len(domain))
+        names = [*axes, *(a[0] for a in reduce_axes)]
+        if len(set(names)) != len(names):
+            raise ContractError(f"axes of {block} share a name: {', '.join(names)}")
+        self.stages.append(
+            Stage(block, target, domain, axes, reduce_axes, init, update, at)
+        )  # fmt: skip
+        return target
+
+    def build(self) -> PrimFunc:
+        """The loop nests of all stages, in order, as one PrimFunc.
+
+        Parameters: arena buffers in the order declared, then constants, then temporaries (scope
+        scratch; a schedule turns most of them into registers).
+        """
+        buffers = [t.buffer for t in self.tensors.values()]
+        params: list[Buffer] = []
+        for scope in ("arena", "constant", "scratch"):
+            params += [b for b in buffers if b.scope == scope]
+        stmts: list[Stmt] = []
+        for stage in self.stages:
+            stmts += nest_of_stage(stage, needs_own_init=self._may_be_empty(stage))
+        body = stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
+        return PrimFunc(self.name, tuple(params), (), body)
+
+    def _may_be_empty(self, stage: Stage) -> bool:
+        """Whether some element has no reduce step, so that init must be a block of its own."""
+        grids = _grids(stage.shape)
+        for _, start, stop in stage.reduce_axes:
+            if np.any(_bound(start, grids) >= _bound(stop, grids)):
+                return True
+        return False
+
+    def evaluate(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Compute all stages on arrays, whole index grids at once.
+
+        `arrays` gives the inputs and constants; the result holds every buffer a stage writes.
+        """
+        self.arrays = {}
+        for name, tensor in self.tensors.items():
+            given = arrays.get(name)
+            if given is None:
+                self.arrays[name] = np.zeros(tensor.shape, dtype=tensor.dtype)
+                continue
+            if given.shape != tensor.shape or str(given.dtype) != tensor.dtype:
+                raise ContractError(
+                    f"{name} is {given.dtype}{list(given.shape)}, "
+                    f"not {tensor.dtype}{list(tensor.shape)}"
+                )
+            self.arrays[name] = given.copy()
+        try:
+            for stage in self.stages:
+                self._evaluate_stage(stage, self.arrays)
+            return {s.target.name: self.arrays[s.target.name] for s in self.stages}
+        finally:
+            self.arrays = None
+            self.mask = None
+
+    def _evaluate_stage(self, stage: Stage, arrays: dict[str, Array]) -> None:
+        grids = _grids(stage.shape)
+        dtype = stage.target.dtype
+        value = np.array(np.broadcast_to(as_array(stage.init(*grids), dtype), stage.shape))
+        if stage.update is not None:
+            bounds = [
+                (_bound(start, grids), _bound(stop, grids)) for _, start, stop in stage.reduce_axes
+            ]
+            for step in np.ndindex(*(int(stop.max() - start.min()) for start, stop in bounds)):
+                point = [int(b[0].min()) + s for b, s in zip(bounds, step, strict=True)]
+                mask = np.ones(stage.shape, dtype=bool)
+                for position, (start, stop) in zip(point, bounds, strict=True):
+                    mask = mask & (start <= position) & (position < stop)
+                self.mask = mask
+                steps = [np.asarray(p) for p in point]
+                new = as_array(stage.update(ArrayValue(value), *grids, *steps), dtype)
+                value = np.where(mask, new, value)
+            self.mask = None
+        if str(value.dtype) != dtype:
+            raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
+        where = grids if stage.at is None else list(stage.at(*grids))
+        full = np.broadcast_arrays(*(np.asarray(w) for w in where), np.empty(stage.shape))[:-1]
+        arrays[stage.target.name][tuple(full)] = value
+
+
+def _axis_names(body: Callable[..., Any], count: int) -> tuple[str, ...]:
+    parameters = list(inspect.signature(body).parameters.values())
+    if len(parameters) == 1 and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return tuple(f"d{i}" for i in range(count))
+    if len(parameters) != count:
+        raise ContractError(f"the body takes {len(parameters)} indices, the shape has {count}")
+    return tuple(p.name for p in parameters)
+
+
+def _grids(shape: tuple[int, ...]) -> list[Array]:
+    grids = []
+    for position, extent in enumerate(shape):
+        form = [1] * len(shape)
+        form[position] = extent
+        grids.append(np.arange(extent).reshape(form))
+    return grids
+
+
+def _bound(bound: Bound, grids: list[Array]) -> Array:
+    if isinstance(bound, (Term, Var)):
+        value = as_term(bound).constant
+        if value is None:
+            raise ContractError(f"reduce bound {bound} must be a function of the spatial indices")
+        return np.asarray(value)
+    return np.asarray(bound(*grids) if callable(bound) else bound)

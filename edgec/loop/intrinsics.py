@@ -1,0 +1,136 @@
+"""Scalar functions of the runtime: their types, their exact meaning in Python, their C names.
+
+The meaning is plain Python on ints and `np.float32`; `edgec.fixed_point` has the same functions on
+arrays, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.errors import ContractError
+from edgec.loop.dtype import wrap
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class IntrinsicDef:
+    """One scalar function.
+
+    `args` and `dtype` are the types taken and given; `meaning` computes one value;
+    `c_name` and `c_header` (below `runtime_c/include/edgec/`) say how C calls it; `instructions`
+    estimates its cost on a Cortex-M4 for the choice between variants.
+    """
+
+    name: str
+    args: tuple[str, ...]
+    dtype: str
+    meaning: Callable[..., int | float]
+    c_name: str
+    c_header: str
+    instructions: int
+
+
+_REGISTRY: dict[str, IntrinsicDef] = {}
+
+
+def register(definition: IntrinsicDef) -> None:
+    """Add a scalar function; a name is given once."""
+    if definition.name in _REGISTRY:
+        raise ContractError(f"intrinsic {definition.name!r} is registered twice")
+    _REGISTRY[definition.name] = definition
+
+
+def get_intrinsic(name: str) -> IntrinsicDef:
+    """The scalar function of this name; ContractError if there is none."""
+    if name not in _REGISTRY:
+        raise ContractError(f"intrinsic {name!r} is unknown", details=(f"known: {names()}",))
+    return _REGISTRY[name]
+
+
+def is_known(name: str) -> bool:
+    """Whether a scalar function of this name is registered."""
+    return name in _REGISTRY
+
+
+def names() -> tuple[str, ...]:
+    """The names of all scalar functions, sorted."""
+    return tuple(sorted(_REGISTRY))
+
+
+def rounding_doubling_high_multiply(a: int, b: int) -> int:
+    """High 32 bits of 2*a*b, ties away from zero, saturated (gemmlowp's SRDHM)."""
+    if a == b == INT32_MIN:
+        return INT32_MAX
+    product = a * b
+    nudged = product + ((1 << 30) if product >= 0 else 1 - (1 << 30))
+    magnitude = abs(nudged) >> 31  # C's division truncates toward zero
+    return magnitude if nudged >= 0 else -magnitude
+
+
+def rounding_divide_by_power_of_two(x: int, exponent: int) -> int:
+    """x / 2**exponent, ties away from zero (gemmlowp's RoundingDivideByPOT)."""
+    mask = (1 << exponent) - 1
+    threshold = (mask >> 1) + (1 if x < 0 else 0)
+    return (x >> exponent) + (1 if (x & mask) > threshold else 0)
+
+
+def requantize_tflm(acc: int, multiplier: int, shift: int) -> int:
+    """acc * multiplier * 2**(shift - 31) with gemmlowp's double rounding (TFLite Micro)."""
+    shifted = wrap(acc << max(shift, 0), "int32")
+    high = rounding_doubling_high_multiply(shifted, multiplier)
+    return rounding_divide_by_power_of_two(high, max(-shift, 0))
+
+
+def requantize_single(acc: int, multiplier: int, shift: int) -> int:
+    """acc * multiplier * 2**(shift - 31) rounded once, half up, saturated (TFLite)."""
+    total = 31 - shift
+    return min(max((acc * multiplier + (1 << (total - 1))) >> total, INT32_MIN), INT32_MAX)
+
+
+def round_half_even_f32(value: float) -> int:
+    """The nearest int32, ties to even; saturated to the float32 values in range; 0 for a NaN."""
+    if value != value:
+        return 0
+    return int(np.rint(min(max(float(value), -(2.0**31)), 2.0**31 - 128)))
+
+
+def requantize_onnx(acc: int, scale: float) -> int:
+    """float32(acc) * scale in float32, rounded half to even and saturated to int32."""
+    with np.errstate(over="ignore"):
+        return round_half_even_f32(float(np.float32(acc) * np.float32(scale)))
+
+
+for _definition in (
+    IntrinsicDef(
+        "requantize_tflm", ("int32", "int32", "int32"), "int32",
+        requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,
+    ),
+    IntrinsicDef(
+        "requantize_single", ("int32", "int32", "int32"), "int32",
+        requantize_single, "ec_requantize_single", "ec_fixed_point.h", 9,
+    ),
+    IntrinsicDef(
+        "requantize_onnx", ("int32", "float32"), "int32",
+        requantize_onnx, "ec_requantize_onnx", "ec_fixed_point.h", 8,
+    ),
+    IntrinsicDef(
+        "round_half_even_f32", ("float32",), "int32",
+        round_half_even_f32, "ec_round_half_even_f32", "ec_fixed_point.h", 6,
+    ),
+    IntrinsicDef(
+        "rounding_doubling_high_multiply", ("int32", "int32"), "int32",
+        rounding_doubling_high_multiply,
+        "ec_rounding_doubling_high_multiply", "ec_fixed_point.h", 6,
+    ),
+    IntrinsicDef(
+        "rounding_divide_by_power_of_two", ("int32", "int32"), "int32",
+        rounding_divide_by_power_of_two,
+        "ec_rounding_divide_by_power_of_two", "ec_fixed_point.h", 6,
+    ),
+):  # fmt: skip
+    register(_definition)

@@ -1,0 +1,104 @@
+"""Turn a stage of a definition into its loop nest: one For per axis around one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from edgec.errors import ContractError
+from edgec.loop.ir import Axis, Block, Expr, For, Load, Seq, Stmt, Store
+from edgec.loop.term import Term, Var, as_term
+from edgec.loop.values import ExprValue, Operand, as_expr
+
+if TYPE_CHECKING:
+    from edgec.loop.define import Stage
+
+
+def nest_of_stage(stage: Stage, *, needs_own_init: bool) -> list[Stmt]:
+    """The nests of a stage.
+
+    `for acc_n in ..: for acc_k in ..: block acc(n: spatial = acc_n, k: reduce = acc_k) {...}`.
+    With `needs_own_init` (some element may have no reduce step) the initial value is stored by a
+    nest of its own, before, whose block is `<stage>_init`.
+    """
+    if stage.update is None:
+        return [_plain(stage, stage.name)]
+    if needs_own_init:
+        return [_plain(stage, f"{stage.name}_init"), _reduction(stage, with_init=False)]
+    return [_reduction(stage, with_init=True)]
+
+
+def _plain(stage: Stage, block: str) -> Stmt:
+    axes = _spatial(stage, block)
+    inner = [a.var for a in axes]
+    body = _store(stage, inner, stage.init(*_terms(inner)))
+    return _wrap(Block(block, axes, None, body), _spatial_loops(stage, block))
+
+
+def _reduction(stage: Stage, *, with_init: bool) -> Stmt:
+    assert stage.update is not None
+    loops = _spatial_loops(stage, stage.name)
+    outer = _terms([loop.var for loop in loops])
+    axes = list(_spatial(stage, stage.name))
+    inner = [a.var for a in axes]
+    for name, start, stop in stage.reduce_axes:
+        first, last = _bound(start, outer), _bound(stop, outer)
+        low, high = first.bounds()[0], last.bounds()[1]
+        if high <= low:
+            raise ContractError(f"reduce axis {name} of {stage.name} is empty: {low}..{high}")
+        loop = Var(f"{stage.name}_{name}", low, high)
+        loops.append(For(loop, first, last, "serial", _NOTHING))
+        axes.append(Axis(Var(name, low, high), "reduce", as_term(loop)))
+    steps = [a.var for a in axes[len(inner) :]]
+    spatial = _terms(inner)
+    accumulator = ExprValue(Load(stage.target.buffer, tuple(spatial)))
+    body = _store(stage, inner, stage.update(accumulator, *spatial, *_terms(steps)))
+    init = _store(stage, inner, stage.init(*spatial)) if with_init else None
+    return _wrap(Block(stage.name, tuple(axes), init, body), loops)
+
+
+_NOTHING: Stmt = Seq(())  # stands in for a body that `_wrap` fills
+
+
+def _spatial_loops(stage: Stage, block: str) -> list[For]:
+    return [
+        For(Var(f"{block}_{a}", 0, e), as_term(0), as_term(e), "serial", _NOTHING)
+        for a, e in zip(stage.axes, stage.shape, strict=True)
+    ]
+
+
+def _spatial(stage: Stage, block: str) -> tuple[Axis, ...]:
+    return tuple(
+        Axis(Var(a, 0, e), "spatial", as_term(Var(f"{block}_{a}", 0, e)))
+        for a, e in zip(stage.axes, stage.shape, strict=True)
+    )
+
+
+def _wrap(block: Block, loops: list[For]) -> Stmt:
+    stmt: Stmt = block
+    for loop in reversed(loops):
+        stmt = For(loop.var, loop.start, loop.stop, loop.kind, stmt)
+    return stmt
+
+
+def _terms(variables: list[Var]) -> list[Term]:
+    return [as_term(v) for v in variables]
+
+
+def _bound(bound: int | Term | Callable[..., Any], outer: list[Term]) -> Term:
+    return as_term(bound(*outer) if callable(bound) else bound)
+
+
+def _store(stage: Stage, inner: list[Var], value: Operand) -> Store:
+    buffer = stage.target.buffer
+    expr: Expr = as_expr(value, buffer.dtype)
+    if expr.dtype != buffer.dtype:
+        raise ContractError(
+            f"stage {stage.name} computes {expr.dtype}, but {buffer.name} is {buffer.dtype}",
+            hint="add a cast",
+        )
+    spatial = _terms(inner)
+    indices = spatial if stage.at is None else [as_term(i) for i in stage.at(*spatial)]
+    if len(indices) != len(buffer.shape):
+        raise ContractError(f"stage {stage.name} needs {len(buffer.shape)} indices of its target")
+    return Store(buffer, tuple(indices), expr)

@@ -1,0 +1,190 @@
+"""Primitives on loops alone: split, fuse, reorder, and the kinds unrolled, vectorized, parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import For, ForKind, If, PrimFunc, Stmt
+from edgec.loop.primitives.lookup import (
+    blocks_inside,
+    constant_extent,
+    find_loop,
+    reduce_vars,
+    require_unused,
+    spatial_vars,
+    with_changes,
+)
+from edgec.loop.rewrite import Substitute
+from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod
+
+Tail = Literal["guard", "exact"]
+
+
+def split(
+    func: PrimFunc, loop: str, factor: int, tail: Tail = "guard"
+) -> tuple[PrimFunc, tuple[str, str]]:
+    """Split one loop in two. Also called strip-mine, or tile in one dimension.
+
+        for i in 0..30 {               for i_o in 0..8 {
+          S[i]                           for i_i in 0..4 {
+        }                      ->          if i_o*4 + i_i < 30 {
+                                             S[i_o*4 + i_i]
+                                       } } }
+
+    The guard is left out where `factor` divides the extent; `tail="exact"` demands that.
+    Returns the names of the two loops, `i_o` and `i_i`.
+    """
+    old, _ = find_loop(func, loop)
+    if factor < 1:
+        raise ScheduleError(f"split: factor {factor} of loop {loop} is not positive")
+    extent = old.stop - old.start
+    exact = extent.constant is not None and extent.constant % factor == 0
+    if tail == "exact" and not exact:
+        raise ScheduleError(f"split: {factor} does not divide the extent {extent} of loop {loop}")
+    names = (f"{loop}_o", f"{loop}_i")
+    require_unused(func, *names)
+    steps = floor_div(extent + (factor - 1), factor)
+    outer = Var(names[0], 0, max(steps.bounds()[1], 1))
+    inner = Var(names[1], 0, factor)
+    position = old.start + as_term(outer) * factor + inner
+    body = Substitute({old.var: position}).stmt(old.body)
+    if not exact:
+        body = If(position, old.stop, body)
+    nest = For(outer, as_term(0), steps, old.kind, _loop(inner, factor, body))
+    return with_changes(func, [(old, nest)]), names
+
+
+def _loop(var: Var, extent: int, body: Stmt) -> For:
+    return For(var, as_term(0), as_term(extent), "serial", body)
+
+
+def fuse(func: PrimFunc, outer: str, inner: str) -> tuple[PrimFunc, str]:
+    """Make one loop of two that are directly nested.
+
+        for i in 0..4 {                for i_j in 0..20 {
+          for j in 0..5 {        ->      S[i_j // 5, i_j % 5]
+            S[i, j]                    }
+        } }
+
+    Requires: the inner loop's extent is constant and its start does not depend on the outer; not
+    one spatial and one reduce loop of a block that has its init inside (decompose it first).
+    Returns the new loop's name.
+    """
+    a, _ = find_loop(func, outer)
+    b = a.body
+    if not isinstance(b, For) or b.var.name != inner:
+        raise ScheduleError(f"fuse: loop {inner} is not directly inside loop {outer}")
+    extent = constant_extent(b)
+    if extent is None or a.var in b.start.variables():
+        raise ScheduleError(f"fuse: the range of loop {inner} depends on other loops")
+    for block in blocks_inside(b.body):
+        if block.init is not None and (a.var in reduce_vars(block)) != (
+            b.var in reduce_vars(block)
+        ):
+            raise ScheduleError(
+                f"fuse: of {outer} and {inner}, one reduces in block {block.name}",
+                hint=f"decompose_reduction of {block.name} first",
+            )
+    name = f"{outer}_{inner}"
+    require_unused(func, name)
+    steps = (a.stop - a.start) * extent
+    var = Var(name, 0, max(steps.bounds()[1], 1))
+    values = {
+        a.var: a.start + floor_div(as_term(var), extent),
+        b.var: b.start + floor_mod(as_term(var), extent),
+    }
+    body = Substitute(values).stmt(b.body)
+    return with_changes(func, [(a, For(var, as_term(0), steps, a.kind, body))]), name
+
+
+def reorder(func: PrimFunc, loops: Sequence[str]) -> tuple[PrimFunc, None]:
+    """Put directly nested loops in another order, the first name outermost.
+
+        for i in 0..4 {                for k in 0..9 {
+          for j in 0..5 {                for j in 0..5 {
+            for k in 0..9 {      ->        for i in 0..4 {
+              S[i, j, k]                     S[i, j, k]
+        } } }                          } } }                     reorder("k", "j", "i")
+
+    Loops between them that are not named keep their place; guards move inside. Requires: the
+    range of no loop depends on one that comes to lie inside it; and where the nest holds several
+    blocks, that only loops are moved that choose elements in all of them.
+    """
+    if len(set(loops)) != len(loops) or not loops:
+        raise ScheduleError(f"reorder: loops are named twice or none is: {', '.join(loops)}")
+    first = min((find_loop(func, name) for name in loops), key=lambda found: len(found[1]))[0]
+    chain: list[For] = []
+    guards: list[tuple[Term, Term]] = []
+    stmt: Stmt = first
+    missing = set(loops)
+    while missing:
+        if isinstance(stmt, For):
+            chain.append(stmt)
+            missing.discard(stmt.var.name)
+            stmt = stmt.body
+        elif isinstance(stmt, If) and stmt.otherwise is None:
+            guards.append((stmt.left, stmt.right))
+            stmt = stmt.body
+        else:
+            raise ScheduleError(
+                f"reorder: {', '.join(sorted(missing))} is not directly nested in "
+                f"{first.var.name}: other statements lie between"
+            )
+    _require_free_order(chain, set(loops), stmt)
+    by_name = {loop.var.name: loop for loop in chain}
+    wanted = iter(loops)
+    order = [by_name[next(wanted)] if c.var.name in loops else c for c in chain]
+    for position, loop in enumerate(order):
+        inside = {c.var for c in order[position:]}
+        clash = inside & (loop.start.variables() | loop.stop.variables())
+        if clash:
+            names = ", ".join(sorted(v.name for v in clash))
+            raise ScheduleError(
+                f"reorder: the range of loop {loop.var.name} depends on {names}, "
+                "which would lie inside it"
+            )
+    for left, right in reversed(guards):
+        stmt = If(left, right, stmt)
+    for loop in reversed(order):
+        stmt = replace(loop, body=stmt)
+    return with_changes(func, [(first, stmt)]), None
+
+
+def _require_free_order(chain: list[For], named: set[str], inside: Stmt) -> None:
+    blocks = blocks_inside(inside)
+    if len(blocks) < 2:
+        return
+    for loop in chain:
+        if loop.var.name not in named:
+            continue
+        for block in blocks:
+            if loop.var not in spatial_vars(block) and loop.var.stop - loop.var.start > 1:
+                raise ScheduleError(
+                    f"reorder: loop {loop.var.name} runs block {block.name} several times for "
+                    "the same elements, beside other blocks"
+                )
+
+
+def set_kind(func: PrimFunc, loop: str, kind: ForKind) -> tuple[PrimFunc, None]:
+    """Say how a loop runs.
+
+        for i in 0..4 { S[i] }    ->    unrolled for i in 0..4 { S[i] }
+
+    unrolled and vectorized need a constant extent; vectorized and parallel need that no block
+    reduces over the loop.
+    """
+    old, _ = find_loop(func, loop)
+    if kind in ("unrolled", "vectorized") and constant_extent(old) is None:
+        raise ScheduleError(
+            f"loop {loop} cannot be {kind}: its extent {old.stop - old.start} is not constant"
+        )
+    if kind in ("vectorized", "parallel"):
+        for block in blocks_inside(old.body):
+            if old.var in reduce_vars(block):
+                raise ScheduleError(
+                    f"loop {loop} cannot be {kind}: block {block.name} reduces over it"
+                )
+    return with_changes(func, [(old, replace(old, kind=kind))]), None

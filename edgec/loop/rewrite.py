@@ -1,0 +1,245 @@
+"""Walk and rebuild loop nests.
+
+`Rewriter` is the one place that knows every node's children; a pass overrides the methods of the
+nodes it changes. Nodes whose children stay the same objects may be rebuilt: they compare equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from edgec.loop.ir import (
+    Axis,
+    Binary,
+    Block,
+    Buffer,
+    BufferRef,
+    Call,
+    Cast,
+    Expr,
+    For,
+    Gather,
+    If,
+    IndexValue,
+    Intrinsic,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.term import Term, TermLike, Var
+
+
+class Rewriter:
+    """Rebuild statements and expressions bottom-up; override what should change."""
+
+    def term(self, term: Term) -> Term:
+        """An index term, in a bound, an index, a binding or a condition."""
+        return term
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """A buffer where it is used."""
+        return buffer
+
+    def terms(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """Several index terms."""
+        return tuple(self.term(t) for t in terms)
+
+    def load(self, load: Load) -> Expr:
+        """An element that is read."""
+        return Load(self.buffer(load.buffer), self.terms(load.indices))
+
+    def expr(self, expr: Expr) -> Expr:
+        """Any expression."""
+        if isinstance(expr, Load):
+            return self.load(expr)
+        if isinstance(expr, Gather):
+            return Gather(self.buffer(expr.buffer), tuple(self.expr(i) for i in expr.indices))
+        if isinstance(expr, IndexValue):
+            return replace(expr, term=self.term(expr.term))
+        if isinstance(expr, Binary):
+            return Binary(expr.op, self.expr(expr.left), self.expr(expr.right))
+        if isinstance(expr, Cast):
+            return Cast(expr.dtype, self.expr(expr.value))
+        if isinstance(expr, Select):
+            return Select(self.expr(expr.condition), self.expr(expr.yes), self.expr(expr.no))
+        if isinstance(expr, Intrinsic):
+            return replace(expr, args=tuple(self.expr(a) for a in expr.args))
+        return expr
+
+    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
+        """An argument of a call."""
+        if isinstance(argument, BufferRef):
+            return BufferRef(self.buffer(argument.buffer), self.terms(argument.indices))
+        return self.expr(argument)
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """Any statement."""
+        if isinstance(stmt, For):
+            return self.loop(stmt)
+        if isinstance(stmt, Block):
+            return self.block(stmt)
+        if isinstance(stmt, Store):
+            return self.store(stmt)
+        if isinstance(stmt, If):
+            otherwise = None if stmt.otherwise is None else self.stmt(stmt.otherwise)
+            return If(self.term(stmt.left), self.term(stmt.right), self.stmt(stmt.body), otherwise)
+        if isinstance(stmt, Seq):
+            return Seq(tuple(self.stmt(s) for s in stmt.stmts))
+        return Call(stmt.callee, tuple(self.argument(a) for a in stmt.args))
+
+    def loop(self, loop: For) -> Stmt:
+        """A loop."""
+        return replace(
+            loop,
+            start=self.term(loop.start),
+            stop=self.term(loop.stop),
+            body=self.stmt(loop.body),
+        )
+
+    def block(self, block: Block) -> Stmt:
+        """A block."""
+        axes = tuple(Axis(a.var, a.kind, self.term(a.binding)) for a in block.axes)
+        init = None if block.init is None else self.stmt(block.init)
+        return Block(block.name, axes, init, self.stmt(block.body))
+
+    def store(self, store: Store) -> Stmt:
+        """An element that is written."""
+        return Store(self.buffer(store.buffer), self.terms(store.indices), self.expr(store.value))
+
+
+class Substitute(Rewriter):
+    """Replace variables by terms everywhere."""
+
+    def __init__(self, values: Mapping[Var, TermLike]) -> None:
+        self.values = values
+
+    def term(self, term: Term) -> Term:
+        """The term with its variables replaced."""
+        return term.substitute(self.values) if term.parts else term
+
+
+class ReplaceBuffer(Rewriter):
+    """Use another buffer in place of one; indices stay."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+        self.buffers = buffers
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer that takes its place."""
+        return self.buffers.get(buffer, buffer)
+
+
+class ReplaceStmts(Rewriter):
+    """Replace statements, found by identity; None as the new statement removes it."""
+
+    def __init__(self, changes: list[tuple[Stmt, Stmt | None]]) -> None:
+        self.changes = {id(old): new for old, new in changes}
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """The new statement, or the old one with its parts replaced."""
+        if id(stmt) in self.changes:
+            new = self.changes[id(stmt)]
+            return Seq(()) if new is None else new
+        if isinstance(stmt, (Store, Call)):
+            return stmt
+        return super().stmt(stmt)
+
+    def expr(self, expr: Expr) -> Expr:
+        """Expressions stay."""
+        return expr
+
+
+def sequence(*stmts: Stmt) -> Stmt:
+    """Statements one after the other; nested sequences are opened, one statement stays bare."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        flat += stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def is_empty(stmt: Stmt) -> bool:
+    """Whether the statement does nothing."""
+    return isinstance(stmt, Seq) and not stmt.stmts
+
+
+class _Prune(Rewriter):
+    def stmt(self, stmt: Stmt) -> Stmt:
+        new = super().stmt(stmt)
+        if isinstance(new, Seq):
+            kept: list[Stmt] = []
+            for child in new.stmts:
+                kept += child.stmts if isinstance(child, Seq) else (child,)
+            return sequence(*kept)
+        if isinstance(new, For) and is_empty(new.body):
+            return Seq(())
+        if isinstance(new, If):
+            if new.otherwise is not None and is_empty(new.otherwise):
+                new = replace(new, otherwise=None)
+            if is_empty(new.body) and new.otherwise is None:
+                return Seq(())
+        return new
+
+    def expr(self, expr: Expr) -> Expr:
+        return expr
+
+
+def prune(stmt: Stmt) -> Stmt:
+    """Open nested sequences and drop loops and conditions around nothing."""
+    return _Prune().stmt(stmt)
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside; a block's init comes before its body."""
+    if isinstance(stmt, For):
+        return (stmt.body,)
+    if isinstance(stmt, Block):
+        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+    if isinstance(stmt, If):
+        return (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
+    if isinstance(stmt, Seq):
+        return stmt.stmts
+    return ()
+
+
+def walk(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+    """Every statement inside, itself first, with the statements around it, outermost first."""
+    yield stmt, path
+    for child in children(stmt):
+        yield from walk(child, (*path, stmt))
+
+
+def subexpressions(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything inside."""
+    yield expr
+    inside: tuple[Expr, ...] = ()
+    if isinstance(expr, Gather):
+        inside = expr.indices
+    elif isinstance(expr, Binary):
+        inside = (expr.left, expr.right)
+    elif isinstance(expr, Cast):
+        inside = (expr.value,)
+    elif isinstance(expr, Select):
+        inside = (expr.condition, expr.yes, expr.no)
+    elif isinstance(expr, Intrinsic):
+        inside = expr.args
+    for part in inside:
+        yield from subexpressions(part)
+
+
+def buffers_of(func: PrimFunc) -> dict[str, Buffer]:
+    """Every buffer of the function by its name."""
+    return {b.name: b for b in (*func.params, *func.allocs)}
+
+
+def loops_of(stmt: Stmt) -> dict[str, For]:
+    """Every loop inside by its variable's name."""
+    return {s.var.name: s for s, _ in walk(stmt) if isinstance(s, For)}
+
+
+def blocks_of(stmt: Stmt) -> dict[str, Block]:
+    """Every block inside by its name."""
+    return {s.name: s for s, _ in walk(stmt) if isinstance(s, Block)}

@@ -1,0 +1,303 @@
+"""Values with operators, for the lambdas of `edgec.loop.define`.
+
+One Python body has two readings. With index *terms* it builds an expression (`ExprValue`); with
+index *arrays* it computes on NumPy arrays, all elements at once (`ArrayValue`). The functions here
+(`cast`, `minimum`, `select`, `intrinsic` ...) work on either, and on bare index terms.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.errors import ContractError
+from edgec.loop import term as terms
+from edgec.loop.dtype import is_float, is_integer
+from edgec.loop.intrinsics import get_intrinsic
+from edgec.loop.ir import Binary, Cast, Const, Expr, IndexValue, Intrinsic, Select
+from edgec.loop.term import Term, Var
+
+Array = npt.NDArray[Any]
+Index = Union[Term, Var, int, Array]
+Operand = Union["Value", int, float]
+
+
+class Value:
+    """A scalar value of a known dtype; arithmetic has C's meaning at that dtype (ints wrap)."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        raise NotImplementedError
+
+    def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
+        raise NotImplementedError
+
+    def _literal(self, value: int | float) -> Value:
+        raise NotImplementedError
+
+    def _with(self, other: Operand) -> Value:
+        if isinstance(other, Value):
+            if other.dtype != self.dtype:
+                raise ContractError(
+                    f"an operation mixes {self.dtype} and {other.dtype}", hint="add a cast"
+                )
+            return other
+        return self._literal(other)
+
+    def __add__(self, other: Operand) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self._binary("add", other, swap=True)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self._binary("sub", other, swap=True)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self._binary("mul", other, swap=True)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._binary("div", other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self._binary("div", other, swap=True)
+
+    def __neg__(self) -> Value:
+        return self._binary("sub", 0, swap=True)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self._binary("shr", other)
+
+    def __and__(self, other: Operand) -> Value:
+        return self._binary("and", other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self._binary("xor", other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._binary("lt", other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._binary("le", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._binary("lt", other, swap=True)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._binary("le", other, swap=True)
+
+    def equals(self, other: Operand) -> Value:
+        """Whether both are equal; `==` stays Python's."""
+        return self._binary("eq", other)
+
+
+class ExprValue(Value):
+    """A value that is an expression of the loop IR."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.expr.dtype
+
+    def _literal(self, value: int | float) -> Value:
+        number = float(value) if is_float(self.dtype) else int(value)
+        return ExprValue(Const(number, self.dtype))
+
+    def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
+        second = self._with(other)
+        assert isinstance(second, ExprValue)
+        left, right = (second.expr, self.expr) if swap else (self.expr, second.expr)
+        return ExprValue(Binary(op, left, right))
+
+
+class ArrayValue(Value):
+    """A value that is an array: the same element for every point of an index grid."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = np.asarray(array)
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return str(self.array.dtype)
+
+    def _literal(self, value: int | float) -> Value:
+        return ArrayValue(np.asarray(value, dtype=self.dtype))
+
+    def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
+        second = self._with(other)
+        assert isinstance(second, ArrayValue)
+        pair = (second.array, self.array) if swap else (self.array, second.array)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return ArrayValue(_apply(op, *pair))
+
+
+def _apply(op: str, a: Array, b: Array) -> Array:
+    if op == "div" and not is_float(str(a.dtype)):
+        wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
+        sign = np.where((a < 0) ^ (b < 0), -1, 1)
+        return np.asarray(wide * sign).astype(a.dtype)
+    function = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum,
+        "max": np.maximum, "div": np.true_divide, "shl": np.left_shift, "shr": np.right_shift,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lt": np.less,
+        "le": np.less_equal, "eq": np.equal,
+    }[op]  # fmt: skip
+    return np.asarray(function(a, b))
+
+
+def _choose(op: Literal["min", "max"], left: Any, right: Any) -> Any:
+    if isinstance(left, Value):
+        return left._binary(op, right)
+    if isinstance(right, Value):
+        return right._binary(op, left, swap=True)
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return _apply(op, np.asarray(left), np.asarray(right))
+    result = (terms.minimum if op == "min" else terms.maximum)(left, right)
+    return result if result.constant is None else result.constant
+
+
+def minimum(left: Any, right: Any) -> Any:
+    """The smaller of two values, or of two index terms."""
+    return _choose("min", left, right)
+
+
+def maximum(left: Any, right: Any) -> Any:
+    """The larger of two values, or of two index terms."""
+    return _choose("max", left, right)
+
+
+def clamp(value: Value, low: Operand, high: Operand) -> Value:
+    """The value limited to [low, high]."""
+    limited: Value = minimum(maximum(value, low), high)
+    return limited
+
+
+def cast(value: Value, dtype: str) -> Value:
+    """C's conversion: integers wrap, float to integer truncates."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, ExprValue):
+        return ExprValue(Cast(dtype, value.expr))
+    assert isinstance(value, ArrayValue)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return ArrayValue(value.array.astype(dtype))
+
+
+def int8(value: Value) -> Value:
+    """Convert to int8."""
+    return cast(value, "int8")
+
+
+def int16(value: Value) -> Value:
+    """Convert to int16."""
+    return cast(value, "int16")
+
+
+def int32(value: Value) -> Value:
+    """Convert to int32."""
+    return cast(value, "int32")
+
+
+def int64(value: Value) -> Value:
+    """Convert to int64."""
+    return cast(value, "int64")
+
+
+def uint8(value: Value) -> Value:
+    """Convert to uint8."""
+    return cast(value, "uint8")
+
+
+def float32(value: Value) -> Value:
+    """Convert to float32."""
+    return cast(value, "float32")
+
+
+def index(position: Index, dtype: str = "int32") -> Value:
+    """An index term as a value."""
+    if isinstance(position, np.ndarray):
+        return ArrayValue(position.astype(dtype))
+    return ExprValue(IndexValue(terms.as_term(position), dtype))
+
+
+def select(condition: Value, yes: Operand, no: Operand) -> Value:
+    """`yes` where the condition holds, else `no`; both are evaluated."""
+    if isinstance(yes, Value):
+        no = yes._with(no)
+    elif isinstance(no, Value):
+        yes = no._with(yes)
+    else:
+        raise ContractError("select needs at least one value with a dtype")
+    if isinstance(condition, ExprValue):
+        assert isinstance(yes, ExprValue) and isinstance(no, ExprValue)
+        return ExprValue(Select(condition.expr, yes.expr, no.expr))
+    assert isinstance(condition, ArrayValue)
+    assert isinstance(yes, ArrayValue) and isinstance(no, ArrayValue)
+    return ArrayValue(np.where(condition.array, yes.array, no.array))
+
+
+def intrinsic(name: str, *args: Operand) -> Value:
+    """A scalar function of the runtime (`edgec.loop.intrinsics`); bare numbers take its types."""
+    known = get_intrinsic(name)
+    if len(args) != len(known.args):
+        raise ContractError(f"{name} takes {len(known.args)} arguments, {len(args)} were given")
+    values = [a for a in args if isinstance(a, Value)]
+    for position, (value, dtype) in enumerate(zip(args, known.args, strict=True)):
+        if isinstance(value, Value) and value.dtype != dtype:
+            raise ContractError(f"argument {position} of {name} is {value.dtype}, not {dtype}")
+    if any(isinstance(v, ArrayValue) for v in values):
+        arrays = [
+            a.array if isinstance(a, ArrayValue) else np.asarray(a, dtype=dtype)
+            for a, dtype in zip(args, known.args, strict=True)
+        ]
+        lists = np.broadcast_arrays(*arrays)
+        flat = zip(*(a.reshape(-1).tolist() for a in lists), strict=True)
+        result = np.array([known.meaning(*row) for row in flat], dtype=known.dtype)
+        return ArrayValue(result.reshape(lists[0].shape))
+    exprs: list[Expr] = []
+    for value, dtype in zip(args, known.args, strict=True):
+        if isinstance(value, ExprValue):
+            exprs.append(value.expr)
+        else:
+            assert isinstance(value, (int, float))
+            exprs.append(Const(float(value) if is_float(dtype) else int(value), dtype))
+    return ExprValue(Intrinsic(name, tuple(exprs), known.dtype))
+
+
+def as_expr(value: Operand, dtype: str) -> Expr:
+    """The expression of a value; a bare number becomes a literal of the dtype."""
+    if isinstance(value, ExprValue):
+        return value.expr
+    if isinstance(value, Value):
+        raise ContractError("an array was given where an expression is needed")
+    if not (is_integer(dtype) or is_float(dtype) or dtype == "bool"):
+        raise ContractError(f"dtype {dtype!r} is unknown")
+    return Const(float(value) if is_float(dtype) else int(value), dtype)
+
+
+def as_array(value: Operand, dtype: str) -> Array:
+    """The array of a value; a bare number becomes a 0-d array of the dtype."""
+    if isinstance(value, ArrayValue):
+        return value.array
+    if isinstance(value, Value):
+        raise ContractError("an expression was given where an array is needed")
+    return np.asarray(value, dtype=dtype)
