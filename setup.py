@@ -17,6 +17,7 @@ class BuildWithResources(build_py):
     """`build_py`, then the folders that are not Python."""
 
     def run(self) -> None:
+        """Build, then copy; an editable install copies nothing."""
         super().run()
         if self.editable_mode:
             return

@@ -12,6 +12,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -154,7 +155,7 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
         )
         entry.finish()
     ordered = sorted(regions.values(), key=lambda region: region.origin)
-    for low, high in zip(ordered, ordered[1:], strict=False):
+    for low, high in pairwise(ordered):
         if low.end > high.origin:
             raise BoardError(f"{table.where}: regions '{low.name}' and '{high.name}' overlap")
     return regions

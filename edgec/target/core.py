@@ -124,7 +124,7 @@ _TABLE = (
         title="64-bit x86, as old as SSE2",
         features=frozenset({"unaligned", "fpu", "fpu_double", "sse2"}),
         gcc_flags=("-m64",),
-        clang_flags=(),
+        clang_flags=("-mcpu=baseline",),
         is_embedded=False,
     ),
     Core(
@@ -132,7 +132,7 @@ _TABLE = (
         title="64-bit Arm (ARMv8-A)",
         features=frozenset({"unaligned", "fpu", "fpu_double", "neon"}),
         gcc_flags=(),
-        clang_flags=(),
+        clang_flags=("-mcpu=baseline",),
         is_embedded=False,
     ),
 )

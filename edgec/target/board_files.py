@@ -1,0 +1,139 @@
+"""What a firmware project needs for its board: port sources, `ec_board.h`, the linker script.
+
+Decisions are made here; `templates/link.ld.j2` and `templates/ec_board.h.j2` only arrange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from edgec.errors import BoardError
+from edgec.resources import resource_dir
+from edgec.target.board import Board, MemoryRegion
+
+_CORTEX_M = ("cortex_m/startup.c", "cortex_m/rx_queue.c", "cortex_m/memory.c")
+
+PORT_SOURCES: dict[str, tuple[str, ...]] = {
+    "host": (),
+    "cmsdk_uart": (*_CORTEX_M, "cortex_m/systick.c", "cmsdk_uart/port.c"),
+    "stm32f4": (*_CORTEX_M, "cortex_m/systick.c", "stm32f4/port.c"),
+    "stm32l4": (*_CORTEX_M, "cortex_m/systick.c", "stm32l4/port.c"),
+    # The nRF51 has no SysTick: its port counts ticks with TIMER0.
+    "nrf51": (*_CORTEX_M, "nrf51/port.c"),
+}
+"""C files of each port, below `runtime_c/ports/`."""
+
+PORT_HEADERS = ("ec_port.h", "cortex_m/ec_cortex_m.h")
+"""Headers of the ports, below `runtime_c/ports/`."""
+
+
+@dataclass(frozen=True)
+class _RegionText:
+    name: str
+    origin: str
+    length: str
+    access: str
+
+
+@dataclass(frozen=True)
+class _Define:
+    key: str
+    value: str
+
+
+def _ports_dir() -> Path:
+    return resource_dir("runtime_c") / "ports"
+
+
+def port_sources(board: Board) -> tuple[Path, ...]:
+    """Return the C files that make `ec_port.h` work on `board`; none for the host.
+
+    Raises BoardError if the board names a port that does not exist.
+    """
+    if board.port not in PORT_SOURCES:
+        raise BoardError(
+            f"board {board.name}: there is no port '{board.port}'",
+            details=("known ports: " + ", ".join(PORT_SOURCES),),
+        )
+    return tuple(_ports_dir() / name for name in PORT_SOURCES[board.port])
+
+
+def port_headers(board: Board) -> tuple[Path, ...]:
+    """Return the headers that `port_sources` and programs of `board` include by name."""
+    names = PORT_HEADERS if board.core.is_embedded else PORT_HEADERS[:1]
+    return tuple(_ports_dir() / name for name in names)
+
+
+def port_include_dirs(board: Board) -> tuple[Path, ...]:
+    """Return the folders to search for `port_headers`, when they are not copied."""
+    return tuple(dict.fromkeys(path.parent for path in port_headers(board)))
+
+
+def _render(template: str, values: dict[str, object]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource_dir("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template(template).render(values)
+
+
+def _c_value(value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    # Addresses read better in hexadecimal; sizes, pins and rates in decimal.
+    return f"0x{value:08X}u" if value >= 0x0100_0000 and value % 1000 else f"{value}u"
+
+
+def board_header(board: Board) -> str:
+    """Return the text of `ec_board.h`: the board's clock, speed and `[config]` as macros."""
+    values: dict[str, int | str] = {"CLOCK_HZ": board.clock_hz}
+    if board.link is not None:
+        values["BAUD"] = board.link.baud
+    values.update(board.config)
+    return _render(
+        "ec_board.h.j2",
+        {
+            "name": board.name,
+            "title": board.title,
+            "defines": [_Define(key, _c_value(value)) for key, value in values.items()],
+        },
+    )
+
+
+def _region_text(region: MemoryRegion) -> _RegionText:
+    return _RegionText(region.name, f"0x{region.origin:08X}", f"0x{region.length:X}", region.access)
+
+
+def linker_script(
+    board: Board, *, stack_bytes: int | None = None, hardware_only: bool = False
+) -> str:
+    """Return the linker script of `board`.
+
+    `stack_bytes` (default: the board's) is reserved for the stack, rounded up to 8;
+    `hardware_only` includes the regions that an emulator lacks. Raises BoardError for the host.
+    """
+    if not board.core.is_embedded:
+        raise BoardError(f"board {board.name} has no linker script: it is not a microcontroller")
+    regions = [r for r in board.memory.values() if hardware_only or not r.hardware_only]
+    extra = [r for r in regions if r.name not in (board.code, board.data)]
+    stack = board.stack_bytes if stack_bytes is None else stack_bytes
+    return _render(
+        "link.ld.j2",
+        {
+            "name": board.name,
+            "title": board.title,
+            "regions": [_region_text(r) for r in regions],
+            "code": board.code,
+            "data": board.data,
+            "extra_flash": [_region_text(r) for r in extra if r.kind == "flash"],
+            "extra_ram": [_region_text(r) for r in extra if r.kind == "ram"],
+            "stack_bytes": (stack + 7) // 8 * 8,
+        },
+    )

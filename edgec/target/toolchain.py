@@ -1,0 +1,185 @@
+"""Compilers: find one for a core, and call it.
+
+For Cortex-M: `gcc` is arm-none-eabi-gcc, `clang` is the clang inside the `ziglang` package. For
+the host: `gcc` is gcc, `clang` is clang if installed, else ziglang's again; and `cc` is what the
+system calls its compiler. Facts about zig that this file knows (measured with ziglang 0.17):
+ENTRY of a linker script is ignored, so the entry is an option; `-nostdlib` would drop compiler-rt,
+which the M0 needs for 64-bit arithmetic, and there is no libc on a freestanding target to drop;
+UBSan is on unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from edgec.errors import ToolMissing
+from edgec.target.core import Core
+
+Family = Literal["gcc", "clang"]
+
+WARNING_FLAGS = (
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wconversion",
+    "-Wshadow",
+    "-Wundef",
+    "-Wmissing-prototypes",
+    "-Werror",
+)
+"""The warnings that everything edgec ships must pass."""
+
+LANGUAGE_FLAGS = ("-std=c99", "-ffp-contract=off", "-fno-math-errno")
+"""C99, and floating point that gives the same bits everywhere."""
+
+EMBEDDED_FLAGS = (
+    "-ffreestanding",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-common",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fomit-frame-pointer",
+)
+"""Flags of firmware: no libc, and sections that the linker can drop one by one."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler for one core.
+
+    `name` is what the user asked for or would ask for ("gcc", "clang"); `command` starts the
+    compiler; `version` is the first line it says about itself; `is_zig` tells that it is the
+    clang inside ziglang.
+    """
+
+    name: str
+    family: Family
+    core: Core
+    command: tuple[str, ...]
+    version: str
+    is_zig: bool
+
+    @property
+    def core_flags(self) -> tuple[str, ...]:
+        """The flags that select the core."""
+        return self.core.clang_flags if self.is_zig else self.core.gcc_flags
+
+    def compile_command(
+        self,
+        source: Path,
+        output: Path,
+        *,
+        flags: Sequence[str],
+        include_dirs: Sequence[Path] = (),
+        defines: Sequence[str] = (),
+    ) -> list[str]:
+        """Return the arguments that compile one C file to one object file."""
+        command = [*self.command, *self.core_flags, *LANGUAGE_FLAGS]
+        if self.core.is_embedded:
+            command += EMBEDDED_FLAGS
+            command.append("-fstack-size-section" if self.family == "clang" else "-fstack-usage")
+        if self.is_zig and not any(flag.startswith("-fsanitize") for flag in flags):
+            command.append("-fno-sanitize=all")
+        command += flags
+        command += [f"-D{define}" for define in defines]
+        command += [f"-I{folder}" for folder in include_dirs]
+        return [*command, "-c", str(source), "-o", str(output)]
+
+    def link_command(
+        self, objects: Sequence[Path], script: Path, output: Path, *, flags: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the arguments that link objects to firmware by a linker script."""
+        command = [*self.command, *self.core_flags, *flags]
+        command += [str(item) for item in objects]
+        command += ["-T", str(script), "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
+        if not self.is_zig:
+            command += ["-nostdlib", "-nostartfiles", "-Wl,--fatal-warnings", "-lgcc"]
+        return [*command, "-o", str(output)]
+
+    def run(self, command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run a compiler command in `folder` and return its status and output as text."""
+        return subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
+        )
+
+
+@cache
+def _first_line(command: tuple[str, ...]) -> str:
+    """Return the first line of `command --version`, or "" if it does not run."""
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else ""
+
+
+def zig_program() -> Path | None:
+    """Return the zig program of the `ziglang` package, or None; imports nothing."""
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent
+    for name in ("zig", "zig.exe"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
+    """Return (name, family, command, is_zig) of what could compile for `core`, best first."""
+    found: list[tuple[str, Family, tuple[str, ...], bool]] = []
+    if core.is_embedded:
+        programs: tuple[tuple[str, Family], ...] = (("arm-none-eabi-gcc", "gcc"),)
+    else:
+        programs = (("gcc", "gcc"), ("clang", "clang"))
+    for program, family in programs:
+        path = shutil.which(program)
+        if path is not None:
+            found.append((family, family, (path,), False))
+    zig = zig_program()
+    if zig is not None:
+        found.append(("clang", "clang", (str(zig), "cc"), True))
+    return found
+
+
+def available_toolchains(core: Core) -> tuple[Toolchain, ...]:
+    """Return every compiler on this computer that can build for `core`, best first."""
+    return tuple(
+        Toolchain(name, family, core, command, _first_line(command), is_zig)
+        for name, family, command, is_zig in _candidates(core)
+    )
+
+
+def find_toolchain(core: Core, prefer: str | None = None) -> Toolchain:
+    """Return the compiler to build for `core` with.
+
+    `prefer` is "gcc", "clang" or "zig" (the clang of the ziglang package, even where another
+    clang is installed); None takes the first that is installed. Raises ToolMissing saying what
+    to install.
+    """
+    if prefer not in (None, "gcc", "clang", "zig"):
+        raise ToolMissing(
+            f"there is no toolchain '{prefer}'", hint="choose one of: gcc, clang, zig"
+        )
+    for name, family, command, is_zig in _candidates(core):
+        if prefer in (None, name) or (prefer == "zig" and is_zig):
+            return Toolchain(name, family, core, command, _first_line(command), is_zig)
+    gcc = "arm-none-eabi-gcc" if core.is_embedded else "gcc"
+    raise ToolMissing(
+        f"no C compiler for {core.name} is installed"
+        if prefer is None
+        else f"the toolchain '{prefer}' for {core.name} is not installed",
+        details=(f"looked for {gcc} on PATH, and for the Python package ziglang",),
+        hint=f"install {gcc} with the system's package manager, "
+        "or clang with `pip install 'edgec[toolchain]'`",
+    )

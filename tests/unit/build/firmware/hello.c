@@ -1,0 +1,71 @@
+/* Echoes what it receives; capital letters and digits are commands. Boots every board in a test. */
+#include "ec_port.h"
+
+static volatile uint32_t table[3] = {1u, 2u, 3u}; /* in .data: checks the copy at start-up */
+static volatile uint64_t zero;
+
+int main(void);
+
+static void text(const char *s) {
+    while (*s != '\0') {
+        ec_port_putc((uint8_t)*s++);
+    }
+}
+
+static void number(uint64_t value) {
+    char digits[20];
+    uint32_t n = 0;
+    do {
+        digits[n++] = (char)('0' + (char)(value % 10u));
+        value /= 10u;
+    } while (value != 0u);
+    while (n != 0u) {
+        ec_port_putc((uint8_t)digits[--n]);
+    }
+}
+
+int main(void) {
+    ec_port_init();
+    text("hello ");
+    number(table[0] + table[1] + table[2] + zero);
+    text(" hz ");
+    number(ec_port_ticks_hz());
+    text("\r\n");
+    table[0] = 0u;
+    for (;;) {
+        const int32_t c = ec_port_getc();
+        if (c < 0) {
+            ec_port_idle();
+        } else if (c == 'T') {
+            text("ticks ");
+            number(ec_port_ticks());
+            text("\r\n");
+        } else if (c == 'S') {
+            text("stack ");
+            number(ec_port_stack_high_water());
+            text(" of ");
+            number(ec_port_stack_size());
+            text(" lost ");
+            number(ec_port_rx_lost());
+            text("\r\n");
+        } else if (c >= '1' && c <= '9') { /* wait so many tenths of a second */
+            const uint64_t start = ec_port_ticks();
+            uint64_t last = start;
+            uint32_t backwards = 0;
+            while (last - start < (uint32_t)(c - '0') * (ec_port_ticks_hz() / 10u)) {
+                const uint64_t now = ec_port_ticks();
+                backwards += now < last ? 1u : 0u;
+                last = now;
+            }
+            text("waited ");
+            number(backwards);
+            text("\r\n");
+        } else if (c == 'R') {
+            ec_port_reset();
+        } else if (c == 'F') {
+            __asm__ volatile("udf #0");
+        } else {
+            ec_port_putc((uint8_t)c);
+        }
+    }
+}
