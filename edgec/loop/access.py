@@ -1,0 +1,203 @@
+"""What a statement reads and writes, and the box of a buffer that a subtree touches.
+
+Indices are told in loop variables: a block's axes are replaced by their bindings. A box has term
+bounds over the variables of the loops *outside* the subtree; it may be larger than what is
+touched, never smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgec.loop.ir import (
+    Block,
+    Buffer,
+    BufferRef,
+    Call,
+    Expr,
+    For,
+    Gather,
+    If,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.rewrite import Substitute, subexpressions
+from edgec.loop.term import (
+    Atom,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Term,
+    Var,
+    as_term,
+    floor_div,
+    floor_mod,
+    maximum,
+    minimum,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One place that reads or writes a buffer.
+
+    `indices` is None where they are not known (a table look-up, a pointer given to a call): any
+    element. `loops` are the loops around it inside the statement asked about, outermost first.
+    """
+
+    buffer: Buffer
+    indices: tuple[Term, ...] | None
+    loops: tuple[For, ...]
+    is_write: bool
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of a buffer: dimension i spans [starts[i], stops[i])."""
+
+    starts: tuple[Term, ...]
+    stops: tuple[Term, ...]
+
+    def extents(self) -> tuple[Term, ...]:
+        """The size of each dimension."""
+        return tuple(b - a for a, b in zip(self.starts, self.stops, strict=True))
+
+    def largest_extents(self) -> tuple[int, ...]:
+        """The size of each dimension that is enough for any outer iteration."""
+        return tuple(max(e.bounds()[1], 1) for e in self.extents())
+
+
+def accesses(stmt: Stmt, loops: tuple[For, ...] = ()) -> Iterator[Access]:
+    """Every read and write inside, in textual order; of a store, the reads come first."""
+    if isinstance(stmt, For):
+        yield from accesses(stmt.body, (*loops, stmt))
+    elif isinstance(stmt, Block):
+        bind = Substitute({a.var: a.binding for a in stmt.axes})
+        if stmt.init is not None:
+            yield from accesses(bind.stmt(stmt.init), loops)
+        yield from accesses(bind.stmt(stmt.body), loops)
+    elif isinstance(stmt, Store):
+        yield from _reads(stmt.value, loops)
+        yield Access(stmt.buffer, stmt.indices, loops, True)
+    elif isinstance(stmt, If):
+        yield from accesses(stmt.body, loops)
+        if stmt.otherwise is not None:
+            yield from accesses(stmt.otherwise, loops)
+    elif isinstance(stmt, Seq):
+        for child in stmt.stmts:
+            yield from accesses(child, loops)
+    elif isinstance(stmt, Call):
+        for argument in stmt.args:
+            if isinstance(argument, BufferRef):
+                for is_write in (False, argument.buffer.scope != "constant"):
+                    yield Access(argument.buffer, None, loops, is_write)
+            else:
+                yield from _reads(argument, loops)
+
+
+def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:
+    for part in subexpressions(expr):
+        if isinstance(part, Load):
+            yield Access(part.buffer, part.indices, loops, False)
+        elif isinstance(part, Gather):
+            yield Access(part.buffer, None, loops, False)
+
+
+def reads(stmt: Stmt) -> set[Buffer]:
+    """The buffers read inside."""
+    return {a.buffer for a in accesses(stmt) if not a.is_write}
+
+
+def writes(stmt: Stmt) -> set[Buffer]:
+    """The buffers written inside."""
+    return {a.buffer for a in accesses(stmt) if a.is_write}
+
+
+def region(buffer: Buffer, stmt: Stmt, *, only: str = "both") -> Region | None:
+    """The box of the buffer touched inside the statement, or None if it is not touched.
+
+    `only` is "reads", "writes" or "both". The box is clipped to the buffer's shape.
+    """
+    box: Region | None = None
+    for access in accesses(stmt):
+        if access.buffer != buffer or only == ("reads" if access.is_write else "writes"):
+            continue
+        one = _box(access)
+        if box is not None:
+            one = Region(
+                tuple(minimum(a, b) for a, b in zip(box.starts, one.starts, strict=True)),
+                tuple(maximum(a, b) for a, b in zip(box.stops, one.stops, strict=True)),
+            )
+        box = one
+    if box is None:
+        return None
+    return Region(
+        tuple(maximum(a, 0) for a in box.starts),
+        tuple(minimum(b, e) for b, e in zip(box.stops, buffer.shape, strict=True)),
+    )
+
+
+def _box(access: Access) -> Region:
+    if access.indices is None:
+        shape = access.buffer.shape
+        return Region(tuple(as_term(0) for _ in shape), tuple(as_term(e) for e in shape))
+    spans = [span(index, access.loops) for index in access.indices]
+    return Region(tuple(low for low, _ in spans), tuple(high + 1 for _, high in spans))
+
+
+def span(term: Term, loops: Sequence[For]) -> tuple[Term, Term]:
+    """Smallest and largest value (inclusive) while the loops run, in terms of outer variables.
+
+    The loops are given outermost first; a loop's range may depend on loops before it.
+    """
+    low = high = term
+    for loop in reversed(loops):
+        last = loop.stop - 1
+        low = _extreme(low, loop.var, loop.start, last, want_low=True)
+        high = _extreme(high, loop.var, loop.start, last, want_low=False)
+    return low, high
+
+
+def _extreme(term: Term, var: Var, first: Term, last: Term, *, want_low: bool) -> Term:
+    total = as_term(term.offset)
+    for atom, coefficient in term.parts:
+        low = want_low == (coefficient > 0)
+        total = total + _extreme_atom(atom, var, first, last, want_low=low) * coefficient
+    return total
+
+
+def _extreme_atom(atom: Atom, var: Var, first: Term, last: Term, *, want_low: bool) -> Term:
+    if isinstance(atom, Var):
+        if atom != var:
+            return as_term(atom)
+        return first if want_low else last
+    if isinstance(atom, (Min, Max)):
+        left = _extreme(atom.left, var, first, last, want_low=want_low)
+        right = _extreme(atom.right, var, first, last, want_low=want_low)
+        return minimum(left, right) if isinstance(atom, Min) else maximum(left, right)
+    if var not in atom.dividend.variables():
+        return Term(((atom, 1),), 0)
+    low = _extreme(atom.dividend, var, first, last, want_low=True)
+    high = _extreme(atom.dividend, var, first, last, want_low=False)
+    if isinstance(atom, FloorDiv):
+        return floor_div(low if want_low else high, atom.divisor)
+    assert isinstance(atom, FloorMod)
+    if floor_div(low, atom.divisor) == floor_div(high, atom.divisor):
+        return floor_mod(low if want_low else high, atom.divisor)
+    return as_term(0 if want_low else atom.divisor - 1)
+
+
+def term_range(term: Term, loops: Sequence[For]) -> tuple[int, int]:
+    """Smallest and largest value (inclusive) while the loops run, as numbers."""
+    low, high = term, term
+    least, most = term.bounds()
+    # Removing one more variable loses what ties it to others: every stage is a valid bound.
+    for loop in reversed(loops):
+        low, high = span(low, [loop])[0], span(high, [loop])[1]
+        least = max(least, low.bounds()[0])
+        most = min(most, high.bounds()[1])
+    return least, most
