@@ -14,7 +14,10 @@ from edgec.codegen.program import Program
 MAX_LENGTH = 40  # C99 guarantees 63 significant characters; prefixes and suffixes need room
 
 _RESERVED = frozenset(
-    """
+    # C99 and later, C++, and names that common C libraries and compilers take
+    re.findall(
+        r"\w+",
+        """
     auto break case char const continue default do double else enum extern float for goto if
     inline int long register restrict return short signed sizeof static struct switch typedef
     union unsigned void volatile while asm typeof bool true false nullptr constexpr
@@ -26,7 +29,8 @@ _RESERVED = frozenset(
     main errno assert offsetof va_list va_arg signbit isnan NULL EOF linux unix
     i386 arm mips sun vax memcpy memmove memset memcmp exp exp2 log pow sqrt sin cos tan
     tanh floor ceil round abs fabs fmin fmax index y0 y1 yn j0 j1 jn gamma
-    """.split()
+        """,
+    )
 )
 _RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|str[a-z]|mem[a-z]|is[a-z]|to[a-z]")
 

@@ -188,7 +188,7 @@ class Program:
         state_buffers = {state.buffer for state in self.states}
         for name, offset in self.offsets.items():
             limit = self.state_bytes if name in state_buffers else self.arena_bytes
-            fits = 0 <= offset and offset + self.buffers[name] <= limit
+            fits = offset >= 0 and offset + self.buffers[name] <= limit
             _require(fits, f"buffer {name!r} leaves its region of {limit} bytes")
         for port in (*self.inputs, *self.outputs):
             placed = port.buffer in self.offsets

@@ -1,0 +1,112 @@
+"""What a run of stores reads more than once: values worth a local, and common base addresses.
+
+A run is a list of Store statements that execute one after the other. Unrolled code repeats long
+index expressions and loads; naming them makes it readable, and it lets a compiler use immediate
+offsets. Nothing is moved across a store that could change it: arena and scratch parameters may
+overlap in any way that the memory plan proved right for the order written here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.codegen.c_term import flat_term
+from edgec.loop.ir import Buffer, Cast, Const, Expr, Gather, IndexValue, Load, Store
+from edgec.loop.rewrite import subexpressions
+from edgec.loop.term import Term
+
+
+@dataclass(frozen=True)
+class Place:
+    """A buffer and the part of a flat index that varies; accesses differ by constants only."""
+
+    buffer: Buffer
+    varying: Term
+
+
+def place_of(buffer: Buffer, indices: Sequence[Term]) -> tuple[Place, int]:
+    """The place of an access, and its constant distance from it in elements."""
+    flat = flat_term(indices, buffer.shape)
+    return Place(buffer, flat - flat.offset), flat.offset
+
+
+def repeated_values(run: Sequence[Store]) -> tuple[Expr, ...]:
+    """Expressions that occur at least twice in the run and cannot change inside it.
+
+    Only expressions that load something; of nested candidates the outer one, unless the inner
+    one also occurs elsewhere. In the order of their first use, inner before outer.
+    """
+    counts: Counter[Expr] = Counter()
+    order: list[Expr] = []
+    for store in run:
+        for expr in subexpressions(store.value):
+            if isinstance(expr, (Const, IndexValue)):
+                continue
+            if expr not in counts:
+                order.append(expr)
+            counts[expr] += 1
+    if all(count == 1 for count in counts.values()):
+        return ()
+    written: set[tuple[Buffer, tuple[object, ...]]] = {(s.buffer, s.indices) for s in run}
+    touched = {store.buffer for store in run}
+    memory = any(store.buffer.scope != "register" for store in run)
+
+    def stable(expr: Expr) -> bool:
+        loads = False
+        for part in subexpressions(expr):
+            if not isinstance(part, (Load, Gather)):
+                continue
+            loads = True
+            scope = part.buffer.scope
+            if scope == "register" and part.buffer in touched:
+                fixed = isinstance(part, Load) and all(i.constant is not None for i in part.indices)
+                if not fixed or (part.buffer, part.indices) in written:
+                    return False
+            elif scope not in ("register", "constant") and memory:
+                return False
+        return loads
+
+    chosen = [e for e in order if counts[e] > 1 and stable(e) and not _is_register(e)]
+    # An inner expression that occurs only inside a chosen one needs no name of its own.
+    inside: Counter[Expr] = Counter()
+    for outer in chosen:
+        for part in list(subexpressions(outer))[1:]:
+            inside[part] += counts[outer]
+    kept = [e for e in chosen if counts[e] > inside[e]]
+    return tuple(reversed(_inner_last(kept)))
+
+
+def _is_register(expr: Expr) -> bool:
+    while isinstance(expr, Cast):
+        expr = expr.value
+    return isinstance(expr, Load) and expr.buffer.scope == "register"
+
+
+def _inner_last(exprs: list[Expr]) -> list[Expr]:
+    """Reverse order of first use, but every expression before those it contains."""
+    depth = {e: sum(1 for _ in subexpressions(e)) for e in exprs}
+    indexed = list(enumerate(exprs))
+    ordered = sorted(indexed, key=lambda pair: (-depth[pair[1]], -pair[0]))
+    return [e for _, e in ordered]
+
+
+def common_places(
+    accesses: Sequence[tuple[Buffer, tuple[Term, ...]]],
+) -> dict[Place, tuple[Term, ...]]:
+    """Places that several different offsets of the run share.
+
+    Gives for each place the indices of its access with the smallest offset: an element that is
+    really accessed, so a pointer to it is always legal.
+    """
+    lowest: dict[Place, tuple[int, tuple[Term, ...]]] = {}
+    offsets: dict[Place, set[int]] = {}
+    for buffer, indices in accesses:
+        place, offset = place_of(buffer, indices)
+        if not place.varying.parts:
+            continue
+        offsets.setdefault(place, set()).add(offset)
+        if place not in lowest or offset < lowest[place][0]:
+            lowest[place] = offset, indices
+    return {place: lowest[place][1] for place, found in offsets.items() if len(found) > 1}

@@ -1,0 +1,301 @@
+"""Loop-IR expressions as C text: a table from operator to spelling, and the rules of C's types.
+
+Rules the text follows, so that -Wconversion is silent and nothing is undefined:
+  1. Operands narrower than int are promoted by C; a cast that only widens to int32 is left out.
+  2. int32 and int64 add, sub, mul and shl wrap. Where the operands' ranges prove that nothing
+     overflows, plain operators are used; elsewhere `ec_add_s32` and its like, which compute in
+     unsigned and cost nothing.
+  3. A result is cast back to a narrow dtype only if its range does not fit.
+  4. `shr` of a signed value is C's >>, which every supported compiler makes arithmetic
+     (`ec_base.h` refuses to compile elsewhere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edgec.codegen.c_term import (
+    AND,
+    BIT_AND,
+    BIT_OR,
+    BIT_XOR,
+    EQUALITY,
+    OR,
+    PRODUCT,
+    RELATION,
+    SHIFT,
+    SUM,
+    TERNARY,
+    UNARY,
+    Text,
+    VarName,
+    term_text,
+)
+from edgec.codegen.c_types import C_TYPE, INT_RANGE, PROMOTED, is_integer, literal
+from edgec.codegen.ranges import Ranges
+from edgec.errors import ContractError
+from edgec.loop.intrinsics import get_intrinsic
+from edgec.loop.ir import (
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Gather,
+    IndexValue,
+    Intrinsic,
+    Load,
+    Select,
+)
+
+# operator -> (C operator, its precedence); bool operands have spellings of their own
+OPERATORS: Mapping[str, tuple[str, int]] = {
+    "add": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
+    "div": ("/", PRODUCT),
+    "shl": ("<<", SHIFT),
+    "shr": (">>", SHIFT),
+    "and": ("&", BIT_AND),
+    "or": ("|", BIT_OR),
+    "xor": ("^", BIT_XOR),
+    "lt": ("<", RELATION),
+    "le": ("<=", RELATION),
+    "eq": ("==", EQUALITY),
+}
+BOOL_OPERATORS: Mapping[str, tuple[str, int]] = {
+    "and": ("&&", AND),
+    "or": ("||", OR),
+    "xor": ("!=", EQUALITY),
+    "eq": ("==", EQUALITY),
+}
+# Suffix of the runtime's functions for a promoted dtype: ec_min_s32.
+SUFFIX: Mapping[str, str] = {
+    "int32": "s32",
+    "uint32": "u32",
+    "int64": "s64",
+    "uint64": "u64",
+    "float32": "f32",
+    "float64": "f64",
+}
+WRAPPING = ("add", "sub", "mul", "shl")
+COMPARISONS = ("lt", "le", "eq")
+
+
+@dataclass(frozen=True)
+class CValue:
+    """C text and the dtype that C gives it (after promotion)."""
+
+    text: Text
+    dtype: str
+
+
+class ExprPrinter:
+    """Print expressions; `load`, `buffer` and `var` name the things that they speak of.
+
+    `ranges` knows the values of constant tables; `named` holds expressions that have a local.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Load], Text],
+        buffer: Callable[[Buffer], str],
+        var: VarName,
+        ranges: Ranges,
+        named: Mapping[Expr, CValue] | None = None,
+    ) -> None:
+        self.load = load
+        self.buffer = buffer
+        self.var = var
+        self.ranges = ranges
+        self.named = named or {}
+
+    def as_dtype(self, expr: Expr, dtype: str) -> str:
+        """Text whose value C converts to `dtype` without a warning, in no parentheses."""
+        value = self.value(expr)
+        if value.dtype == dtype:
+            return value.text.text
+        if is_integer(value.dtype) and is_integer(dtype):
+            low, high = INT_RANGE[dtype]
+            inner_low, inner_high = INT_RANGE[value.dtype]
+            if low <= inner_low and inner_high <= high:
+                return value.text.text
+        if isinstance(expr, Const) and is_integer(dtype):
+            return literal(expr.value, dtype)
+        return f"({C_TYPE[dtype]}){value.text.at(UNARY)}"
+
+    def value(self, expr: Expr) -> CValue:
+        """The text of an expression and its C type."""
+        if self.named and expr in self.named:
+            return self.named[expr]
+        match expr:
+            case Const(value, dtype):
+                text = literal(value, dtype)
+                return CValue(
+                    Text(text, UNARY if text.startswith("-") else Text("").precedence),
+                    PROMOTED[dtype],
+                )
+            case Load():
+                return CValue(self.load(expr), expr.dtype)
+            case Gather():
+                return CValue(self._gather(expr), expr.dtype)
+            case IndexValue(term, dtype):
+                return self._converted(CValue(term_text(term, self.var), "int32"), dtype)
+            case Cast():
+                return self._cast(expr)
+            case Select(condition, yes, no):
+                dtype = PROMOTED[expr.dtype]
+                text = (
+                    f"{self.value(condition).text.at(OR)} ? {self.value(yes).text.at(OR)} : "
+                    f"{self.value(no).text.at(OR)}"
+                )
+                return CValue(Text(text, TERNARY), dtype)
+            case Intrinsic():
+                return self._intrinsic(expr)
+            case Binary():
+                return self._binary(expr)
+        raise ContractError(f"codegen knows no expression {type(expr).__name__}")
+
+    def _gather(self, expr: Gather) -> Text:
+        flat: Expr = Const(0, "int32")
+        for index, extent in zip(expr.indices, expr.buffer.shape, strict=True):
+            flat = Binary("add", Binary("mul", flat, Const(extent, "int32")), index)
+        flat = _simplified(flat)
+        return Text(f"{self.buffer(expr.buffer)}[{self.as_dtype(flat, 'int32')}]")
+
+    def _intrinsic(self, expr: Intrinsic) -> CValue:
+        definition = get_intrinsic(expr.name)
+        args = [self.as_dtype(a, d) for a, d in zip(expr.args, definition.args, strict=True)]
+        function = definition.c_name
+        if expr.name == "requantize_tflm":
+            shift = self.ranges.of(expr.args[2])
+            if shift is not None and shift[1] < 0:
+                function = "ec_requantize_tflm_right"  # half the instructions
+        return CValue(Text(f"{function}({', '.join(args)})"), definition.dtype)
+
+    def _cast(self, expr: Cast) -> CValue:
+        saturated = self._saturation(expr)
+        if saturated is not None:
+            return saturated
+        value = self.value(expr.value)
+        if expr.dtype == "bool":
+            if expr.value.dtype == "bool":
+                return value
+            zero = literal(0, expr.value.dtype)
+            return CValue(Text(f"{value.text.at(EQUALITY)} != {zero}", EQUALITY), "int32")
+        source = self.ranges.of(expr.value)
+        if source is not None and is_integer(expr.dtype):
+            low, high = INT_RANGE[expr.dtype]
+            fits = low <= source[0] and source[1] <= high
+            if fits and PROMOTED[value.dtype] == PROMOTED[expr.dtype]:
+                return value  # the promoted value is right as it stands
+        return self._converted(value, expr.dtype)
+
+    def _saturation(self, expr: Cast) -> CValue | None:
+        """int8(min(max(v, -128), 127)), in either order, as the one instruction that it can be."""
+        if expr.dtype not in ("int8", "uint8", "int16") or expr.value.dtype != "int32":
+            return None
+        low, high = INT_RANGE[expr.dtype]
+        outer = expr.value
+        for outer_op, outer_limit, inner_op, inner_limit in (
+            ("min", high, "max", low),
+            ("max", low, "min", high),
+        ):
+            if not (isinstance(outer, Binary) and outer.op == outer_op):
+                continue
+            if outer.right != Const(outer_limit, "int32"):
+                continue
+            inner = outer.left
+            if (
+                isinstance(inner, Binary)
+                and inner.op == inner_op
+                and inner.right == Const(inner_limit, "int32")
+            ):
+                suffix = {"int8": "s8", "uint8": "u8", "int16": "s16"}[expr.dtype]
+                text = f"ec_saturate_{suffix}({self.value(inner.left).text.text})"
+                return CValue(Text(text), expr.dtype)
+        return None
+
+    def _converted(self, value: CValue, dtype: str) -> CValue:
+        if value.dtype == dtype:
+            return value
+        return CValue(Text(f"({C_TYPE[dtype]}){value.text.at(UNARY)}", UNARY), dtype)
+
+    def _binary(self, expr: Binary) -> CValue:
+        left, right = self.value(expr.left), self.value(expr.right)
+        dtype = expr.left.dtype
+        promoted = PROMOTED[dtype]
+        if expr.op in ("min", "max"):
+            function = f"ec_{expr.op}_{SUFFIX[promoted]}"
+            return CValue(Text(f"{function}({left.text.text}, {right.text.text})"), promoted)
+        if dtype == "bool" and expr.op in BOOL_OPERATORS:
+            return CValue(_infix(*BOOL_OPERATORS[expr.op], left.text, right.text), "int32")
+        if expr.op not in OPERATORS:
+            raise ContractError(f"codegen knows no operator {expr.op!r}")
+        operator, precedence = OPERATORS[expr.op]
+        if expr.op in COMPARISONS:
+            return CValue(_infix(operator, precedence, left.text, right.text), "int32")
+        exact = self.ranges.exact(expr)
+        if expr.op in WRAPPING and promoted in ("int32", "int64"):
+            low, high = INT_RANGE[promoted]
+            if exact is None or exact[0] < low or exact[1] > high:
+                fused = self._multiply_add(expr)
+                if fused is not None:
+                    return self._narrowed(fused, dtype, exact)
+                function = f"ec_{expr.op}_{SUFFIX[promoted]}"
+                text = Text(f"{function}({left.text.text}, {right.text.text})")
+                return self._narrowed(CValue(text, promoted), dtype, exact)
+            if expr.op == "shl":
+                # C leaves << of a negative value undefined; the product is the same.
+                assert isinstance(expr.right, Const)
+                right = CValue(Text(literal(1 << int(expr.right.value), promoted)), promoted)
+                operator, precedence = OPERATORS["mul"]
+        text = _infix(operator, precedence, left.text, right.text)
+        return self._narrowed(CValue(text, promoted), dtype, exact)
+
+    def _multiply_add(self, expr: Binary) -> CValue | None:
+        """a + x * w where only the sum can overflow."""
+        product = expr.right
+        if expr.op != "add" or expr.dtype != "int32" or product in self.named:
+            return None
+        if not isinstance(product, Binary) or product.op != "mul":
+            return None
+        exact = self.ranges.exact(product)
+        low, high = INT_RANGE["int32"]
+        if exact is None or exact[0] < low or exact[1] > high:
+            return None
+        args = (expr.left, product.left, product.right)
+        texts = ", ".join(self.value(arg).text.text for arg in args)
+        return CValue(Text(f"ec_mac_s32({texts})"), "int32")
+
+    def _narrowed(self, value: CValue, dtype: str, exact: tuple[int, int] | None) -> CValue:
+        """Wrap a promoted result to its narrow dtype if it may not fit."""
+        if PROMOTED[dtype] == dtype or (exact is None and not is_integer(dtype)):
+            return value
+        low, high = INT_RANGE[dtype]
+        if exact is not None and low <= exact[0] and exact[1] <= high:
+            return value
+        return self._converted(value, dtype)
+
+
+def _infix(operator: str, precedence: int, left: Text, right: Text) -> Text:
+    # Left-associative. Mixing bit operators, shifts and sums reads badly without parentheses and
+    # gcc warns about && inside ||, so those operands are wrapped unless they are tight.
+    loose = precedence in (OR, AND, BIT_OR, BIT_XOR, BIT_AND, SHIFT)
+    left_text = left.at(UNARY if loose else precedence)
+    return Text(
+        f"{left_text} {operator} {right.at(UNARY if loose else precedence + 1)}", precedence
+    )
+
+
+def _simplified(expr: Expr) -> Expr:
+    """Take the zeros and ones out of a flat index."""
+    if isinstance(expr, Binary):
+        left, right = _simplified(expr.left), _simplified(expr.right)
+        if expr.op == "add" and left == Const(0, "int32"):
+            return right
+        if expr.op == "mul" and left == Const(0, "int32"):
+            return left
+        return Binary(expr.op, left, right)
+    return expr

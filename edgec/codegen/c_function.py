@@ -1,0 +1,385 @@
+"""PrimFunc -> C function.
+
+  1. The nest is expanded (`expand.py`): only loops, conditions and stores remain.
+  2. Register buffers whose indices are all constant become scalars, others local arrays, each
+     declared where it is first needed.
+  3. Runs of stores name their repeated values and base addresses (`access.py`).
+
+Arena and scratch parameters may overlap, so only constants are `restrict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.codegen.access import Place, common_places, place_of, repeated_values
+from edgec.codegen.c_expr import CValue, ExprPrinter
+from edgec.codegen.c_term import RELATION, SUM, Text, flat_index, term_text
+from edgec.codegen.c_types import C_TYPE
+from edgec.codegen.expand import expand
+from edgec.codegen.names import identifier
+from edgec.codegen.ranges import Range, Ranges
+from edgec.codegen.register import Element, Registers
+from edgec.errors import ContractError
+from edgec.loop.ir import (
+    Buffer,
+    BufferRef,
+    Call,
+    Expr,
+    For,
+    If,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.term import Term, Var
+
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function in C: the declaration without its semicolon, and the body's lines."""
+
+    name: str
+    signature: str
+    body: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Declaration and body."""
+        return "\n".join((self.signature, "{", *self.body, "}"))
+
+
+def emit_function(
+    func: PrimFunc,
+    name: str,
+    *,
+    callees: Mapping[str, str] | None = None,
+    known: Mapping[str, Range] | None = None,
+) -> CFunction:
+    """Write one function called `name`; `callees` maps the IR's names of callees to C names.
+
+    `known` gives, by parameter name, the range of the elements in an integer constant.
+
+    Raises ContractError for what C cannot say (shared memory, unknown operators).
+    """
+    return _FunctionPrinter(func, name, callees or {}, known or {}).emit()
+
+
+def writes_param(func: PrimFunc, param: Buffer) -> bool:
+    """Whether the function, or something it calls, may write through this parameter."""
+    for stmt, _ in walk(func.body):
+        if isinstance(stmt, Store) and stmt.buffer == param:
+            return True
+        if isinstance(stmt, Call) and param.scope != "constant":
+            refs = [a.buffer for a in stmt.args if isinstance(a, BufferRef)]
+            if param in refs:
+                return True
+    return False
+
+
+def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
+    """The declaration, wrapped to 100 columns."""
+    pieces = []
+    for param in func.params:
+        c_type = C_TYPE[param.dtype]
+        if param.scope == "constant":
+            pieces.append(f"const {c_type} *restrict {params[param]}")
+        else:
+            const = "" if writes_param(func, param) else "const "
+            pieces.append(f"{const}{c_type} *{params[param]}")
+    start = f"static void {name}("
+    line, lines = start, []
+    for position, piece in enumerate(pieces):
+        text = piece + ("," if position + 1 < len(pieces) else ")")
+        if len(line) + len(text) + 1 > 100 and not line.endswith("("):
+            lines.append(line)
+            line = INDENT + INDENT + text
+        else:
+            line += text if line.endswith("(") else f" {text}"
+    if not pieces:
+        line += "void)"
+    return "\n".join((*lines, line))
+
+
+class _FunctionPrinter:
+    def __init__(
+        self,
+        func: PrimFunc,
+        name: str,
+        callees: Mapping[str, str],
+        known: Mapping[str, Range],
+    ) -> None:
+        self.func = func
+        self.name = name
+        self.callees = callees
+        self.body = expand(func)
+        self.used: set[str] = {name}
+        self.buffer_names: dict[Buffer, str] = {}
+        for buffer in func.params:
+            if buffer.scope not in ("arena", "scratch", "constant"):
+                raise ContractError(f"{func.name}: parameter {buffer.name} is {buffer.scope}")
+            self.buffer_names[buffer] = self.fresh(buffer.name)
+        for buffer in func.allocs:
+            if buffer.scope != "register":
+                raise ContractError(f"{func.name}: local {buffer.name} is {buffer.scope}")
+            self.buffer_names[buffer] = self.fresh(buffer.name)
+        self.vars: dict[Var, str] = {}
+        self.active: set[str] = set()
+        self.registers = Registers(func.allocs, self.body)
+        self.element_names: dict[Element, str] = {}
+        self.pointers: dict[Place, tuple[str, int]] = {}
+        self.ranges = Ranges({b: known[b.name] for b in func.params if b.name in known})
+        self.expr = self.printer({})
+
+    def printer(self, named: Mapping[Expr, CValue]) -> ExprPrinter:
+        return ExprPrinter(self.load, self.buffer_name, self.var_name, self.ranges, named)
+
+    def emit(self) -> CFunction:
+        lines = self.stmts(self.body, 1)
+        lines += self.unused_params()
+        sign = signature(self.func, self.name, self.buffer_names)
+        return CFunction(self.name, sign, tuple(lines))
+
+    def unused_params(self) -> list[str]:
+        used: set[Buffer] = set()
+        for top in self.body:
+            for stmt, _ in walk(top):
+                if isinstance(stmt, Store):
+                    used.add(stmt.buffer)
+                    used |= {e.buffer for e in subexpressions(stmt.value) if hasattr(e, "buffer")}
+                elif isinstance(stmt, Call):
+                    for arg in stmt.args:
+                        if isinstance(arg, BufferRef):
+                            used.add(arg.buffer)
+                        else:
+                            used |= {e.buffer for e in subexpressions(arg) if hasattr(e, "buffer")}
+        return [f"{INDENT}(void){self.buffer_names[p]};" for p in self.func.params if p not in used]
+
+    # names ------------------------------------------------------------------------------------
+
+    def fresh(self, wanted: str) -> str:
+        """A local name that nothing else in this function has."""
+        base = identifier(wanted)
+        name, count = base, 1
+        while name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self.used.add(name)
+        return name
+
+    def var_name(self, var: Var) -> str:
+        """The C name of a loop variable that is in scope."""
+        if var not in self.vars:
+            raise ContractError(f"{self.func.name}: {var.name} is used outside its loop")
+        return self.vars[var]
+
+    def buffer_name(self, buffer: Buffer) -> str:
+        """The C name of a buffer."""
+        if buffer not in self.buffer_names:
+            raise ContractError(f"{self.func.name}: buffer {buffer.name} is not declared")
+        return self.buffer_names[buffer]
+
+    def element_name(self, element: Element) -> str:
+        """The name of a register element that is a scalar."""
+        if element not in self.element_names:
+            buffer, flat = element
+            base = self.buffer_names[buffer]
+            name = base if buffer.elements == 1 else self.fresh(f"{base}{flat}")
+            self.element_names[element] = name
+        return self.element_names[element]
+
+    # elements ---------------------------------------------------------------------------------
+
+    def load(self, load: Load) -> Text:
+        return self.element(load.buffer, load.indices)
+
+    def element(self, buffer: Buffer, indices: tuple[Term, ...]) -> Text:
+        """An element as an lvalue."""
+        scalar = self.registers.scalar(buffer, indices)
+        if scalar is not None:
+            return Text(self.element_name(scalar))
+        place, offset = place_of(buffer, indices)
+        if place in self.pointers:
+            name, base = self.pointers[place]
+            return Text(f"{name}[{offset - base}]")
+        index = flat_index(indices, buffer.shape, self.var_name)
+        return Text(f"{self.buffer_name(buffer)}[{index.text}]")
+
+    # statements -------------------------------------------------------------------------------
+
+    def stmts(self, stmts: Sequence[Stmt], depth: int) -> list[str]:
+        lines: list[str] = []
+        declare = self.registers.declared_in(stmts)
+        # Elements whose first access here is a store of this list are declared with it.
+        with_store: dict[int, Element] = {}
+        for element in declare:
+            position = self.registers.first_store(element, stmts)
+            if position is None:
+                lines.append(INDENT * depth + self.declaration(element))
+            else:
+                with_store[position] = element
+        position = 0
+        while position < len(stmts):
+            stmt = stmts[position]
+            if isinstance(stmt, Store):
+                end = position
+                while end < len(stmts) and isinstance(stmts[end], Store):
+                    end += 1
+                run = [s for s in stmts[position:end] if isinstance(s, Store)]
+                declared = {i - position: e for i, e in with_store.items() if position <= i < end}
+                lines += self.run(run, declared, depth, alone=len(stmts) == len(run))
+                position = end
+                continue
+            if isinstance(stmt, For):
+                lines += self.loop(stmt, depth)
+            elif isinstance(stmt, If):
+                lines += self.condition(stmt, depth)
+            elif isinstance(stmt, Call):
+                lines.append(INDENT * depth + self.call(stmt))
+            position += 1
+        return lines
+
+    def declaration(self, element: Element) -> str:
+        buffer, flat = element
+        if flat is None:
+            return f"{C_TYPE[buffer.dtype]} {self.buffer_names[buffer]}[{buffer.elements}];"
+        return f"{C_TYPE[buffer.dtype]} {self.element_name(element)} = 0;"
+
+    def run(
+        self, run: list[Store], declared: Mapping[int, Element], depth: int, *, alone: bool
+    ) -> list[str]:
+        """Stores one after the other, in a scope of their own if they need locals."""
+        repeated = repeated_values(run)
+        named: dict[Expr, CValue] = {}
+        places = common_places(_accesses(run))
+        places = {p: low for p, low in places.items() if not self.in_registers(p.buffer)}
+        scope_names = set(self.used)
+        lines: list[str] = []
+        for place, indices in places.items():
+            base = place_of(place.buffer, indices)[1]
+            stored = any(s.buffer == place.buffer for s in run)
+            text = flat_index(indices, place.buffer.shape, self.var_name).text
+            buffer = self.buffer_name(place.buffer)
+            name = self.fresh(f"{buffer}_at")
+            const = "" if stored else "const "
+            lines.append(f"{const}{C_TYPE[place.buffer.dtype]} *const {name} = &{buffer}[{text}];")
+            self.pointers[place] = name, base
+        printer = self.expr
+        for expr in repeated:
+            value = printer.value(expr)
+            loads = [e for e in subexpressions(expr) if isinstance(e, Load)]
+            name = self.fresh(f"{self.buffer_names[loads[0].buffer]}_v" if loads else "value")
+            lines.append(f"const {C_TYPE[value.dtype]} {name} = {value.text.text};")
+            named[expr] = CValue(Text(name), value.dtype)
+            printer = self.printer(named)
+        outer: list[str] = []
+        for position, store in enumerate(run):
+            text = self.store(store, printer)
+            element = declared.get(position)
+            if element is not None:
+                text = f"{C_TYPE[store.buffer.dtype]} {text}"
+            lines.append(text)
+        self.pointers.clear()
+        self.used = scope_names | {self.element_names[e] for e in self.element_names}
+        locals_made = bool(places) or bool(repeated)
+        if locals_made and not alone:
+            # Locals of the run must not clash with those of a later run of the same list.
+            for element in declared.values():
+                outer.append(INDENT * depth + self.declaration(element))
+            if declared:
+                lines = [self.undeclared(line, declared) for line in lines]
+            return [
+                *outer,
+                f"{INDENT * depth}{{",
+                *(INDENT * (depth + 1) + line for line in lines),
+                f"{INDENT * depth}}}",
+            ]
+        return [INDENT * depth + line for line in lines]
+
+    def undeclared(self, line: str, declared: Mapping[int, Element]) -> str:
+        for element in declared.values():
+            start = f"{C_TYPE[element[0].dtype]} {self.element_name(element)} = "
+            if line.startswith(start):
+                return line[len(C_TYPE[element[0].dtype]) + 1 :]
+        return line
+
+    def in_registers(self, buffer: Buffer) -> bool:
+        return buffer.scope == "register"
+
+    def store(self, store: Store, printer: ExprPrinter) -> str:
+        target = self.element(store.buffer, store.indices).text
+        return f"{target} = {printer.as_dtype(store.value, store.buffer.dtype)};"
+
+    def loop(self, loop: For, depth: int) -> list[str]:
+        start = term_text(loop.start, self.var_name).text
+        stop = term_text(loop.stop, self.var_name)
+        shadowed = self.vars.get(loop.var)
+        base = identifier(loop.var.name)
+        name, count = base, 1
+        while name in self.active or name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self.vars[loop.var] = name
+        self.active.add(name)
+        if loop.stop.constant is not None:
+            bounds = f"int32_t {name} = {start}; {name} < {stop.at(SUM)}"
+        else:
+            bounds = f"int32_t {name} = {start}, {name}_stop = {stop.text}; {name} < {name}_stop"
+        inner = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+        lines = [
+            f"{INDENT * depth}for ({bounds}; ++{name}) {{",
+            *self.stmts(inner, depth + 1),
+            f"{INDENT * depth}}}",
+        ]
+        self.active.discard(name)
+        if shadowed is None:
+            del self.vars[loop.var]
+        else:
+            self.vars[loop.var] = shadowed
+        return lines
+
+    def condition(self, stmt: If, depth: int) -> list[str]:
+        left = term_text(stmt.left, self.var_name)
+        right = term_text(stmt.right, self.var_name)
+        body, otherwise = _listed(stmt.body), _listed(stmt.otherwise)
+        operator = "<"
+        if not body:
+            operator, body, otherwise = ">=", otherwise, ()
+        head = f"if ({left.at(RELATION + 1)} {operator} {right.at(RELATION + 1)}) {{"
+        lines = [INDENT * depth + head, *self.stmts(body, depth + 1)]
+        if otherwise:
+            lines += [f"{INDENT * depth}}} else {{", *self.stmts(otherwise, depth + 1)]
+        return [*lines, f"{INDENT * depth}}}"]
+
+    def call(self, call: Call) -> str:
+        args = []
+        for arg in call.args:
+            if isinstance(arg, BufferRef):
+                index = flat_index(arg.indices, arg.buffer.shape, self.var_name).text
+                name = self.buffer_name(arg.buffer)
+                args.append(name if index == "0" else f"&{name}[{index}]")
+            else:
+                args.append(self.expr.as_dtype(arg, arg.dtype))
+        return f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"
+
+
+def _listed(stmt: Stmt | None) -> tuple[Stmt, ...]:
+    if stmt is None:
+        return ()
+    return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+
+
+def _accesses(run: Sequence[Store]) -> list[tuple[Buffer, tuple[Term, ...]]]:
+    found: list[tuple[Buffer, tuple[Term, ...]]] = []
+    for store in run:
+        for expr in subexpressions(store.value):
+            if isinstance(expr, Load):
+                found.append((expr.buffer, expr.indices))
+        found.append((store.buffer, store.indices))
+    return found
