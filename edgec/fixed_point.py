@@ -105,3 +105,73 @@ def requantize_onnx(x: npt.NDArray[Any], multiplier: npt.NDArray[Any]) -> IntArr
     # Values beyond the int32 range are clamped by the caller's output range anyway.
     clipped = np.clip(product, np.float32(-(2.0**31)), np.float32(2.0**31 - 128))
     return np.rint(clipped).astype(np.int64)
+
+
+def requantize(x: npt.NDArray[Any], multiplier: tuple[float, ...], rounding: Rounding) -> IntArray:
+    """round(x * multiplier) in one of the three ways; no zero point, no clamping.
+
+    x: int32 values of any shape. multiplier: one real number, or one for each index of x's last
+    axis, exact as doubles. Raises ValueError for an unknown rounding.
+    """
+    if rounding == "onnx":
+        return requantize_onnx(x, np.array(multiplier))
+    pairs = [quantize_multiplier(real) for real in multiplier]
+    fixed = np.array([pair[0] for pair in pairs], np.int64)
+    shift = np.array([pair[1] for pair in pairs], np.int64)
+    if rounding == "tflm":
+        return requantize_tflm(x, fixed, shift)
+    if rounding == "single":
+        return requantize_single(x, fixed, shift)
+    raise ValueError(f"unknown rounding {rounding!r}")
+
+
+def saturating_shift_left(x: npt.NDArray[Any], exponent: int) -> IntArray:
+    """gemmlowp's SaturatingRoundingMultiplyByPOT for an exponent >= 0: x * 2**exponent."""
+    return np.clip(x.astype(np.int64) << exponent, INT32_MIN, INT32_MAX)
+
+
+def exp_on_negative_values(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
+    """gemmlowp's exp(x) for x <= 0, x as int32 with `integer_bits` (0..5) integer bits.
+
+    The result has no integer bits: 2**31 - 1 stands for one. A Taylor series of degree 4 about
+    -1/8 on [-1/4, 0), then one factor exp(-2**k) for each bit of the rest.
+    """
+    fraction_bits = 31 - integer_bits
+    quarter = np.int64(1) << (fraction_bits - 2)
+    x64 = x.astype(np.int64)
+    reduced = (x64 & (quarter - 1)) - quarter  # x modulo 1/4, in [-1/4, 0)
+    multiply = rounding_doubling_high_multiply
+
+    a = (reduced << integer_bits) + (1 << 28)  # no integer bits, shifted by 1/8
+    a2 = multiply(a, a)
+    a3 = multiply(a2, a)
+    a4_over_4 = rounding_divide_by_power_of_two(multiply(a2, a2), np.int64(2))
+    higher = rounding_divide_by_power_of_two(
+        multiply(a4_over_4 + a3, 715827883) + a2,  # 1/3
+        np.int64(1),
+    )
+    at_minus_eighth = 1895147668  # exp(-1/8)
+    result = at_minus_eighth + multiply(a + higher, at_minus_eighth)
+
+    rest = reduced - x64
+    # exp(-2**k) with 31 fraction bits, k from -2 upwards (gemmlowp, fixedpoint.h).
+    factors = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+    for position, factor in enumerate(factors):
+        if integer_bits > position - 2:
+            bit = np.int64(1) << (fraction_bits + position - 2)
+            result = np.where(rest & bit, multiply(result, factor), result)
+    return np.where(x64 == 0, INT32_MAX, result)
+
+
+def one_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
+    """gemmlowp's 1 / (1 + x) for x in [0, 1): int32 without integer bits in and out.
+
+    Three Newton-Raphson steps from 48/17 - 32/17 d, as in gemmlowp's fixedpoint.h.
+    """
+    multiply = rounding_doubling_high_multiply
+    half_denominator = (x.astype(np.int64) + INT32_MAX + 1) >> 1  # a rounding half sum
+    estimate = 1515870810 + multiply(half_denominator, -1010580540)  # 2 integer bits
+    for _ in range(3):
+        error = (1 << 29) - multiply(half_denominator, estimate)
+        estimate = estimate + saturating_shift_left(multiply(estimate, error), 2)
+    return saturating_shift_left(estimate, 1)

@@ -1,1 +1,38 @@
 """Foreign model files to graph IR; the only place that imports their formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgec.errors import ImportFailed
+from edgec.graph.ir import Module
+
+#: Bytes 4 to 8 of a TFLite file.
+_TFLITE = b"TFL3"
+#: First byte of an ONNX file: protobuf field 1 (ir_version), a varint.
+_ONNX = 0x08
+
+
+def import_model(path: Path, *, match: str | None = None) -> Module:
+    """Read a model file of any known format, chosen by its content, then by its suffix.
+
+    match: overrides the rounding that the file's own framework has. Raises ImportFailed.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(8)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from None
+    suffix = path.suffix.lower()
+    if head[4:8] == _TFLITE or suffix == ".tflite":
+        from edgec.frontends.tflite import import_tflite
+
+        return import_tflite(path, match=match)
+    if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
+        from edgec.frontends.onnx import import_onnx
+
+        return import_onnx(path, match=match)
+    raise ImportFailed(
+        f"{path} is {'empty' if not head else 'neither TFLite nor ONNX'}",
+        hint="edgec reads .tflite and .onnx files",
+    )

@@ -1,0 +1,287 @@
+"""TFLite to graph IR, on the plain data of `tflite_reader`.
+
+TFLite gives operators no names: a node is named after the first tensor it computes, up to the
+first `;` (the converter joins the names of fused nodes by it). Values keep the whole name and
+the tensor's number in their `Origin`.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+import edgec.ops
+from edgec.errors import EdgecError, ImportFailed
+from edgec.frontends.tflite_reader import (
+    MAX_FILE_BYTES,
+    RawModel,
+    RawOperator,
+    RawTensor,
+    read_model,
+)
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Function, Module, Node, Value
+from edgec.graph.op import RawNode, find_importer
+from edgec.graph.provenance import Origin
+from edgec.graph.types import DTYPES, Quant, TensorType
+
+#: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
+MAX_TENSOR_BYTES = 1 << 30
+
+
+def import_tflite(path: Path, *, match: str | None = None) -> Module:
+    """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
+
+    A batch dimension that the file leaves open (-1 in its shape signature) has the extent that
+    the file's shape gives, 1. match: which framework's rounding to equal, `tflm` (default),
+    `litert` (FULLY_CONNECTED rounds once) or `onnx`. Raises ImportFailed for a file that cannot
+    be read, is damaged, or uses what no importer knows (all of it is listed).
+    """
+    if match not in (None, "tflm", "litert", "onnx"):
+        raise ImportFailed(f"--match {match} is unknown", hint="use tflm, litert or onnx")
+    data = read_file(path)
+    model = read_model(data, path.name)
+    edgec.ops.load()
+    function = _GraphImporter(path.name, model, match or "tflm").run()
+    return Module({"main": function}, source=path.name, format="tflite")
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a model file; ImportFailed if it cannot be read or is too large."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ImportFailed(f"{path} is larger than 2 GiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from None
+
+
+class _GraphImporter:
+    """Imports one graph operator by operator, collecting what is unsupported."""
+
+    def __init__(self, file: str, model: RawModel, match: str) -> None:
+        self.file = file
+        self.model = model
+        self.match = match
+        self.builder = GraphBuilder()
+        self.values: dict[int, Value] = {}
+        self.unknown: set[int] = set()  # outputs of operators that could not be imported
+        self.problems: list[str] = []
+        self.names: set[str] = set()
+        self.writers = self.find_writers()
+
+    def run(self) -> Function:
+        for number in self.model.inputs:
+            tensor = self.model.tensors[number]
+            if number in self.values:
+                raise ImportFailed(f"{self.file}: tensor {number} is an input twice")
+            try:
+                type_ = tensor_type(tensor)
+            except ImportFailed as failure:
+                raise ImportFailed(
+                    f"{self.file}: input {shown(tensor)}: {failure.message}", hint=failure.hint
+                ) from None
+            self.values[number] = self.builder.param(short_name(tensor), type_, origin(tensor))
+        for operator in self.model.operators:
+            self.operator(operator)
+        if self.problems:
+            count = len(self.problems)
+            raise ImportFailed(
+                f"{count} operator{'s' if count > 1 else ''} of {self.file}"
+                f" {'are' if count > 1 else 'is'} not supported",
+                details=tuple(self.problems),
+                hint="`edgec ops` lists what is supported",
+            )
+        for number in self.model.outputs:
+            if number not in self.values:
+                raise ImportFailed(
+                    f"{self.file}: output {shown(self.model.tensors[number])} is never computed"
+                )
+        return self.builder.finish([self.values[number] for number in self.model.outputs])
+
+    def find_writers(self) -> dict[int, int]:
+        """The operator that computes each tensor; ImportFailed if two do or it is an input."""
+        writers: dict[int, int] = {}
+        for operator in self.model.operators:
+            for number in operator.outputs:
+                tensor = self.model.tensors[number]
+                if number in writers or number in self.model.inputs or tensor.data is not None:
+                    raise ImportFailed(
+                        f"{self.file}: operator {operator.index} ({operator.kind}) writes"
+                        f" {shown(tensor)}, which is written already",
+                        hint="the file is damaged",
+                    )
+                writers[number] = operator.index
+        return writers
+
+    def operator(self, operator: RawOperator) -> None:
+        name = self.node_name(operator)
+        try:
+            self.append(operator, name)
+        except _Skip:
+            pass
+        except EdgecError as failure:
+            self.problems.append(f'{operator.kind}  node "{name}": {failure.message}')
+        else:
+            return
+        # Stand-ins, so that the operators behind are checked as well.
+        for number in operator.outputs:
+            try:
+                type_ = tensor_type(self.model.tensors[number])
+            except ImportFailed:
+                self.unknown.add(number)
+            else:
+                stand_in = self.builder.unique(short_name(self.model.tensors[number]))
+                self.values[number] = Value(stand_in, type_)
+
+    def append(self, operator: RawOperator, name: str) -> None:
+        importer = find_importer("tflite", operator.kind)
+        # First, so that a cycle is reported even where operators are unsupported.
+        inputs = tuple(self.operand(number, operator) for number in operator.inputs)
+        if importer is None:
+            raise ImportFailed(f"no importer for TFLite {operator.kind}")
+        if operator.problem:
+            raise ImportFailed(operator.problem)
+        declared = tuple(tensor_type(self.model.tensors[n]) for n in operator.outputs)
+        rounding = self.match
+        if self.match == "litert":
+            rounding = "single" if operator.kind == "FULLY_CONNECTED" else "tflm"
+        raw = RawNode(
+            kind=operator.kind,
+            name=name,
+            attributes=operator.attributes,
+            inputs=inputs,
+            outputs=tuple(self.model.tensors[n].name for n in operator.outputs),
+            output_types=declared,
+            rounding=rounding,
+        )
+        first = len(self.builder.nodes)
+        made = importer(self.builder, raw)
+        made = made if isinstance(made, tuple) else (made,)
+        if len(made) != len(operator.outputs):
+            raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")
+        for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
+            if value.type != type_:
+                raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
+            self.values[number] = self.named(value, self.model.tensors[number], first)
+
+    def operand(self, number: int, operator: RawOperator) -> Value | None:
+        """The value of a tensor that an operator reads; constants are made at their first use."""
+        if number < 0:
+            return None
+        if number in self.values:
+            return self.values[number]
+        if number in self.unknown:
+            raise _Skip
+        tensor = self.model.tensors[number]
+        if tensor.data is None:
+            computed = number in self.writers
+            raise ImportFailed(
+                f"reads {shown(tensor)}, which only a later operator computes: the graph is"
+                " cyclic or out of order"
+                if computed
+                else f"reads {shown(tensor)}, which nothing computes and which has no data"
+            )
+        type_ = tensor_type(tensor)
+        if tensor.data.size != type_.nbytes:
+            raise ImportFailed(
+                f"{shown(tensor)} needs {type_.nbytes} bytes, its buffer has {tensor.data.size}"
+            )
+        # A copy: aligned, and alive without the file.
+        data = np.frombuffer(tensor.data.tobytes(), np.dtype(type_.dtype).newbyteorder("<"))
+        array = data.astype(type_.dtype).reshape(type_.shape)
+        value = self.builder.constant(short_name(tensor), array, type_.quant, origin(tensor))
+        self.values[number] = value
+        return value
+
+    def node_name(self, operator: RawOperator) -> str:
+        """The first output's short name, made unique among nodes."""
+        base = short_name(self.model.tensors[operator.outputs[0]])
+        name = base if base not in self.names else f"{base}#{operator.index}"
+        self.names.add(name)
+        return name
+
+    def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
+        """The value with the provenance of the tensor that it stands for."""
+        for position in range(first, len(self.builder.nodes)):
+            node = self.builder.nodes[position]
+            if value in node.outputs:
+                fresh = Value(value.name, value.type, origin(tensor))
+                outputs = tuple(fresh if v is value else v for v in node.outputs)
+                self.builder.nodes[position] = Node(
+                    node.op, node.attrs, node.inputs, outputs, node.name, node.sources
+                )
+                return fresh
+        return value
+
+
+class _Skip(Exception):
+    """An operator reads what an unsupported one should have computed."""
+
+
+def shown(tensor: RawTensor) -> str:
+    """How messages name a tensor."""
+    return (
+        f'tensor {tensor.index} "{tensor.name[:80]}"' if tensor.name else f"tensor {tensor.index}"
+    )
+
+
+def short_name(tensor: RawTensor) -> str:
+    """The name of a tensor up to the converter's first `;`, or its number."""
+    return tensor.name.split(";", 1)[0][:200] or f"tensor_{tensor.index}"
+
+
+def origin(tensor: RawTensor) -> Origin:
+    """Provenance of the value that stands for a tensor."""
+    return Origin(tensor.name or f"tensor {tensor.index}", tensor.shape, tensor.index)
+
+
+def tensor_type(tensor: RawTensor) -> TensorType:
+    """The graph's type of a tensor; ImportFailed where the graph has none for it."""
+    if tensor.problem:
+        raise ImportFailed(f"{shown(tensor)}: {tensor.problem}")
+    dtype = tensor.dtype.lower()
+    if dtype not in DTYPES:
+        raise ImportFailed(f"{shown(tensor)} has the element type {tensor.dtype}")
+    if tensor.signature and len(tensor.signature) != len(tensor.shape):
+        raise ImportFailed(f"{shown(tensor)}: its shape signature has another rank")
+    for axis, extent in enumerate(tensor.shape):
+        dynamic = bool(tensor.signature) and tensor.signature[axis] < 0 and axis > 0
+        if extent < 0 or dynamic:
+            raise ImportFailed(
+                f"{shown(tensor)} has a dynamic shape (dimension {axis}): only fixed shapes are"
+                " supported yet",
+                hint="export the model with fixed shapes",
+            )
+        if extent == 0:
+            raise ImportFailed(f"{shown(tensor)} is empty: shape {list(tensor.shape)}")
+    if math.prod(tensor.shape) * np.dtype(dtype).itemsize > MAX_TENSOR_BYTES:
+        raise ImportFailed(f"{shown(tensor)} is larger than 1 GiB: shape {list(tensor.shape)}")
+    return TensorType(tensor.shape, dtype, _quant(tensor, dtype))
+
+
+def _quant(tensor: RawTensor, dtype: str) -> Quant | None:
+    """Quantization of an integer tensor, checked."""
+    raw = tensor.quant
+    if raw is None or not np.issubdtype(np.dtype(dtype), np.integer):
+        return None
+    if raw.problem:
+        raise ImportFailed(f"{shown(tensor)}: {raw.problem}")
+    info = np.iinfo(dtype)
+    if not all(math.isfinite(scale) and scale > 0 for scale in raw.scale):
+        raise ImportFailed(f"{shown(tensor)} has a scale that is not a positive number")
+    if not all(info.min <= zero_point <= info.max for zero_point in raw.zero_point):
+        raise ImportFailed(f"{shown(tensor)} has a zero point outside of {dtype}")
+    if len(raw.scale) == 1:
+        return Quant(raw.scale, raw.zero_point)
+    axis, rank = raw.axis, len(tensor.shape)
+    if rank == 1:
+        axis = 0  # old converters give a bias the axis of its weights
+    if not 0 <= axis < rank or tensor.shape[axis] != len(raw.scale):
+        raise ImportFailed(
+            f"{shown(tensor)}: {len(raw.scale)} scales along dimension {raw.axis} of"
+            f" {list(tensor.shape)}"
+        )
+    return Quant(raw.scale, raw.zero_point, axis)

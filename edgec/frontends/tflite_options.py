@@ -1,0 +1,113 @@
+"""TFLite's builtin options, decoded to the plain attributes that operator files read.
+
+    stride, dilation, kernel    (height, width)
+    padding                     "SAME" or "VALID"
+    fused_activation            "NONE", "RELU", "RELU6" ...: the schema's ActivationFunctionType
+    weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
+    beta                        float
+
+The operators that appear here are those that have an importer and options that matter to it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+from edgec.errors import ImportFailed
+
+_PADDING = {0: "SAME", 1: "VALID"}
+_WEIGHTS_FORMAT = {0: "DEFAULT", 1: "SHUFFLED4x16INT8"}
+
+#: Larger windows and steps are damage: no tensor of a small machine has such an extent.
+_MAX_WINDOW = 1 << 16
+
+
+def decode_options(kind: str, options_type: int, table: Any) -> dict[str, Any]:
+    """Attributes of an operator of this kind from its flatbuffer table (None if absent).
+
+    Raises ImportFailed where the options are absent, of another operator, or out of range.
+    """
+    if kind not in _DECODERS:
+        return {}
+    name, decode = _DECODERS[kind]
+    from tflite.BuiltinOptions import BuiltinOptions
+
+    if options_type != getattr(BuiltinOptions, name) or table is None:
+        raise ImportFailed(f"it has no {name}")
+    options = getattr(importlib.import_module(f"tflite.{name}"), name)()
+    options.Init(table.Bytes, table.Pos)
+    return decode(options)
+
+
+def _conv2d(options: Any) -> dict[str, Any]:
+    return {
+        **_window(options),
+        "dilation": _pair("dilation", options.DilationHFactor(), options.DilationWFactor()),
+    }
+
+
+def _pool2d(options: Any) -> dict[str, Any]:
+    return {
+        **_window(options),
+        "kernel": _pair("kernel", options.FilterHeight(), options.FilterWidth()),
+    }
+
+
+def _window(options: Any) -> dict[str, Any]:
+    return {
+        "stride": _pair("stride", options.StrideH(), options.StrideW()),
+        "padding": _choice("padding", _PADDING, options.Padding()),
+        "fused_activation": _activation(options),
+    }
+
+
+def _fully_connected(options: Any) -> dict[str, Any]:
+    return {
+        "fused_activation": _activation(options),
+        "weights_format": _choice("weights format", _WEIGHTS_FORMAT, options.WeightsFormat()),
+    }
+
+
+def _add(options: Any) -> dict[str, Any]:
+    return {"fused_activation": _activation(options)}
+
+
+def _softmax(options: Any) -> dict[str, Any]:
+    beta = float(options.Beta())
+    if not (math.isfinite(beta) and beta > 0):
+        raise ImportFailed(f"beta is {beta}")
+    return {"beta": beta}
+
+
+def _activation(options: Any) -> str:
+    from tflite.ActivationFunctionType import ActivationFunctionType
+
+    names = {n: name for name, n in vars(ActivationFunctionType).items() if name[0] != "_"}
+    return _choice("fused activation", names, options.FusedActivationFunction())
+
+
+def _pair(what: str, height: int, width: int) -> tuple[int, int]:
+    if not (1 <= height <= _MAX_WINDOW and 1 <= width <= _MAX_WINDOW):
+        raise ImportFailed(f"{what} {height} x {width}")
+    return height, width
+
+
+def _choice(what: str, names: dict[int, str], number: int) -> str:
+    if number not in names:
+        raise ImportFailed(f"{what} number {number} is unknown")
+    return names[number]
+
+
+#: Operator kind -> (name of its table in the schema, decoder).
+_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "CONV_2D": ("Conv2DOptions", _conv2d),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", _conv2d),
+    "AVERAGE_POOL_2D": ("Pool2DOptions", _pool2d),
+    "MAX_POOL_2D": ("Pool2DOptions", _pool2d),
+    "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
+    "ADD": ("AddOptions", _add),
+    "SOFTMAX": ("SoftmaxOptions", _softmax),
+}

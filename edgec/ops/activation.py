@@ -1,0 +1,51 @@
+"""The output range of a fused activation, quantized as TFLite does it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.types import Quant, TensorType
+
+#: Real bounds of the activations that TFLite fuses into integer operators.
+_BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0.0, None),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+}
+
+
+def round_half_away(value: float) -> int:
+    """C's round(): to the nearest integer, ties away from zero."""
+    return math.floor(value + 0.5) if value >= 0 else -math.floor(0.5 - value)
+
+
+def quantize_bound(real: float, quant: Quant) -> int:
+    """zero_point + round(float32(real / scale)): TFLite's Quantize in kernel_util.cc."""
+    ratio = float(np.float32(real) / np.float32(quant.scale[0]))
+    if not abs(ratio) < 2**31:
+        raise ImportFailed(f"output scale {quant.scale[0]} is too small for the activation")
+    return quant.zero_point[0] + round_half_away(ratio)
+
+
+def activation_range(kind: str, output: TensorType) -> tuple[int, int]:
+    """(minimum, maximum) of the stored output under a fused activation.
+
+    kind: the schema's ActivationFunctionType. output: an integer type quantized per tensor.
+    Source: TFLite's CalculateActivationRangeQuantized. Raises ImportFailed for other kinds.
+    """
+    if kind not in _BOUNDS:
+        raise ImportFailed(f"fused activation {kind} is not supported")
+    if output.quant is None or not output.quant.per_tensor:
+        raise ImportFailed("the output is not quantized per tensor")
+    info = np.iinfo(output.dtype)
+    low, high = _BOUNDS[kind]
+    minimum, maximum = int(info.min), int(info.max)
+    if low is not None:
+        minimum = max(minimum, quantize_bound(low, output.quant))
+    if high is not None:
+        maximum = min(maximum, quantize_bound(high, output.quant))
+    return minimum, maximum

@@ -1,0 +1,175 @@
+"""avg_pool2d: the mean of each window over the elements that exist (padding is not counted)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import Rounding
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, index, int32, select
+from edgec.ops.accumulate import clipped
+from edgec.ops.activation import activation_range
+from edgec.ops.window import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    output_extent,
+    pad_hw,
+    taps,
+    tflite_padding,
+)
+
+
+@dataclass(frozen=True)
+class AvgPool2dAttrs:
+    """kernel, stride: (height, width). padding: ((top, bottom), (left, right)).
+
+    output: quantization of an int8 mean, None for floats. minimum, maximum: inclusive range of
+    the stored mean; ignored for floats. rounding: `tflm` and `single` are the same here; `onnx`
+    is not defined yet.
+    """
+
+    kernel: Pair
+    stride: Pair
+    padding: Padding = NO_PADDING
+    output: Quant | None = None
+    minimum: int = -128
+    maximum: int = 127
+    rounding: Rounding = "tflm"
+
+
+def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Padding) -> TensorType:
+    """What a pool of x [N, H, W, C] gives, with x's own dtype and quantization."""
+    if len(x.shape) != 4:
+        raise TypeMismatch(f"{name} needs an input of rank 4, not {x}")
+    if x.dtype not in ("int8", "float32"):
+        raise TypeMismatch(f"{name} needs int8 or float32, not {x}")
+    if x.quant is not None and not x.quant.per_tensor:
+        raise TypeMismatch(f"{name} needs quantization per tensor")
+    height, width = (
+        output_extent(x.shape[axis + 1], kernel[axis], stride[axis], 1, padding[axis])
+        for axis in (0, 1)
+    )
+    return x.with_shape((x.shape[0], height, width, x.shape[3]))
+
+
+@register
+class AvgPool2d(Op[AvgPool2dAttrs]):
+    """x [N, H, W, C] -> [N, OH, OW, C], int8 or float32.
+
+    int8 as TFLite Micro: the sum of stored values divided by their count, ties away from zero;
+    scales play no part (the output's are the input's in any sound model).
+    """
+
+    name = "avg_pool2d"
+    attrs_class = AvgPool2dAttrs
+    fusion = Fusion.REDUCTION
+
+    def infer(self, attrs: AvgPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Extents by the window's geometry, with the output's quantization."""
+        (x,) = inputs
+        pooled = pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding)
+        if x.is_float:
+            return (pooled,)
+        if attrs.rounding not in ("tflm", "single"):
+            raise TypeMismatch(f"avg_pool2d with rounding {attrs.rounding!r} is not defined")
+        if not -128 <= attrs.minimum <= attrs.maximum <= 127:
+            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
+        return (TensorType(pooled.shape, x.dtype, attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: AvgPool2dAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Sums and counts tap by tap, then one division."""
+        x = inputs[0]
+        output = output_types[0]
+        accumulate = np.dtype(np.float64 if output.is_float else np.int64)
+        padded = pad_hw(x.astype(accumulate), attrs.padding, 0)
+        ones = pad_hw(np.ones((1, *x.shape[1:3], 1), accumulate), attrs.padding, 0)
+        window = (attrs.kernel, attrs.stride, (1, 1), output.shape[1:3])
+        total = np.zeros(output.shape, accumulate)
+        count = np.zeros((1, *output.shape[1:3], 1), accumulate)
+        for (_, _, view), (_, _, exists) in zip(
+            taps(padded, *window), taps(ones, *window), strict=True
+        ):
+            total += view
+            count += exists
+        if output.is_float:
+            return ((total / count).astype(output.dtype),)
+        half = count // 2
+        mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
+        return (np.clip(mean, attrs.minimum, attrs.maximum).astype(np.int8),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Sum what exists of each window, then divide by its count, rounding half away."""
+        attrs: AvgPool2dAttrs = node.attrs
+        (x,) = inputs
+        if node.output.type.is_float or attrs.rounding == "onnx":
+            raise TypeMismatch("float and onnx average pooling is not lowered yet")
+        (stride_h, stride_w), ((top, _), (left, _)) = attrs.stride, attrs.padding
+        rows = clipped(x.shape[1], attrs.kernel[0], stride_h, 1, top)
+        columns = clipped(x.shape[2], attrs.kernel[1], stride_w, 1, left)
+        total = target.definition.reduce(
+            "acc",
+            [
+                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+            ],
+            init=lambda n, h, w, c: 0,
+            update=lambda acc, n, h, w, c, kh, kw: (
+                acc + int32(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c])
+            ),
+            shape=node.output.type.shape,
+            dtype="int32",
+        )
+
+        def mean(n: Any, h: Any, w: Any, c: Any) -> Any:
+            counts = (rows[1](h) - rows[0](h), columns[1](w) - columns[0](w))
+            count = index(counts[0]) * index(counts[1])
+            acc, half = total[n, h, w, c], count / 2
+            rounded = select(acc > 0, acc + half, acc - half) / count
+            return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
+
+        return target.compute("out", node.output.type.shape, "int8", mean)
+
+
+def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
+    """(kernel, stride, padding, minimum, maximum) of a TFLite pool of int8 values."""
+    declared = raw.output_types[0]
+    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+        raise ImportFailed("an input is absent")
+    x = raw.inputs[0].type
+    if x.dtype != "int8":
+        raise ImportFailed(f"{x.dtype} input: only int8 is supported yet")
+    if len(x.shape) != 4:
+        raise ImportFailed("the input is not of rank 4")
+    kernel, stride = raw.attribute("kernel"), raw.attribute("stride")
+    padding = tflite_padding(raw, x.shape[1:3], kernel, stride)
+    minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
+    return kernel, stride, padding, minimum, maximum
+
+
+@from_tflite("AVERAGE_POOL_2D")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite AVERAGE_POOL_2D of int8 values."""
+    kernel, stride, padding, minimum, maximum = tflite_pool(raw)
+    declared = raw.output_types[0]
+    attrs = AvgPool2dAttrs(
+        kernel, stride, padding, declared.quant if declared else None, minimum, maximum,
+        raw.rounding,  # type: ignore[arg-type]  # checked by infer
+    )  # fmt: skip
+    return builder.op("avg_pool2d", raw.inputs, attrs, name=raw.name)

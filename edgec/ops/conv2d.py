@@ -1,0 +1,194 @@
+"""conv2d: a window's products summed over height, width and input channels, plus a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import wrap_int32
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast
+from edgec.ops.accumulate import clipped, fold_offset, widened
+from edgec.ops.requantize import (
+    append_requantize,
+    product_multipliers,
+    tflite_operands,
+    weight_scales,
+)
+from edgec.ops.window import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    output_extent,
+    pad_hw,
+    patches,
+    tflite_padding,
+)
+
+
+@dataclass(frozen=True)
+class Conv2dAttrs:
+    """stride, dilation: (height, width). padding: ((top, bottom), (left, right)), of zeros."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+
+
+def check_operands(op: str, x: TensorType, weights: TensorType, bias: TensorType) -> str:
+    """The dtype of the accumulators: int32 for int8 operands, float32 for float ones.
+
+    Raises TypeMismatch for anything else, for inputs that are not quantized per tensor and for
+    weights whose zero point is not 0.
+    """
+    if x.dtype == "float32":
+        if weights.dtype != "float32" or bias.dtype != "float32":
+            raise TypeMismatch(f"{op} of float32 needs float32 weights and bias")
+        return "float32"
+    if (x.dtype, weights.dtype, bias.dtype) != ("int8", "int8", "int32"):
+        raise TypeMismatch(
+            f"{op} takes int8, int8, int32 or only float32, not"
+            f" {x.dtype}, {weights.dtype}, {bias.dtype}"
+        )
+    if x.quant is None or not x.quant.per_tensor:
+        raise TypeMismatch(f"{op} needs an input that is quantized per tensor")
+    if weights.quant is not None and any(weights.quant.zero_point):
+        raise TypeMismatch(f"{op} needs weights with zero point 0")
+    return "int32"
+
+
+def centred(x: Array, type_: TensorType) -> Array:
+    """x in float64 with its zero point subtracted: exact for every integer dtype below int64."""
+    zero_point = 0 if type_.quant is None else type_.quant.zero_point[0]
+    return x.astype(np.float64) - zero_point
+
+
+@register
+class Conv2d(Op[Conv2dAttrs]):
+    """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O].
+
+    int8 with int32 accumulators: acc = sum((x - zero_point) * w) + bias, modulo 2**32; padding
+    contributes zero. Or float32 throughout.
+    """
+
+    name = "conv2d"
+    attrs_class = Conv2dAttrs
+    fusion = Fusion.COMPLEX
+
+    def infer(self, attrs: Conv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Extents by the window's geometry; int32 without quantization, or float32."""
+        x, weights, bias = inputs
+        dtype = check_operands(self.name, x, weights, bias)
+        if len(x.shape) != 4 or len(weights.shape) != 4:
+            raise TypeMismatch("conv2d needs an input and weights of rank 4")
+        if x.shape[3] != weights.shape[3]:
+            raise TypeMismatch(
+                f"conv2d weights read {weights.shape[3]} channels, the input has {x.shape[3]}"
+            )
+        if bias.shape != weights.shape[:1]:
+            raise TypeMismatch(f"bias {list(bias.shape)} for {weights.shape[0]} channels")
+        height, width = (
+            output_extent(x.shape[axis + 1], weights.shape[axis + 1], attrs.stride[axis],
+                          attrs.dilation[axis], attrs.padding[axis])
+            for axis in (0, 1)
+        )  # fmt: skip
+        return (TensorType((x.shape[0], height, width, weights.shape[0]), dtype),)
+
+    def evaluate(
+        self,
+        attrs: Conv2dAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """One matrix product in float64: exact for int8, as |acc| < 2**53."""
+        x, weights, bias = inputs
+        shape = output_types[0].shape
+        _, kernel_h, kernel_w, _ = weights.shape
+        padded = pad_hw(centred(x, input_types[0]), attrs.padding, 0.0)
+        matrix = patches(padded, (kernel_h, kernel_w), attrs.stride, attrs.dilation, shape[1:3])
+        products = matrix @ weights.reshape(shape[3], -1).T.astype(np.float64)
+        sums = (products + bias.astype(np.float64)).reshape(shape)
+        if output_types[0].is_float:
+            return (sums.astype(np.float32),)
+        return (wrap_int32(sums).astype(np.int32),)
+
+    def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
+        """Every tap of every output element, padding included."""
+        (output,) = self.infer(attrs, *inputs)
+        _, kernel_h, kernel_w, channels = inputs[1].shape
+        return output.elements * kernel_h * kernel_w * channels
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One accumulation per output element; padding is clipped from the kernel's ranges."""
+        attrs: Conv2dAttrs = node.attrs
+        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
+        (top, _), (left, _) = attrs.padding
+        _, height, width, channels = x.shape
+        _, kernel_h, kernel_w, _ = w.shape
+        offset, bias = fold_offset(node, bias, w.sum(axis=(1, 2, 3), dtype="int64"))
+        weights, biases = target.table("w", w), target.table("bias", bias)
+        rows = clipped(height, kernel_h, stride_h, dilation_h, top)
+        columns = clipped(width, kernel_w, stride_w, dilation_w, left)
+        return target.reduce(
+            "acc",
+            node.output.type.shape,
+            node.output.type.dtype,
+            [
+                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+                ("ic", 0, channels),
+            ],
+            init=lambda n, h, w, c: biases[c],
+            update=lambda acc, n, h, w, c, kh, kw, ic: (
+                acc
+                + widened(
+                    x[
+                        n,
+                        h * stride_h + kh * dilation_h - top,
+                        w * stride_w + kw * dilation_w - left,
+                        ic,
+                    ],
+                    acc,
+                    offset,
+                )
+                * cast(weights[c, kh, kw, ic], acc.dtype)
+            ),
+        )
+
+
+@from_tflite("CONV_2D")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite CONV_2D: a conv2d to int32 and a requantize with the fused activation."""
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
+    if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
+        raise ImportFailed("the input or the weights are not of rank 4")
+    channels, kernel_h, kernel_w, depth = weights.type.shape
+    if depth != x.type.shape[3]:
+        raise ImportFailed(
+            f"grouped convolution is not supported yet (weights read {depth} of"
+            f" {x.type.shape[3]} channels)"
+        )
+    stride, dilation = raw.attribute("stride"), raw.attribute("dilation", (1, 1))
+    attrs = Conv2dAttrs(
+        stride=stride,
+        dilation=dilation,
+        padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
+    )
+    multiplier = product_multipliers(
+        x.type, weight_scales(weights.type, channels), raw.output_types[0]
+    )
+    acc = builder.op(
+        "conv2d", [x, weights, bias], attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
+    )
+    return append_requantize(builder, raw, acc, multiplier)

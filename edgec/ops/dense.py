@@ -1,0 +1,122 @@
+"""dense: y = x W^T + bias over the last axis (fully connected)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import wrap_int32
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast
+from edgec.ops.accumulate import fold_offset, widened
+from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.requantize import (
+    append_requantize,
+    product_multipliers,
+    tflite_operands,
+    weight_scales,
+)
+from edgec.ops.reshape import ReshapeAttrs
+
+
+@register
+class Dense(Op[NoAttrs]):
+    """x [N, K], weights [O, K], bias [O] -> [N, O]; dtypes and arithmetic as `conv2d`."""
+
+    name = "dense"
+    fusion = Fusion.COMPLEX
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """int32 without quantization, or float32."""
+        x, weights, bias = inputs
+        dtype = check_operands(self.name, x, weights, bias)
+        if len(x.shape) != 2 or len(weights.shape) != 2:
+            raise TypeMismatch("dense needs an input and weights of rank 2")
+        if x.shape[1] != weights.shape[1]:
+            raise TypeMismatch(
+                f"dense weights read {weights.shape[1]} values, the input has {x.shape[1]}"
+            )
+        if bias.shape != weights.shape[:1]:
+            raise TypeMismatch(f"bias {list(bias.shape)} for {weights.shape[0]} outputs")
+        return (TensorType((x.shape[0], weights.shape[0]), dtype),)
+
+    def evaluate(
+        self,
+        attrs: NoAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """One matrix product in float64: exact for int8, as |acc| < 2**53."""
+        x, weights, bias = inputs
+        sums = centred(x, input_types[0]) @ weights.T.astype(np.float64) + bias.astype(np.float64)
+        if output_types[0].is_float:
+            return (sums.astype(np.float32),)
+        return (wrap_int32(sums).astype(np.int32),)
+
+    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+        """N * K * O."""
+        return inputs[0].elements * inputs[1].shape[0]
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One accumulation per output."""
+        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        offset, bias = fold_offset(node, bias, w.sum(axis=1, dtype="int64"))
+        weights, biases = target.table("w", w), target.table("bias", bias)
+        return target.reduce(
+            "acc",
+            node.output.type.shape,
+            node.output.type.dtype,
+            [("k", 0, w.shape[1])],
+            init=lambda n, c: biases[c],
+            update=lambda acc, n, c, k: (
+                acc + widened(x[n, k], acc, offset) * cast(weights[c, k], acc.dtype)
+            ),
+        )
+
+
+@from_tflite("FULLY_CONNECTED")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite FULLY_CONNECTED: a dense and a requantize, between reshapes where ranks differ."""
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
+    declared = raw.output_types[0]
+    if raw.attribute("weights_format", "DEFAULT") != "DEFAULT":
+        raise ImportFailed("shuffled weights are not supported")
+    if declared is None or len(weights.type.shape) != 2:
+        raise ImportFailed("the weights are not of rank 2")
+    channels, depth = weights.type.shape
+    if depth < 1 or x.type.elements % depth:
+        raise ImportFailed(f"{x.type.elements} input values are no multiple of {depth}")
+    if len(x.type.shape) != 2 or x.type.shape[1] != depth:
+        attrs = ReshapeAttrs((x.type.elements // depth, depth))
+        x = builder.op("reshape", [x], attrs, name=f"{raw.name}/flatten", sources=(raw.name,))
+
+    scales = weight_scales(weights.type, channels)
+    if len(scales) == 1:
+        multiplier = _single_multiplier(x.type, scales[0], declared)
+    else:
+        multiplier = product_multipliers(x.type, scales, declared)
+    acc = builder.op("dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"])
+    result = append_requantize(builder, raw, acc, multiplier)
+    if result.type.shape == declared.shape:
+        return result
+    return builder.op(
+        "reshape", [result], ReshapeAttrs(declared.shape), name=f"{raw.name}/unflatten",
+        sources=(raw.name,),
+    )  # fmt: skip
+
+
+def _single_multiplier(x: TensorType, weight_scale: float, output: TensorType) -> tuple[float, ...]:
+    """One multiplier from a float32 product of scales: GetQuantizedConvolutionMultipler."""
+    if output.quant is None or not output.quant.per_tensor:
+        raise ImportFailed("the output is not quantized per tensor")
+    product = np.float32(x.scalar_quant()[0]) * np.float32(weight_scale)
+    return (float(product) / output.quant.scale[0],)

@@ -1,0 +1,161 @@
+"""depthwise_conv2d: each output channel sums the window over one input channel only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast
+from edgec.ops.accumulate import clipped, fold_offset, widened
+from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.requantize import (
+    append_requantize,
+    product_multipliers,
+    tflite_operands,
+    weight_scales,
+)
+from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2dAttrs:
+    """stride, dilation: (height, width). padding: ((top, bottom), (left, right)), of zeros."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+
+
+@register
+class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
+    """x [N, H, W, C], weights [KH, KW, O], bias [O] -> [N, OH, OW, O], O = C * multiplier.
+
+    Output channel o reads input channel o // multiplier. Dtypes and arithmetic as `conv2d`.
+    """
+
+    name = "depthwise_conv2d"
+    attrs_class = DepthwiseConv2dAttrs
+    fusion = Fusion.COMPLEX
+
+    def infer(self, attrs: DepthwiseConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Extents by the window's geometry; int32 without quantization, or float32."""
+        x, weights, bias = inputs
+        dtype = check_operands(self.name, x, weights, bias)
+        if len(x.shape) != 4 or len(weights.shape) != 3:
+            raise TypeMismatch("depthwise_conv2d needs an input of rank 4 and weights of rank 3")
+        channels = weights.shape[2]
+        if x.shape[3] < 1 or channels % x.shape[3]:
+            raise TypeMismatch(f"{channels} output channels from {x.shape[3]} input channels")
+        if bias.shape != (channels,):
+            raise TypeMismatch(f"bias {list(bias.shape)} for {channels} channels")
+        height, width = (
+            output_extent(x.shape[axis + 1], weights.shape[axis], attrs.stride[axis],
+                          attrs.dilation[axis], attrs.padding[axis])
+            for axis in (0, 1)
+        )  # fmt: skip
+        return (TensorType((x.shape[0], height, width, channels), dtype),)
+
+    def evaluate(
+        self,
+        attrs: DepthwiseConv2dAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Tap by tap; integers in int32, which wraps as the accumulators of C do."""
+        x, weights, bias = inputs
+        output = output_types[0]
+        accumulate = np.dtype(np.float64 if output.is_float else np.int32)
+        padded = pad_hw(centred(x, input_types[0]), attrs.padding, 0.0).astype(accumulate)
+        multiplier = weights.shape[2] // x.shape[3]
+        if multiplier > 1:
+            padded = np.repeat(padded, multiplier, axis=3)
+        wide = weights.astype(accumulate)
+        total = np.empty(output.shape, accumulate)
+        total[...] = bias.astype(accumulate)
+        kernel = weights.shape[:2]
+        for y, left, view in taps(padded, kernel, attrs.stride, attrs.dilation, output.shape[1:3]):
+            total += view * wide[y, left]
+        return (total.astype(output.dtype),)
+
+    def macs(self, attrs: DepthwiseConv2dAttrs, inputs: Sequence[TensorType]) -> int:
+        """Every tap of every output element, padding included."""
+        (output,) = self.infer(attrs, *inputs)
+        return output.elements * inputs[1].shape[0] * inputs[1].shape[1]
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One accumulation per output element; padding is clipped from the kernel's ranges."""
+        attrs: DepthwiseConv2dAttrs = node.attrs
+        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
+        (top, _), (left, _) = attrs.padding
+        _, height, width, channels = x.shape
+        kernel_h, kernel_w, outputs = w.shape
+        each = outputs // channels  # the channel multiplier
+        offset, bias = fold_offset(node, bias, w.sum(axis=(0, 1), dtype="int64"))
+        weights, biases = target.table("w", w), target.table("bias", bias)
+        rows = clipped(height, kernel_h, stride_h, dilation_h, top)
+        columns = clipped(width, kernel_w, stride_w, dilation_w, left)
+        return target.reduce(
+            "acc",
+            node.output.type.shape,
+            node.output.type.dtype,
+            [
+                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+            ],
+            init=lambda n, h, w, c: biases[c],
+            update=lambda acc, n, h, w, c, kh, kw: (
+                acc
+                + widened(
+                    x[
+                        n,
+                        h * stride_h + kh * dilation_h - top,
+                        w * stride_w + kw * dilation_w - left,
+                        c // each,
+                    ],
+                    acc,
+                    offset,
+                )
+                * cast(weights[kh, kw, c], acc.dtype)
+            ),
+        )
+
+
+@from_tflite("DEPTHWISE_CONV_2D")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite DEPTHWISE_CONV_2D, weights [1, KH, KW, O]; `depth_multiplier` follows from them."""
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=3)
+    if len(x.type.shape) != 4 or len(weights.type.shape) != 4 or weights.type.shape[0] != 1:
+        raise ImportFailed("the input is not [N, H, W, C] or the weights are not [1, KH, KW, O]")
+    _, kernel_h, kernel_w, channels = weights.type.shape
+    stride, dilation = raw.attribute("stride"), raw.attribute("dilation", (1, 1))
+    attrs = DepthwiseConv2dAttrs(
+        stride=stride,
+        dilation=dilation,
+        padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
+    )
+    multiplier = product_multipliers(
+        x.type, weight_scales(weights.type, channels), raw.output_types[0]
+    )
+    quant = weights.type.quant
+    if quant is not None and quant.axis is not None:
+        quant = quant.with_axis(2)
+    flat = builder.constant(
+        weights.name, weights.data.reshape(kernel_h, kernel_w, channels), quant, weights.origin
+    )
+    acc = builder.op(
+        "depthwise_conv2d", [x, flat, bias], attrs,
+        name=raw.name, output_names=[f"{raw.name}.acc"],
+    )  # fmt: skip
+    return append_requantize(builder, raw, acc, multiplier)

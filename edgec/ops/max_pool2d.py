@@ -1,0 +1,107 @@
+"""max_pool2d: the largest element of each window; padding never wins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, maximum, minimum
+from edgec.ops.accumulate import clipped
+from edgec.ops.avg_pool2d import pool_type, tflite_pool
+from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
+
+
+@dataclass(frozen=True)
+class MaxPool2dAttrs:
+    """kernel, stride: (height, width). padding: ((top, bottom), (left, right)).
+
+    minimum, maximum: inclusive range of the stored int8 result; ignored for floats.
+    """
+
+    kernel: Pair
+    stride: Pair
+    padding: Padding = NO_PADDING
+    minimum: int = -128
+    maximum: int = 127
+
+
+@register
+class MaxPool2d(Op[MaxPool2dAttrs]):
+    """x [N, H, W, C] -> [N, OH, OW, C], int8 or float32, with x's own quantization."""
+
+    name = "max_pool2d"
+    attrs_class = MaxPool2dAttrs
+    fusion = Fusion.REDUCTION
+
+    def infer(self, attrs: MaxPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Extents by the window's geometry."""
+        (x,) = inputs
+        if not -128 <= attrs.minimum <= attrs.maximum <= 127:
+            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
+        return (pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding),)
+
+    def evaluate(
+        self,
+        attrs: MaxPool2dAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Tap by tap, from the lowest value of the dtype."""
+        x = inputs[0]
+        output = output_types[0]
+        lowest = x.dtype.type(-np.inf if output.is_float else -128)
+        padded = pad_hw(x, attrs.padding, lowest)
+        result = np.full(output.shape, lowest, x.dtype)
+        for _, _, view in taps(padded, attrs.kernel, attrs.stride, (1, 1), output.shape[1:3]):
+            np.maximum(result, view, out=result)
+        if output.is_float:
+            return (result,)
+        return (np.clip(result, attrs.minimum, attrs.maximum),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """The maximum of what exists of each window; the clamp's minimum is where it starts."""
+        attrs: MaxPool2dAttrs = node.attrs
+        (x,) = inputs
+        is_float = node.output.type.is_float
+        lowest = -math.inf if is_float else attrs.minimum
+        (stride_h, stride_w), ((top, _), (left, _)) = attrs.stride, attrs.padding
+        rows = clipped(x.shape[1], attrs.kernel[0], stride_h, 1, top)
+        columns = clipped(x.shape[2], attrs.kernel[1], stride_w, 1, left)
+        wide = x.dtype if is_float else "int32"
+        largest = target.definition.reduce(
+            "acc",
+            [
+                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+            ],
+            init=lambda n, h, w, c: lowest,
+            update=lambda acc, n, h, w, c, kh, kw: maximum(
+                acc, cast(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c], wide)
+            ),
+            shape=node.output.type.shape,
+            dtype=wide,
+        )
+
+        def element(*indices: Any) -> Any:
+            value = largest[indices]
+            return value if is_float else cast(minimum(value, attrs.maximum), "int8")
+
+        return target.compute("out", node.output.type.shape, node.output.type.dtype, element)
+
+
+@from_tflite("MAX_POOL_2D")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite MAX_POOL_2D of int8 values."""
+    return builder.op("max_pool2d", raw.inputs, MaxPool2dAttrs(*tflite_pool(raw)), name=raw.name)

@@ -1,0 +1,176 @@
+"""requantize: accumulators to a quantized output, clamp(round(acc * m) + zero_point)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import ROUNDINGS, Rounding, requantize
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import Fusion, Op, RawNode, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, int32
+from edgec.ops.accumulate import rescale
+from edgec.ops.activation import activation_range
+
+
+@dataclass(frozen=True)
+class RequantizeAttrs:
+    """How accumulators become stored values.
+
+    multiplier: real factors, exact as doubles: one, or one for each index of the last axis.
+    output: quantization of the result, per tensor. minimum, maximum: inclusive range of the
+    stored result (the fused activation's). rounding: see `edgec.fixed_point`.
+    """
+
+    multiplier: tuple[float, ...]
+    output: Quant
+    minimum: int
+    maximum: int
+    rounding: Rounding
+    dtype: str = "int8"
+
+
+@register
+class Requantize(Op[RequantizeAttrs]):
+    """Exact in every bit for each of the three roundings."""
+
+    name = "requantize"
+    attrs_class = RequantizeAttrs
+    fusion = Fusion.ELEMENTWISE
+
+    def infer(self, attrs: RequantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The accumulators' shape with the output's dtype and quantization."""
+        (acc,) = inputs
+        if acc.dtype != "int32":
+            raise TypeMismatch(f"requantize needs int32 accumulators, not {acc}")
+        if attrs.dtype not in ("int8", "uint8", "int16"):
+            raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
+        if attrs.rounding not in ROUNDINGS:
+            raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
+        if not attrs.output.per_tensor:
+            raise TypeMismatch("requantize gives one scale for the whole tensor")
+        channels = acc.shape[-1] if acc.shape else 1
+        if len(attrs.multiplier) not in (1, channels):
+            raise TypeMismatch(f"{len(attrs.multiplier)} multipliers for {channels} channels")
+        info = np.iinfo(attrs.dtype)
+        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
+            raise TypeMismatch(
+                f"range {attrs.minimum}..{attrs.maximum} does not fit in {attrs.dtype}"
+            )
+        return (TensorType(acc.shape, attrs.dtype, attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: RequantizeAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Round, add the zero point, clamp."""
+        rounded = requantize(inputs[0], attrs.multiplier, attrs.rounding)
+        shifted = rounded + attrs.output.zero_point[0]
+        return (np.clip(shifted, attrs.minimum, attrs.maximum).astype(attrs.dtype),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Scale, round, move to the zero point, limit; parameters come from tables."""
+        attrs: RequantizeAttrs = node.attrs
+        (acc,) = inputs
+        scaled = rescale(target, attrs.multiplier, attrs.rounding)
+        zero_point = attrs.output.zero_point[0]
+
+        def element(*indices: Any) -> Any:
+            value = scaled(int32(acc[indices]), indices[-1])
+            return cast(clamp(value + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
+
+        return target.compute("out", node.output.type.shape, attrs.dtype, element)
+
+
+def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:
+    """The scales of quantized weights, one or one for each output channel.
+
+    Raises ImportFailed unless the weights are symmetric (zero point 0).
+    """
+    if weights.quant is None:
+        raise ImportFailed("the weights are not quantized")
+    if any(weights.quant.zero_point):
+        raise ImportFailed("weights with a zero point other than 0 are not supported")
+    if len(weights.quant.scale) not in (1, channels):
+        raise ImportFailed(f"{len(weights.quant.scale)} weight scales for {channels} channels")
+    return weights.quant.scale
+
+
+def tflite_operands(
+    builder: GraphBuilder, raw: RawNode, channel_axis: int
+) -> tuple[Value, Constant, Value]:
+    """(x, weights, bias) of a TFLite convolution or fully connected node, all checked to be int8.
+
+    A missing bias becomes zeros, one for each index of the weights' `channel_axis`. Raises
+    ImportFailed for what is not lowered yet.
+    """
+    x, weights, *rest = raw.inputs
+    if x is None or weights is None:
+        raise ImportFailed("an input is absent")
+    if not isinstance(weights, Constant):
+        raise ImportFailed("weights that are computed are not supported: they must be constants")
+    for what, type_ in (("input", x.type), ("weights", weights.type)):
+        if type_.dtype != "int8":
+            raise ImportFailed(f"{type_.dtype} {what}: only int8 TFLite models are supported yet")
+    if x.type.quant is None or not x.type.quant.per_tensor:
+        raise ImportFailed("the input is not quantized per tensor")
+    if len(weights.type.shape) <= channel_axis:
+        raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
+    channels = weights.type.shape[channel_axis]
+    bias = rest[0] if rest else None
+    if bias is None:
+        bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, np.int32))
+    elif bias.type.dtype != "int32":
+        raise ImportFailed(f"{bias.type.dtype} bias: only int32 is supported yet")
+    return x, weights, bias
+
+
+def append_requantize(
+    builder: GraphBuilder,
+    raw: RawNode,
+    accumulators: Value,
+    multiplier: tuple[float, ...],
+) -> Value:
+    """Append the requantize of a TFLite node with its fused activation; `raw` declares the output.
+
+    The value is named after the node; its operator node `<node>/requantize`.
+    """
+    declared = raw.output_types[0]
+    if declared is None or declared.dtype != "int8" or declared.quant is None:
+        raise ImportFailed("the output is not quantized int8")
+    minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
+    attrs = RequantizeAttrs(
+        multiplier=multiplier,
+        output=declared.quant,
+        minimum=minimum,
+        maximum=maximum,
+        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+    )
+    return builder.op(
+        "requantize", [accumulators], attrs, name=f"{raw.name}/requantize",
+        output_names=[raw.name], sources=(raw.name,),
+    )  # fmt: skip
+
+
+def product_multipliers(
+    x: TensorType, weights: tuple[float, ...], output: TensorType | None
+) -> tuple[float, ...]:
+    """input scale * weight scale / output scale, in double, one for each weight scale.
+
+    Source: TFLite's PopulateConvolutionQuantizationParams.
+    """
+    if output is None or output.quant is None or not output.quant.per_tensor:
+        raise ImportFailed("the output is not quantized per tensor")
+    scale, _ = x.scalar_quant()
+    return tuple(scale * weight / output.quant.scale[0] for weight in weights)

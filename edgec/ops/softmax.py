@@ -1,0 +1,215 @@
+"""softmax: exp(beta * x) over the last axis, divided by its sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import (
+    INT32_MAX,
+    IntArray,
+    Rounding,
+    exp_on_negative_values,
+    one_over_one_plus_x,
+    quantize_multiplier,
+    rounding_divide_by_power_of_two,
+    rounding_doubling_high_multiply,
+)
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, Validation, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, int32, intrinsic, maximum, minimum, select
+
+#: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
+DIFF_INTEGER_BITS = 5
+SUM_INTEGER_BITS = 12
+
+#: What TFLite's int8 softmax gives: all of 0..1 in 256 steps.
+OUTPUT_QUANT = Quant((1 / 256,), (-128,))
+
+
+@dataclass(frozen=True)
+class SoftmaxAttrs:
+    """beta: factor of the input. output: quantization of an int8 result, None for floats.
+
+    rounding: `tflm` and `single` are the same here; `onnx` is not defined yet.
+    """
+
+    beta: float = 1.0
+    output: Quant | None = None
+    rounding: Rounding = "tflm"
+
+
+def scaled_multiplier(beta: float, input_scale: float) -> float:
+    """Real factor from an int8 difference to fixed point with DIFF_INTEGER_BITS.
+
+    Source: TFLite's PreprocessSoftmaxScaling.
+    """
+    return min(beta * input_scale * (1 << (31 - DIFF_INTEGER_BITS)), 2.0**31 - 1)
+
+
+def exp_table(beta: float, input_scale: float) -> IntArray:
+    """table[d] = exp(-d * beta * scale) for d = max - x in 0..255, with 31 fraction bits.
+
+    0 where TFLite leaves the element out of the sum (its difference is under diff_min); such an
+    element's result is 0 as well.
+    """
+    multiplier, shift = quantize_multiplier(scaled_multiplier(beta, input_scale))
+    # Source: TFLite's CalculateInputRadius.
+    radius = math.floor(
+        ((1 << DIFF_INTEGER_BITS) - 1) * 2.0 ** (31 - DIFF_INTEGER_BITS) / 2.0**shift
+    )
+    difference = -np.arange(256, dtype=np.int64)
+    counted = difference >= -radius
+    raised = np.where(counted, difference << shift, 0)
+    scaled = rounding_doubling_high_multiply(raised, multiplier)
+    return np.where(counted, exp_on_negative_values(scaled, DIFF_INTEGER_BITS), 0)
+
+
+def count_leading_zeros(x: IntArray) -> IntArray:
+    """Leading zero bits of 0 < x < 2**31 as an unsigned 32-bit number."""
+    # frexp gives the bit length exactly, as x is below 2**53.
+    return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+@register
+class Softmax(Op[SoftmaxAttrs]):
+    """int8 with TFLite's fixed-point exponential, or float32."""
+
+    name = "softmax"
+    attrs_class = SoftmaxAttrs
+    fusion = Fusion.OPAQUE
+    validation = Validation.ROUNDING
+
+    def infer(self, attrs: SoftmaxAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The input's shape with the output's quantization."""
+        (x,) = inputs
+        if not x.shape or x.elements < 1:
+            raise TypeMismatch("softmax needs at least one element")
+        if x.is_float:
+            return (TensorType(x.shape, x.dtype),)
+        if x.dtype != "int8" or x.quant is None or not x.quant.per_tensor:
+            raise TypeMismatch(f"softmax needs int8 quantized per tensor or float, not {x}")
+        if attrs.rounding not in ("tflm", "single"):
+            raise TypeMismatch(f"softmax with rounding {attrs.rounding!r} is not defined")
+        if attrs.output != OUTPUT_QUANT:
+            raise TypeMismatch("int8 softmax needs the output scale 1/256 and zero point -128")
+        if scaled_multiplier(attrs.beta, x.quant.scale[0]) <= 1:
+            raise TypeMismatch("softmax: beta times the input scale is under 2**-26")
+        if x.shape[-1] * (1 << (31 - SUM_INTEGER_BITS)) > INT32_MAX:
+            raise TypeMismatch(f"softmax over {x.shape[-1]} elements: at most 4095 are possible")
+        return (TensorType(x.shape, "int8", attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: SoftmaxAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Float: in float64, rounded once. Integer: as TFLite's softmax.h."""
+        x = inputs[0]
+        if output_types[0].is_float:
+            exponent = np.exp((x.astype(np.float64) - x.max(axis=-1, keepdims=True)) * attrs.beta)
+            return ((exponent / exponent.sum(axis=-1, keepdims=True)).astype(x.dtype),)
+
+        wide = x.astype(np.int64)
+        table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
+        exps = table[wide.max(axis=-1, keepdims=True) - wide]
+        terms = rounding_divide_by_power_of_two(exps, np.int64(SUM_INTEGER_BITS))
+        total = terms.sum(axis=-1, keepdims=True)
+        headroom = count_leading_zeros(total)
+        reciprocal = one_over_one_plus_x((total << headroom) - (1 << 31))
+        # 8 bits of output; the exponent passes 31 only where every result is 0.
+        exponent = SUM_INTEGER_BITS - headroom + 31 - 8
+        scaled = rounding_divide_by_power_of_two(
+            rounding_doubling_high_multiply(reciprocal, exps), exponent
+        )
+        return (np.clip(scaled - 128, -128, 127).astype(np.int8),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Exponentials of the 256 possible differences are a table; the rest is per row."""
+        attrs: SoftmaxAttrs = node.attrs
+        (x,) = inputs
+        if node.output.type.is_float:
+            raise TypeMismatch("float softmax is not lowered yet")
+        *outer, length = x.shape
+        exps = target.table(
+            "exp", exp_table(attrs.beta, node.inputs[0].type.scalar_quant()[0]).astype(np.int32)
+        )
+        rows = tuple(outer)
+        define = target.definition
+
+        largest = define.reduce(
+            "largest",
+            [("k", 0, length)],
+            init=lambda *row: -128,
+            update=lambda acc, *at: maximum(acc, int32(x[at])),
+            shape=rows,
+            dtype="int32",
+        )
+        total = define.reduce(
+            "total",
+            [("k", 0, length)],
+            init=lambda *row: 0,
+            update=lambda acc, *at: (
+                acc
+                + intrinsic(
+                    "rounding_divide_by_power_of_two",
+                    exps[largest[at[:-1]] - int32(x[at])],
+                    SUM_INTEGER_BITS,
+                )
+            ),
+            shape=rows,
+            dtype="int32",
+        )
+        headroom = define.compute(
+            "headroom",
+            lambda *row: intrinsic("count_leading_zeros", total[row]),
+            shape=rows,
+            dtype="int32",
+        )
+        # (total << headroom) - 2**31 in 32 bits: the sign bit is what the subtraction clears.
+        reciprocal = define.compute(
+            "reciprocal",
+            lambda *row: intrinsic(
+                "one_over_one_plus_x", (total[row] << headroom[row]) ^ -(1 << 31)
+            ),
+            shape=rows,
+            dtype="int32",
+        )
+
+        def element(*at: Any) -> Any:
+            row = at[:-1]
+            scaled = intrinsic(
+                "rounding_doubling_high_multiply",
+                reciprocal[row],
+                exps[largest[row] - int32(x[at])],
+            )
+            exponent = (SUM_INTEGER_BITS + 31 - 8) - headroom[row]
+            divided = intrinsic("rounding_divide_by_power_of_two", scaled, minimum(exponent, 31))
+            if length > 256:  # only then can the exponent pass 31; every result is 0 there
+                divided = select(exponent > 31, 0, divided)
+            return cast(clamp(divided - 128, -128, 127), "int8")
+
+        return target.compute("out", node.output.type.shape, "int8", element)
+
+
+@from_tflite("SOFTMAX")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SOFTMAX of int8 values."""
+    declared = raw.output_types[0]
+    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+        raise ImportFailed("an input is absent")
+    if raw.inputs[0].type.dtype != "int8" or declared.dtype != "int8":
+        raise ImportFailed(f"{raw.inputs[0].type.dtype} to {declared.dtype}: only int8 yet")
+    attrs = SoftmaxAttrs(raw.attribute("beta"), declared.quant, raw.rounding)  # type: ignore[arg-type]
+    return builder.op("softmax", raw.inputs, attrs, name=raw.name)
