@@ -70,8 +70,12 @@ class Op(Generic[AttrsT]):
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0
 
-    def lower(self, node: Node, target: Any) -> Any:
-        """Loop nests for one node: see `edgec.loop.define`. Views have none."""
+    def lower(self, node: Node, target: Any, inputs: Sequence[Any]) -> Any:
+        """Write the loops of one node and return the tensor it makes; views have none.
+
+        target: an `edgec.loop.lowering.Lowering`. inputs: for each input a `Tensor`, or the
+        `Constant` itself, of which the operator makes the tables it wants.
+        """
         raise NotImplementedError(f"{self.name} has no lowering")
 
 

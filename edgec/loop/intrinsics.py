@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgec import fixed_point
 from edgec.errors import ContractError
 from edgec.loop.dtype import wrap
 
@@ -86,6 +87,22 @@ def requantize_tflm(acc: int, multiplier: int, shift: int) -> int:
     return rounding_divide_by_power_of_two(high, max(-shift, 0))
 
 
+def requantize_tflm_right(acc: int, multiplier: int, shift: int) -> int:
+    """`requantize_tflm` for a shift that is never positive."""
+    high = rounding_doubling_high_multiply(acc, multiplier)
+    return rounding_divide_by_power_of_two(high, -shift)
+
+
+def count_leading_zeros(x: int) -> int:
+    """Leading zero bits of x > 0 as an unsigned 32-bit number."""
+    return 32 - x.bit_length()
+
+
+def one_over_one_plus_x(x: int) -> int:
+    """1 / (1 + x) for x in [0, 1), both with 31 fraction bits (gemmlowp's Newton iteration)."""
+    return int(fixed_point.one_over_one_plus_x(np.asarray(x, np.int64)))
+
+
 def requantize_single(acc: int, multiplier: int, shift: int) -> int:
     """acc * multiplier * 2**(shift - 31) rounded once, half up, saturated (TFLite)."""
     total = 31 - shift
@@ -109,6 +126,18 @@ for _definition in (
     IntrinsicDef(
         "requantize_tflm", ("int32", "int32", "int32"), "int32",
         requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,
+    ),
+    IntrinsicDef(
+        "requantize_tflm_right", ("int32", "int32", "int32"), "int32",
+        requantize_tflm_right, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
+    ),
+    IntrinsicDef(
+        "count_leading_zeros", ("int32",), "int32",
+        count_leading_zeros, "ec_count_leading_zeros", "ec_fixed_point.h", 1,
+    ),
+    IntrinsicDef(
+        "one_over_one_plus_x", ("int32",), "int32",
+        one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_fixed_point.h", 60,
     ),
     IntrinsicDef(
         "requantize_single", ("int32", "int32", "int32"), "int32",

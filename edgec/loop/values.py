@@ -232,6 +232,11 @@ def float32(value: Value) -> Value:
     return cast(value, "float32")
 
 
+def float64(value: Value) -> Value:
+    """Convert to float64."""
+    return cast(value, "float64")
+
+
 def index(position: Index, dtype: str = "int32") -> Value:
     """An index term as a value."""
     if isinstance(position, np.ndarray):

@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -201,3 +201,9 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     attrs = AddAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
     return builder.op("add", raw.inputs, attrs, name=raw.name)
+
+
+@from_onnx("Add", since=7)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Add of floats (a QDQ model's integers are found by `fuse_qdq`)."""
+    return builder.op("add", raw.inputs, AddAttrs(), name=raw.name)

@@ -12,12 +12,19 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
 from edgec.ops.accumulate import clipped, fold_offset, widened
+from edgec.ops.onnx_layout import (
+    bias_of,
+    channels_first,
+    channels_last,
+    onnx_window,
+    rearranged_weights,
+)
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -192,3 +199,37 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         "conv2d", [x, weights, bias], attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
     )
     return append_requantize(builder, raw, acc, multiplier)
+
+
+@from_onnx("Conv")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Conv with two spatial axes; one group, or one for each input channel."""
+    x, weights = raw.inputs[:2]
+    if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
+        raise ImportFailed("only 2-D convolutions are supported yet")
+    outputs, depth, kernel_h, kernel_w = weights.type.shape
+    groups = int(raw.attribute("group", 1))
+    channels = x.type.shape[1]
+    stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel_h, kernel_w))
+    if groups not in (1, channels) or depth * groups != channels:
+        raise ImportFailed(f"{groups} groups of {channels} channels are not supported yet")
+    nhwc = channels_last(builder, x)
+    bias = bias_of(builder, raw, outputs, "float32")
+    if groups == 1:
+        ohwi = (outputs, kernel_h, kernel_w, depth)
+        weights = rearranged_weights(builder, weights, (0, 2, 3, 1), ohwi)
+        attrs: Any = Conv2dAttrs(stride, dilation, padding)
+        result = builder.op("conv2d", [nhwc, weights, bias], attrs, name=raw.name)
+    else:
+        hwo = (kernel_h, kernel_w, outputs)
+        weights = rearranged_weights(builder, weights, (2, 3, 0, 1), hwo)
+        attrs = depthwise_attrs(stride, dilation, padding)
+        result = builder.op("depthwise_conv2d", [nhwc, weights, bias], attrs, name=raw.name)
+    return channels_first(builder, result, raw)
+
+
+def depthwise_attrs(stride: Pair, dilation: Pair, padding: Padding) -> Any:
+    """Attributes of a depthwise convolution (its file imports this one)."""
+    from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+
+    return DepthwiseConv2dAttrs(stride, dilation, padding)

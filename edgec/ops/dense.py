@@ -11,13 +11,14 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_tflite, register
+from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
 from edgec.ops.accumulate import fold_offset, widened
 from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -120,3 +121,20 @@ def _single_multiplier(x: TensorType, weight_scale: float, output: TensorType) -
         raise ImportFailed("the output is not quantized per tensor")
     product = np.float32(x.scalar_quant()[0]) * np.float32(weight_scale)
     return (float(product) / output.quant.scale[0],)
+
+
+@from_onnx("Gemm")
+def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Gemm with constant weights and factors of 1."""
+    x, weights = raw.inputs[:2]
+    if raw.attribute("alpha", 1.0) != 1.0 or raw.attribute("beta", 1.0) != 1.0:
+        raise ImportFailed("alpha and beta must be 1")
+    if raw.attribute("transA", 0):
+        raise ImportFailed("a transposed input is not supported yet")
+    if len(weights.type.shape) != 2:
+        raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
+    order = (0, 1) if raw.attribute("transB", 0) else (1, 0)
+    shape = tuple(weights.type.shape[axis] for axis in order)
+    weights = rearranged_weights(builder, weights, order, shape)
+    bias = bias_of(builder, raw, shape[0], "float32")
+    return builder.op("dense", [x, weights, bias], name=raw.name)

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.ops.accumulate import clipped
 from edgec.ops.avg_pool2d import pool_type, tflite_pool
+from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
 
 
@@ -105,3 +106,18 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite MAX_POOL_2D of int8 values."""
     return builder.op("max_pool2d", raw.inputs, MaxPool2dAttrs(*tflite_pool(raw)), name=raw.name)
+
+
+@from_onnx("MaxPool")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX MaxPool with two spatial axes."""
+    (x,) = raw.inputs
+    kernel = tuple(int(k) for k in raw.attribute("kernel_shape"))
+    if len(kernel) != 2 or len(x.type.shape) != 4:
+        raise ImportFailed("only 2-D pooling is supported")
+    stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
+    if dilation != (1, 1):
+        raise ImportFailed("dilated pooling is not supported yet")
+    attrs = MaxPool2dAttrs((kernel[0], kernel[1]), stride, padding)
+    result = builder.op("max_pool2d", [channels_last(builder, x)], attrs, name=raw.name)
+    return channels_first(builder, result, raw)

@@ -9,7 +9,7 @@ Both in float32 arithmetic, as ONNX's QuantizeLinear and DequantizeLinear define
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,12 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, register
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, int32, intrinsic
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,16 @@ def _along_axis(parameters: Sequence[float], quant: Quant, rank: int, dtype: str
     if quant.axis is None:
         return array.reshape(())
     return array.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)])
+
+
+def _parameters(target: Lowering, quant: Quant) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Functions from an element's indices to its scale and zero point."""
+    scales = target.table("scale", np.asarray(quant.scale, np.float32))
+    if quant.per_tensor:
+        return lambda at: scales[0], lambda at: quant.zero_point[0]
+    axis = quant.axis or 0
+    zero_points = target.table("zero_point", np.asarray(quant.zero_point, np.int32))
+    return lambda at: scales[at[axis]], lambda at: zero_points[at[axis]]
 
 
 @register
@@ -71,6 +84,22 @@ class Quantize(Op[QuantizeAttrs]):
         stored = np.clip(bounded.astype(np.int64) + zero_point, low, high)
         return (stored.astype(attrs.dtype),)
 
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """The same arithmetic in float32; scales along an axis come from a table."""
+        attrs: QuantizeAttrs = node.attrs
+        (x,) = inputs
+        scale, zero_point = _parameters(target, attrs.output)
+        bounds = np.iinfo(attrs.dtype)
+
+        def element(*indices: Any) -> Any:
+            ratio = x[indices] / scale(indices)
+            # Saturated far outside the result's range, so that adding the zero point cannot wrap.
+            rounded = clamp(intrinsic("round_half_even_f32", ratio), -(1 << 20), 1 << 20)
+            stored = clamp(rounded + zero_point(indices), int(bounds.min), int(bounds.max))
+            return cast(stored, attrs.dtype)
+
+        return target.compute("out", node.output.type.shape, attrs.dtype, element)
+
 
 @register
 class Dequantize(Op[NoAttrs]):
@@ -101,6 +130,19 @@ class Dequantize(Op[NoAttrs]):
         scale = _along_axis(quant.scale, quant, x.ndim, "float32")
         difference = (x.astype(np.int64) - zero_point).astype(np.float32)
         return (np.multiply(difference, scale, dtype=np.float32),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """The same arithmetic in float32."""
+        (x,) = inputs
+        quant = node.inputs[0].type.quant
+        assert quant is not None
+        scale, zero_point = _parameters(target, quant)
+        return target.compute(
+            "out",
+            node.output.type.shape,
+            "float32",
+            lambda *at: cast(int32(x[at]) - zero_point(at), "float32") * scale(at),
+        )
 
 
 def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:

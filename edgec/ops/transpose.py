@@ -10,9 +10,11 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Node, Value
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
 from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,17 @@ class Transpose(Op[TransposeAttrs]):
     ) -> tuple[Array, ...]:
         """NumPy's transpose."""
         return (np.ascontiguousarray(np.transpose(inputs[0], attrs.permutation)),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """A copy with permuted indices."""
+        (x,) = inputs
+        inverse = np.argsort(node.attrs.permutation)
+        return target.compute(
+            "out",
+            node.output.type.shape,
+            node.output.type.dtype,
+            lambda *indices: x[tuple(indices[int(axis)] for axis in inverse)],
+        )
 
 
 def transposed(

@@ -1,0 +1,156 @@
+"""Put lowered groups and a memory plan together into the `Program` that codegen writes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.codegen.program import Golden, IoMode, Port, Program, Step, Trace
+from edgec.graph.ir import Constant, Function, Module, Value
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array
+from edgec.memory.layout import scratch_name
+from edgec.memory.problem import Plan, Problem
+from edgec.passes.fuse_groups import Group, storage
+from edgec.passes.lower_groups import LoweredGroup, Variant
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a program is called: C identifier, board and core names."""
+
+    model: str
+    board: str
+    target: str
+
+
+def assemble(
+    module: Module,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    problem: Problem,
+    plan: Plan,
+    identity: Identity,
+    *,
+    io: IoMode,
+    golden: Golden | None,
+) -> Program:
+    """The program of one module, its variants chosen and its buffers placed."""
+    function = module.main
+    roots = storage(function)
+    constants = _Constants()
+    steps = [
+        _step(function, position, lowered.group, variant, roots, constants)
+        for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
+    ]
+    outside = {roots.get(v, v) for v in (*function.params, *function.results)}
+    sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
+    sizes.update({v.name: v.type.nbytes for v in outside})
+    return Program(
+        model=identity.model,
+        source_file=module.source,
+        inputs=tuple(_port(v, roots) for v in function.params),
+        outputs=tuple(_port(v, roots) for v in function.results),
+        steps=tuple(steps),
+        constants=constants.arrays,
+        buffers=sizes,
+        offsets=dict(plan.offsets),
+        arena_bytes=plan.peak_bytes["arena"],
+        arena_lower_bound=plan.certificate.lower_bound_bytes,
+        io=io,
+        golden=golden,
+        board=identity.board,
+        target=identity.target,
+    )
+
+
+class _Constants:
+    """Constants of a program by name; equal arrays are kept once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    def add(self, name: str, array: Array) -> str:
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self._names:
+            self._names[key] = name
+            self.arrays[name] = array
+        return self._names[key]
+
+
+def _step(
+    function: Function,
+    position: int,
+    group: Group,
+    variant: Variant,
+    roots: Mapping[Value, Value],
+    constants: _Constants,
+) -> Step:
+    args = []
+    for param, value in zip(variant.function.params, variant.args, strict=True):
+        if value is not None:
+            args.append(roots.get(value, value).name)
+        elif param.scope == "constant":
+            name = f"{position}_{group.name}_{param.name}"
+            args.append(constants.add(name, variant.constants[param.name]))
+        else:
+            args.append(scratch_name(position))
+    operators = "+".join(node.op.name for node in group.nodes)
+    shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
+    return Step(
+        function=variant.function,
+        args=tuple(args),
+        title=f'{operators} "{group.name}"',
+        sources=group.sources,
+        shapes=f"{shapes} -> {_shape(group.output)}",
+        macs=group.macs,
+        traces=tuple(_traces(function, group, roots)),
+    )
+
+
+def _shape(value: Value) -> str:
+    return f"[{','.join(map(str, value.type.shape))}]"
+
+
+def _traces(function: Function, group: Group, roots: Mapping[Value, Value]) -> list[Trace]:
+    """The group's output and all views of it that stand for tensors of the source."""
+    root = group.output
+    views = [v for v in function.values() if v is root or roots.get(v) is root]
+    return [
+        Trace(
+            value=value.name,
+            buffer=root.name,
+            source=value.origin.tensor,
+            dtype=value.type.dtype,
+            shape=value.type.shape,
+            permutation=_to_source(value.origin),
+        )
+        for value in views
+        if value.origin is not None
+    ]
+
+
+def _to_source(origin: Origin) -> tuple[int, ...]:
+    """The transpose that gives a value the layout of its source tensor; empty if it has it."""
+    return tuple(int(axis) for axis in np.argsort(origin.permutation or ()))
+
+
+def _port(value: Value, roots: Mapping[Value, Value]) -> Port:
+    quant = value.type.quant
+    return Port(
+        name=value.origin.tensor if value.origin else value.name,
+        dtype=value.type.dtype,
+        shape=value.type.shape,
+        buffer=roots.get(value, value).name,
+        scale=quant.scale if quant else (),
+        zero_point=quant.zero_point if quant else (),
+    )
+
+
+def output_crc(outputs: Sequence[Array]) -> int:
+    """CRC-32 (zlib's) of all outputs' bytes, as `<model>_selftest` computes it."""
+    return zlib.crc32(b"".join(np.ascontiguousarray(a).tobytes() for a in outputs))

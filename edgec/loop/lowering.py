@@ -1,0 +1,78 @@
+"""What an operator's `lower` writes into: one definition per fusion group, and its tables.
+
+An operator calls `compute` or `reduce` for the value it makes; whether that value is the group's
+output or a temporary inside the group is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from edgec.loop.define import Definition, ReduceAxis, Tensor
+from edgec.loop.ir import PrimFunc
+from edgec.loop.values import Array, Operand
+
+
+class Lowering:
+    """One fusion group being lowered.
+
+    `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
+    folded biases, lookup tables. Weights keep the names of their parameters.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.definition = Definition(name)
+        self.tables: dict[str, Array] = {}
+        self.target: Tensor | None = None
+
+    def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """An activation that comes from outside the group."""
+        return self.definition.input(name, shape, dtype)
+
+    def output(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """Declare the group's output; the last node of the group writes it."""
+        return self.definition.output(name, shape, dtype)
+
+    def table(self, name: str, array: Array) -> Tensor:
+        """A constant array; its name gets a number if it is taken."""
+        unique, number = name, 1
+        while unique in self.definition.tensors:
+            number += 1
+            unique = f"{name}{number}"
+        self.tables[unique] = array
+        return self.definition.constant(unique, array.shape, array.dtype.name)
+
+    def compute(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        body: Callable[..., Operand],
+        **options: Any,
+    ) -> Tensor:
+        """The node's value, element by element: see `Definition.compute`."""
+        if self.target is not None:
+            return self.definition.compute(self.target, body, name=name, **options)
+        return self.definition.compute(name, body, shape=shape, dtype=dtype, **options)
+
+    def reduce(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        axes: Sequence[ReduceAxis],
+        *,
+        init: Callable[..., Operand],
+        update: Callable[..., Operand],
+    ) -> Tensor:
+        """The node's value as a reduction: see `Definition.reduce`."""
+        if self.target is not None:
+            return self.definition.reduce(self.target, axes, init=init, update=update, name=name)
+        return self.definition.reduce(
+            name, axes, init=init, update=update, shape=shape, dtype=dtype
+        )
+
+    def build(self) -> PrimFunc:
+        """The loop nests of the whole group."""
+        return self.definition.build()

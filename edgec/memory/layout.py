@@ -1,0 +1,78 @@
+"""From lowered groups to a placement problem: one buffer per stored value, with its lifetime.
+
+Time is the position of a group: a group reads its inputs and writes its output at its own time,
+so both are live there. Views share the bytes of what they are a view of. The model's inputs are
+live from the start and its results to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edgec.graph.ir import Constant, Function, Value
+from edgec.memory.problem import Buffer, Overlap, Problem, Region
+from edgec.passes.fuse_groups import storage
+from edgec.passes.lower_groups import LoweredGroup, Variant
+
+ARENA = "arena"
+ALIGN_BYTES = 4  # what the widest access of emitted code to an activation needs
+
+
+def scratch_name(position: int) -> str:
+    """Name of the scratch buffer of the group at this position."""
+    return f"scratch.{position}"
+
+
+def placement_problem(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    *,
+    caller_io: bool = False,
+    capacity_bytes: int | None = None,
+) -> Problem:
+    """All buffers of one inference. With `caller_io`, inputs and outputs are not among them."""
+    roots = storage(function)
+    start, stop = lifetimes(function, groups, roots)
+    outside: set[Value] = set()
+    if caller_io:
+        outside = {roots.get(v, v) for v in (*function.params, *function.results)}
+    buffers = [
+        Buffer(v.name, v.type.nbytes, start[v], stop[v], ALIGN_BYTES, (ARENA,))
+        for v in start
+        if v not in outside
+    ]
+    overlaps: list[Overlap] = []
+    for position, variant in enumerate(chosen):
+        if variant.scratch_bytes:
+            buffers.append(
+                Buffer(scratch_name(position), variant.scratch_bytes, position, position + 1,
+                       ALIGN_BYTES, (ARENA,))
+            )  # fmt: skip
+        output = groups[position].group.output
+        for value in variant.in_place:
+            root = roots.get(value, value)
+            if stop[root] == position + 1 and not {root, output} & outside:
+                overlaps.append(Overlap(root.name, output.name, 0))
+    return Problem(tuple(buffers), tuple(overlaps), (Region(ARENA, capacity_bytes),))
+
+
+def lifetimes(
+    function: Function, groups: Sequence[LoweredGroup], roots: Mapping[Value, Value]
+) -> tuple[dict[Value, int], dict[Value, int]]:
+    """First and one past last time of every stored value."""
+    end = max(len(groups), 1)
+    start: dict[Value, int] = {}
+    stop: dict[Value, int] = {}
+    for param in function.params:
+        start[param], stop[param] = 0, 1
+    for position, lowered in enumerate(groups):
+        for value in lowered.group.inputs:
+            if not isinstance(value, Constant):
+                stop[roots.get(value, value)] = position + 1
+        start[lowered.group.output] = position
+        stop[lowered.group.output] = position + 1
+    for value in function.results:
+        if not isinstance(value, Constant):
+            stop[roots.get(value, value)] = end
+    return start, stop

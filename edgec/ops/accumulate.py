@@ -1,0 +1,82 @@
+"""What convolutions and dense share when they are lowered: ranges, offsets, rescaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.fixed_point import quantize_multiplier, wrap_int32
+from edgec.graph.ir import Node
+from edgec.graph.types import Array
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, cast, int32, intrinsic, maximum, minimum
+
+Bound = Callable[[Any], Any]
+
+
+def clipped(
+    extent: int, kernel: int, stride: int, dilation: int, padding: int
+) -> tuple[Bound, Bound]:
+    """First and one past last kernel position that reads inside the input, for an output position.
+
+    A position k reads `position * stride + k * dilation - padding`; what lies outside [0, extent)
+    is padding and contributes nothing.
+    """
+
+    def first(position: Any) -> Any:
+        return maximum(0, (padding - position * stride + dilation - 1) // dilation)
+
+    def last(position: Any) -> Any:
+        reach = (extent + padding - position * stride + dilation - 1) // dilation
+        return minimum(kernel, reach)
+
+    return first, last
+
+
+def fold_offset(node: Node, bias: Array, weight_sums: Array) -> tuple[int, Array]:
+    """The offset to add to each input, and the bias.
+
+    sum((x - z) * w) + bias = sum(x * w) + (bias - z * sum(w)), exact modulo 2**32; but only when
+    every window sees all weights, that is without padding.
+    """
+    quant = node.inputs[0].type.quant
+    if quant is None:
+        return 0, bias
+    zero_point = quant.zero_point[0]
+    padding = getattr(node.attrs, "padding", ())
+    if any(any(pair) for pair in padding):
+        return -zero_point, bias
+    folded = wrap_int32(bias.astype(np.int64) - zero_point * weight_sums.astype(np.int64))
+    return 0, folded.astype(np.int32)
+
+
+def widened(x: Value, accumulator: Value, offset: int) -> Value:
+    """An input element in the accumulator's type, its zero point taken off."""
+    wide = cast(x, accumulator.dtype)
+    return wide + offset if offset else wide
+
+
+def rescale(
+    target: Lowering, multipliers: Sequence[float], rounding: str
+) -> Callable[[Value, Any], Value]:
+    """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers."""
+    single = len(multipliers) == 1
+    if rounding == "onnx":
+        scales = target.table("scale", np.asarray(multipliers, np.float32))
+        return lambda acc, channel: intrinsic(
+            "requantize_onnx", acc, scales[0 if single else channel]
+        )
+    pairs = [quantize_multiplier(m) for m in multipliers]
+    factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
+    shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
+    name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
+    if rounding == "tflm" and all(shift <= 0 for _, shift in pairs):
+        name = "requantize_tflm_right"  # no left shift to consider
+
+    def scaled(acc: Value, channel: Any) -> Value:
+        index = 0 if single else channel
+        return intrinsic(name, acc, factors[index], int32(shifts[index]))
+
+    return scaled

@@ -1,0 +1,114 @@
+"""Between ONNX's channels-first layout and the channels-last one that operators work in.
+
+An importer wraps an operator in transposes; the pass `sink_transposes` removes them again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Value
+from edgec.graph.op import RawNode
+from edgec.graph.types import Quant
+from edgec.ops.transpose import transposed
+from edgec.ops.window import Padding, Pair, same_padding
+
+TO_LAST = (0, 2, 3, 1)
+TO_FIRST = (0, 3, 1, 2)
+
+
+def channels_last(builder: GraphBuilder, value: Value) -> Value:
+    """NCHW to NHWC."""
+    if len(value.type.shape) != 4:
+        raise ImportFailed(f"an input of rank {len(value.type.shape)}: only 2-D images are known")
+    return transposed(builder, value, TO_LAST, f"{value.name}.nhwc")
+
+
+def channels_first(builder: GraphBuilder, value: Value, raw: RawNode) -> Value:
+    """NHWC to NCHW, as the source's own output."""
+    return builder.op(
+        "transpose", [value], _attrs(TO_FIRST), name=f"{raw.name}.nchw", sources=(raw.name,)
+    )
+
+
+def _attrs(permutation: tuple[int, ...]) -> Any:
+    from edgec.ops.transpose import TransposeAttrs
+
+    return TransposeAttrs(permutation)
+
+
+def rearranged_weights(
+    builder: GraphBuilder, value: Value, permutation: tuple[int, ...], shape: tuple[int, ...]
+) -> Value:
+    """Constant weights, float or dequantized, transposed and then seen as `shape`.
+
+    Quantization per output channel ends on the axis of `shape` that holds the channels, which
+    must be as long as the scales. Raises ImportFailed for weights that are computed.
+    """
+    if isinstance(value, Constant):
+        return builder.constant(
+            f"{value.name}.hwc", np.transpose(value.data, permutation).reshape(shape).copy()
+        )
+    for node in reversed(builder.nodes):
+        if value in node.outputs and node.op.name == "dequantize":
+            stored = node.inputs[0]
+            quant = stored.type.quant
+            if isinstance(stored, Constant) and quant is not None:
+                data = np.transpose(stored.data, permutation).reshape(shape).copy()
+                kept = builder.constant(
+                    f"{stored.name}.hwc", data, _moved(quant, permutation, shape)
+                )
+                return builder.op("dequantize", [kept], name=node.name, sources=node.sources)
+    raise ImportFailed("weights that are computed are not supported: they must be constants")
+
+
+def _moved(quant: Quant, permutation: tuple[int, ...], shape: tuple[int, ...]) -> Quant:
+    if quant.axis is None:
+        return quant
+    position = permutation.index(quant.axis)
+    while position >= len(shape) or shape[position] != len(quant.scale):
+        position -= 1  # an axis of extent 1 behind it was dropped
+        if position < 0:
+            raise ImportFailed("scales along an axis that is not the output channels")
+    return quant.with_axis(position)
+
+
+def bias_of(builder: GraphBuilder, raw: RawNode, channels: int, dtype: str) -> Value:
+    """The third input, or zeros."""
+    if len(raw.inputs) > 2 and raw.inputs[2] is not None:
+        bias: Value = raw.inputs[2]
+        return bias
+    return builder.constant(f"{raw.name}.bias", np.zeros(channels, dtype))
+
+
+def onnx_window(raw: RawNode, extents: Pair, kernel: Pair) -> tuple[Pair, Pair, Padding]:
+    """(stride, dilation, padding) of a Conv or pool node with two spatial axes."""
+    stride = _pair(raw, "strides", 1)
+    dilation = _pair(raw, "dilations", 1)
+    if raw.attribute("ceil_mode", 0):
+        raise ImportFailed("ceil_mode is not supported yet")
+    automatic = raw.attribute("auto_pad", "NOTSET")
+    if automatic == "VALID":
+        return stride, dilation, ((0, 0), (0, 0))
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        pairs = [same_padding(extents[i], kernel[i], stride[i], dilation[i]) for i in (0, 1)]
+        if automatic == "SAME_LOWER":
+            pairs = [(second, first) for first, second in pairs]
+        return stride, dilation, (pairs[0], pairs[1])
+    if automatic != "NOTSET":
+        raise ImportFailed(f"auto_pad {automatic!r} is unknown")
+    pads = tuple(int(p) for p in raw.attribute("pads", (0, 0, 0, 0)))
+    if len(pads) != 4:
+        raise ImportFailed(f"pads {pads}: only 2-D windows are known")
+    return stride, dilation, ((pads[0], pads[2]), (pads[1], pads[3]))
+
+
+def _pair(raw: RawNode, name: str, default: int) -> Pair:
+    values = tuple(int(v) for v in raw.attribute(name, (default, default)))
+    if len(values) != 2:
+        raise ImportFailed(f"{name} {values}: only 2-D windows are known")
+    return values[0], values[1]

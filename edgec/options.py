@@ -1,0 +1,37 @@
+"""One table of compiler options; it feeds the command line, `compile` and the docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgec.fixed_point import Rounding
+
+Optimize = Literal["time", "ram", "size", "balanced"]
+Io = Literal["arena", "caller"]
+Compiler = Literal["gcc", "clang"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is compiled. Sizes in bytes; None means no limit or the default.
+
+    optimize: what to prefer when variants differ. match: whose rounding to follow instead of the
+    source format's own. io: whether inputs and outputs live in the arena or in the caller's
+    memory. unfused: every node becomes a function of its own, so that all values exist.
+    compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
+    trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
+    """
+
+    optimize: Optimize = "balanced"
+    match: Rounding | None = None
+    io: Io = "arena"
+    unfused: bool = False
+    compiler: Compiler | None = None
+    c_optimize: str = "-O2"
+    trace: bool = False
+    model_name: str | None = None
+    max_ram_bytes: int | None = None
+    max_flash_bytes: int | None = None
+    max_stack_bytes: int | None = None
+    verify: bool = False

@@ -1,0 +1,84 @@
+"""Group nodes that become one PrimFunc.
+
+A group starts at a node and takes in the element-wise nodes behind it while each intermediate
+value has one reader and is not a result: a convolution takes its requantize. Views join no group:
+they are other shapes of the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.op import Fusion
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes in order; only the last one's output is seen from outside.
+
+    inputs: values from outside the group, constants included, each once, in order of use.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+
+    @property
+    def name(self) -> str:
+        """The model's name of the first node."""
+        return self.nodes[0].name
+
+    @property
+    def output(self) -> Value:
+        """The value that the group makes."""
+        return self.nodes[-1].output
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Source nodes that the group stands for, each once."""
+        return tuple(dict.fromkeys(s for node in self.nodes for s in node.sources))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one run."""
+        return sum(node.op.macs(node.attrs, node.input_types) for node in self.nodes)
+
+
+def fuse_groups(function: Function, *, fuse: bool = True) -> tuple[Group, ...]:
+    """All groups in execution order. With `fuse` False every node is a group of its own."""
+    consumers = function.consumers()
+    results = set(function.results)
+    taken: set[Node] = set()
+    groups: list[Group] = []
+    for node in function.nodes:
+        if node in taken or node.op.fusion is Fusion.VIEW:
+            continue
+        members = [node]
+        while fuse:
+            last = members[-1].output
+            readers = consumers.get(last, [])
+            if len(readers) != 1 or last in results:
+                break
+            (reader,) = readers
+            data = [v for v in reader.inputs if not isinstance(v, Constant)]
+            if reader.op.fusion is not Fusion.ELEMENTWISE or data != [last]:
+                break
+            if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
+                # Two plain element-wise nodes gain little; keep dtypes of a group simple.
+                break
+            members.append(reader)
+        taken.update(members)
+        inside = {value for member in members for value in member.outputs}
+        inputs = dict.fromkeys(v for m in members for v in m.inputs if v not in inside)
+        groups.append(Group(tuple(members), tuple(inputs)))
+    return tuple(groups)
+
+
+def storage(function: Function) -> dict[Value, Value]:
+    """For every value the one whose bytes it is: views lead back to what they are a view of."""
+    roots: dict[Value, Value] = {}
+    for node in function.nodes:
+        if node.op.fusion is Fusion.VIEW:
+            source = node.inputs[0]
+            roots[node.output] = roots.get(source, source)
+    return roots

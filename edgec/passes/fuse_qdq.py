@@ -1,0 +1,193 @@
+"""Turn dequantize -> operator -> quantize into the operator on integers.
+
+This is what a QDQ model means to its runtime. With `x`, `w` and `y` the scales of input, weights
+and output, and rounding `onnx`:
+
+1. convolution, depthwise convolution, dense: integer accumulation, then one requantize with the
+   multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds.
+2. add: the integer add.
+3. max pooling, reshape, transpose with equal parameters on both sides: the same on integers.
+4. average pooling: the integer average pooling.
+5. quantize(dequantize(x)) with the same parameters is x.
+
+What does not match stays as it is, in float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from edgec.fixed_point import Rounding
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Quant
+from edgec.ops.add import AddAttrs
+from edgec.ops.avg_pool2d import AvgPool2dAttrs
+from edgec.ops.quantize import QuantizeAttrs
+from edgec.ops.requantize import RequantizeAttrs
+from edgec.passes.rewriter import Rewriter
+
+#: Operators that accumulate products in int32.
+ACCUMULATING = ("conv2d", "depthwise_conv2d", "dense")
+#: Operators that only move or choose stored integers.
+MOVING = ("max_pool2d", "reshape", "transpose")
+
+
+def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
+    """Make the integer graph that a QDQ graph stands for."""
+    return Rewriter(function).run(partial(_visit, rounding=rounding))
+
+
+def _visit(
+    rewriter: Rewriter, node: Node, inputs: tuple[Value, ...], rounding: Rounding
+) -> Sequence[Value] | None:
+    if node.op.name != "quantize":
+        return None
+    quant: Quant = node.attrs.output
+    above = rewriter.producer(inputs[0])
+    low, high = _range(node.attrs)
+    if above is not None and above.op.name == "clip":
+        low, high = _clip_bounds(above, quant, low, high)
+        above = rewriter.producer(above.inputs[0])
+    if above is None:
+        return None
+    if above.op.name == "dequantize" and above.inputs[0].type.quant == quant:
+        return (above.inputs[0],) if (low, high) == _range(node.attrs) else None
+    integers = [_integer(rewriter, value) for value in above.inputs]
+    if integers[0] is None:
+        return None
+    builder = rewriter.builder
+    made: Value | None = None
+    if above.op.name in ACCUMULATING:
+        made = _accumulate(rewriter, above, integers, node, (low, high), rounding)
+    elif above.op.name == "add" and integers[1] is not None:
+        attrs = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
+        made = builder.op("add", [integers[0], integers[1]], attrs, **_identity(node, above))
+    elif above.op.name == "avg_pool2d":
+        old = above.attrs
+        pool = AvgPool2dAttrs(
+            kernel=old.kernel,
+            stride=old.stride,
+            padding=old.padding,
+            output=quant,
+            minimum=low,
+            maximum=high,
+            rounding=rounding,
+        )
+        made = builder.op("avg_pool2d", [integers[0]], pool, **_identity(node, above))
+    elif above.op.name in MOVING and integers[0].type.quant == quant:
+        if (low, high) != _range(node.attrs):
+            return None
+        made = builder.op(above.op, [integers[0]], above.attrs, **_identity(node, above))
+    return None if made is None else (made,)
+
+
+def _identity(node: Node, above: Node) -> dict[str, Any]:
+    """Name, provenance and sources of the integer node that replaces `above` and `node`."""
+    (output,) = node.outputs
+    return {
+        "name": above.name,
+        "output_names": [output.name],
+        "origins": [output.origin],
+        "sources": above.sources,
+    }
+
+
+def _integer(rewriter: Rewriter, value: Value) -> Value | None:
+    """The integers under a dequantize, or None."""
+    above = rewriter.producer(value)
+    if above is None or above.op.name != "dequantize":
+        return None
+    return above.inputs[0]
+
+
+def _range(attrs: QuantizeAttrs) -> tuple[int, int]:
+    bounds = np.iinfo(attrs.dtype)
+    return int(bounds.min), int(bounds.max)
+
+
+def _clip_bounds(clip: Node, quant: Quant, low: int, high: int) -> tuple[int, int]:
+    """A clip of real numbers as bounds of stored integers (quantizing is monotonic)."""
+    if not quant.per_tensor:
+        return low, high
+    scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
+
+    def stored(real: float) -> int:
+        return int(np.rint(np.float32(real) / scale)) + zero_point
+
+    if math.isfinite(clip.attrs.minimum):
+        low = min(max(low, stored(clip.attrs.minimum)), high)
+    if math.isfinite(clip.attrs.maximum):
+        high = max(min(high, stored(clip.attrs.maximum)), low)
+    return low, high
+
+
+def _accumulate(
+    rewriter: Rewriter,
+    above: Node,
+    integers: list[Value | None],
+    node: Node,
+    bounds: tuple[int, int],
+    rounding: Rounding,
+) -> Value | None:
+    x, weights = integers[0], integers[1]
+    if x is None or not isinstance(weights, Constant) or weights.type.quant is None:
+        return None
+    if any(weights.type.quant.zero_point) or x.type.quant is None or not x.type.quant.per_tensor:
+        return None
+    channels = above.output.type.shape[-1]
+    bias = _integer_bias(rewriter, above, integers, channels)
+    if bias is None:
+        return None
+    quant: Quant = node.attrs.output
+    accumulators = rewriter.builder.op(
+        above.op,
+        [x, weights, bias],
+        above.attrs,
+        name=above.name,
+        output_names=[f"{above.name}.accumulators"],
+        sources=above.sources,
+    )
+    attrs = RequantizeAttrs(
+        multiplier=multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0],
+                               rounding),
+        output=quant,
+        minimum=bounds[0],
+        maximum=bounds[1],
+        rounding=rounding,
+        dtype=node.attrs.dtype,
+    )  # fmt: skip
+    return rewriter.builder.op("requantize", [accumulators], attrs, **_identity(node, above))
+
+
+def _integer_bias(
+    rewriter: Rewriter, above: Node, integers: list[Value | None], channels: int
+) -> Value | None:
+    """The stored int32 bias (its own scale is ignored, as the runtime's kernels do)."""
+    bias = integers[2]
+    if bias is not None:
+        if not isinstance(bias, Constant) or bias.type.dtype != "int32":
+            return None
+        return rewriter.builder.constant(f"{bias.name}.int32", bias.data, None, bias.origin)
+    given = above.inputs[2]
+    if isinstance(given, Constant) and not given.data.any():
+        return rewriter.builder.constant(given.name, np.zeros(channels, np.int32))
+    return None
+
+
+def multipliers(
+    x: float, weights: tuple[float, ...], y: float, rounding: Rounding
+) -> tuple[float, ...]:
+    """Real multipliers from accumulators to stored outputs.
+
+    `onnx`: in float32, from left to right, as ONNX Runtime's QLinearConv does. Otherwise in
+    double, where the product of two float32 scales is exact (TFLite's rule for convolutions).
+    """
+    if rounding != "onnx":
+        return tuple(x * w / y for w in weights)
+    single = np.float32
+    return tuple(float(single(single(x) * single(w)) / single(y)) for w in weights)

@@ -1,0 +1,111 @@
+"""Stage 5: each fusion group becomes a menu of scheduled loop nests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.errors import EdgecError
+from edgec.graph.ir import Constant, Value
+from edgec.graph.types import Array
+from edgec.loop.define import Tensor
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import Lowering
+from edgec.loop.schedule import Schedule
+from edgec.passes.fuse_groups import Group
+
+#: Gives the schedules worth considering for a function; the first is the fastest.
+Policy = Callable[[PrimFunc], "list[Schedule]"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run a group.
+
+    args: for each parameter of `function`, the graph value it stands for, or None for a constant
+    (then `constants` has its array by parameter name) or scratch. scratch_bytes: what it needs
+    besides inputs and outputs. in_place: inputs whose bytes the output may take over.
+    """
+
+    schedule: Schedule
+    function: PrimFunc
+    args: tuple[Value | None, ...]
+    constants: Mapping[str, Array]
+    scratch_bytes: int
+    instructions: int
+    in_place: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoweredGroup:
+    """A group and its menu, best first."""
+
+    group: Group
+    variants: tuple[Variant, ...]
+
+
+def lower_group(group: Group, policy: Policy) -> LoweredGroup:
+    """Write the group's loops and let the policy schedule them."""
+    lowering, values = _define(group)
+    function = lowering.build()
+    data = _constant_arrays(lowering, values)
+    variants = []
+    for schedule in policy(function):
+        scheduled = schedule.func
+        constants = {
+            param.name: np.ascontiguousarray(schedule.repack(param.name, data[param.name]))
+            for param in scheduled.params
+            if param.scope == "constant"
+        }
+        scratch = [p for p in scheduled.params if p.scope == "scratch"]
+        variants.append(
+            Variant(
+                schedule=schedule,
+                function=scheduled,
+                args=tuple(
+                    values.get(p.name) if p.scope == "arena" else None for p in scheduled.params
+                ),
+                constants=constants,
+                scratch_bytes=sum(p.elements * np.dtype(p.dtype).itemsize for p in scratch),
+                instructions=schedule.instructions,
+            )
+        )
+    return LoweredGroup(group, tuple(variants))
+
+
+def _define(group: Group) -> tuple[Lowering, dict[str, Value]]:
+    lowering = Lowering(_identifier(group.nodes[0].op.name))
+    values: dict[str, Value] = {}
+    tensors: dict[Value, Tensor] = {}
+    activations = [v for v in group.inputs if not isinstance(v, Constant)]
+    for number, value in enumerate(activations):
+        name = "x" if number == 0 else f"x{number + 1}"
+        tensors[value] = lowering.input(name, value.type.shape, value.type.dtype)
+        values[name] = value
+    output = lowering.output("out", group.output.type.shape, group.output.type.dtype)
+    values["out"] = group.output
+    for node in group.nodes:
+        lowering.target = output if node is group.nodes[-1] else None
+        inputs: list[Tensor | Constant] = [
+            v if isinstance(v, Constant) else tensors[v] for v in node.inputs
+        ]
+        try:
+            tensors[node.output] = node.op.lower(node, lowering, inputs)
+        except EdgecError as error:
+            raise type(error)(
+                f"{node.op.name} node {node.name!r}: {error.message}",
+                details=error.details,
+                hint=error.hint,
+            ) from None
+    return lowering, values
+
+
+def _constant_arrays(lowering: Lowering, values: Mapping[str, Value]) -> dict[str, Array]:
+    return dict(lowering.tables)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

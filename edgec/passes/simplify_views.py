@@ -1,0 +1,51 @@
+"""Turn what only renames the same bytes into reshapes, and remove what does nothing.
+
+1. A transpose that keeps the order of all axes longer than 1 is a reshape.
+2. reshape(reshape(x)) is one reshape; a reshape to the same shape is nothing.
+3. A reshape of a constant is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.passes.rewriter import Rewriter
+
+
+def simplify_views(function: Function) -> Function:
+    """Leave only views that matter."""
+    return Rewriter(function).run(_visit)
+
+
+def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.op.name == "transpose":
+        if not _keeps_order(inputs[0].type.shape, node.attrs.permutation):
+            return None
+    elif node.op.name != "reshape":
+        return None
+    value, shape = inputs[0], node.output.type.shape
+    above = rewriter.producer(value)
+    if above is not None and above.op.name == "reshape":
+        value = above.inputs[0]
+    if value.type.shape == shape and node.output not in rewriter.old.results:
+        return (value,)
+    if isinstance(value, Constant) and value.type.quant is None:
+        data = value.data.reshape(shape)
+        return (rewriter.builder.constant(node.output.name, data, origin=node.output.origin),)
+    reshaped = rewriter.builder.op(
+        "reshape",
+        [value],
+        ReshapeAttrs(shape),
+        name=node.name,
+        output_names=[node.output.name],
+        origins=[node.output.origin],
+        sources=node.sources,
+    )
+    return (reshaped,)
+
+
+def _keeps_order(shape: tuple[int, ...], permutation: tuple[int, ...]) -> bool:
+    moved = [axis for axis in permutation if shape[axis] != 1]
+    return moved == sorted(moved)
