@@ -1,0 +1,213 @@
+"""Read a module from graph IR text; `docs/graph_ir.md` describes the grammar.
+
+The reverse of `edgec.graph.printer`: print(parse(print(m))) == print(m). Errors name the line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.lexer import Lexer, Token, unquote
+from edgec.graph.literal import LiteralParser
+from edgec.graph.op import NoAttrs, Op, all_ops, get_op
+from edgec.graph.printer import constant_hash
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.verify import verify_module
+
+
+def parse_module(text: str, constants: Mapping[str, Array]) -> Module:
+    """The module that a text describes, verified.
+
+    constants: data by hash, as `constant_data` gives them. The operators of the text must be
+    registered (`edgec.ops.load`). Raises ContractError with the line for a text that does not
+    follow the grammar, for an operator, value or hash that is not known, and for types that an
+    operator's type relation does not give.
+    """
+    return _Parser(text, constants).module()
+
+
+class _Parser:
+    """Recursive descent, one method for each rule of the grammar."""
+
+    def __init__(self, text: str, constants: Mapping[str, Array]) -> None:
+        self.lexer = Lexer(text)
+        self.quants: dict[str, Quant] = {}
+        self.literals = LiteralParser(self.lexer, self.quants)
+        self.constants = constants
+        self.values: dict[str, Value] = {}  # of one function, by sigil and name
+
+    def module(self) -> Module:
+        self.lexer.expect("module")
+        functions: dict[str, Function] = {}
+        header: Module = self.literals.record(Module, {"functions": functions})
+        while self.lexer.peek().kind == "alias":
+            self.alias()
+        while self.lexer.at("function"):
+            start = self.lexer.peek()
+            function = self.function()
+            if function.name in functions:
+                raise ContractError(f"line {start.line}: function {function.name!r} exists already")
+            functions[function.name] = function
+        if self.lexer.peek().kind != "end":
+            self.lexer.fail("expected a function")
+        module = dataclasses.replace(header, functions=functions)
+        verify_module(module)
+        return module
+
+    def alias(self) -> None:
+        token = self.lexer.take()
+        if token.text in self.quants:
+            raise ContractError(f"line {token.line}: {token.text} is defined twice")
+        self.lexer.expect("=")
+        self.quants[token.text] = self.literals.quant()
+
+    def function(self) -> Function:
+        self.lexer.expect("function")
+        name = self.lexer.string("the function's name in quotes")
+        self.lexer.expect("{")
+        self.values = {}
+        params = []
+        while self.lexer.accept("param"):
+            params.append(self.define(*self.binding()))
+        while self.lexer.accept("constant"):
+            self.constant()
+        nodes = []
+        while self.lexer.peek().kind == "name":
+            nodes.append(self.node())
+        self.lexer.expect("return")
+        results = self.references() if self.lexer.peek().kind == "name" else ()
+        states = []
+        while self.lexer.accept("state"):
+            before = self.reference()
+            self.lexer.expect("->")
+            states.append((before, self.reference()))
+        self.lexer.expect("}")
+        return Function(name, tuple(params), tuple(nodes), results, tuple(states))
+
+    def binding(self) -> tuple[Token, TensorType, Origin | None]:
+        """`%name: type [from origin]`; not yet defined, so that a node cannot read itself."""
+        token = self.lexer.expect_kind("name", "the name of a value")
+        if not token.text.startswith("%"):
+            raise ContractError(f"line {token.line}: {token.text} is not the name of a value")
+        self.lexer.expect(":")
+        return token, self.literals.tensor_type(), self.origin()
+
+    def define(self, token: Token, type_: TensorType, origin: Origin | None) -> Value:
+        return self.add(token, Value(unquote(token), type_, origin))
+
+    def add(self, token: Token, value: Value) -> Value:
+        key = token.text[0] + value.name
+        if key in self.values:
+            raise ContractError(f"line {token.line}: {token.text} is defined twice")
+        self.values[key] = value
+        return value
+
+    def constant(self) -> None:
+        token = self.lexer.expect_kind("name", "the name of a constant")
+        if not token.text.startswith("@"):
+            raise ContractError(f"line {token.line}: {token.text} is not the name of a constant")
+        self.lexer.expect(":")
+        type_ = self.literals.tensor_type()
+        self.lexer.expect("sha256")
+        digest = self.lexer.string("the constant's hash in quotes")
+        origin = self.origin()
+        data = self.constants.get(digest)
+        if data is None:
+            raise ContractError(f"line {token.line}: no data were given for {token.text}, {digest}")
+        if constant_hash(data) != digest:
+            raise ContractError(f"line {token.line}: the data of {token.text} are not {digest}")
+        try:
+            self.add(token, Constant(unquote(token), type_, origin, data=data))
+        except ValueError as error:
+            raise ContractError(f"line {token.line}: {error}") from None
+
+    def origin(self) -> Origin | None:
+        if not self.lexer.accept("from"):
+            return None
+        origin: Origin = self.literals.record(Origin)
+        return origin
+
+    def node(self) -> Node:
+        bindings = [self.binding()]
+        while self.lexer.accept(","):
+            bindings.append(self.binding())
+        self.lexer.expect("=")
+        start = self.lexer.expect_kind("word", "the name of an operator")
+        op = self.operator(start)
+        self.lexer.expect("(")
+        inputs = self.references() if self.lexer.peek().kind == "name" else ()
+        self.lexer.expect(")")
+        attrs = self.attributes(op, start)
+        self.lexer.expect("node")
+        name = self.lexer.string("the node's name in quotes")
+        sources: Any = (name,)
+        if self.lexer.accept("sources"):
+            sources = self.literals.literal({})
+        check_types(op, attrs, inputs, tuple(type_ for _, type_, _ in bindings), start)
+        outputs = tuple(self.define(*binding) for binding in bindings)
+        return Node(op, attrs, inputs, outputs, name, sources)
+
+    def operator(self, token: Token) -> Op[Any]:
+        try:
+            return get_op(token.text)
+        except KeyError:
+            known = [op.name for op in all_ops()]
+            near = difflib.get_close_matches(token.text, known, 1)
+            raise ContractError(
+                f"line {token.line}: unknown operator {token.text!r}",
+                hint=f"did you mean {near[0]!r}?" if near else "`edgec ops` lists all operators",
+            ) from None
+
+    def attributes(self, op: Op[Any], start: Token) -> Any:
+        if self.lexer.at("{"):
+            return self.literals.record(op.attrs_class)
+        if op.attrs_class is NoAttrs:
+            return NoAttrs()
+        try:
+            return op.attrs_class()
+        except TypeError as error:
+            raise ContractError(f"line {start.line}: {op.name} needs attributes: {error}") from None
+
+    def references(self) -> tuple[Value, ...]:
+        values = [self.reference()]
+        while self.lexer.accept(","):
+            values.append(self.reference())
+        return tuple(values)
+
+    def reference(self) -> Value:
+        token = self.lexer.expect_kind("name", "the name of a value")
+        value = self.values.get(token.text[0] + unquote(token))
+        if value is None:
+            raise ContractError(f"line {token.line}: {token.text} is not defined")
+        return value
+
+
+def check_types(
+    op: Op[Any], attrs: Any, inputs: tuple[Value, ...], stated: tuple[TensorType, ...], at: Token
+) -> None:
+    """Raise ContractError unless an operator gives the types that the text states."""
+    try:
+        inferred = op.infer(attrs, *(value.type for value in inputs))
+    except TypeMismatch as mismatch:
+        raise ContractError(
+            f"line {at.line}: {op.name}: {mismatch.message}",
+            details=mismatch.details,
+            hint=mismatch.hint,
+        ) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Another number of inputs, or attributes of other Python types, than the operator takes.
+        raise ContractError(f"line {at.line}: {op.name}: {error}") from None
+    if inferred != stated:
+        raise ContractError(
+            f"line {at.line}: {op.name} gives other types than the text states",
+            details=(
+                f"stated: {', '.join(map(str, stated))}",
+                f"given: {', '.join(map(str, inferred))}",
+            ),
+        )
