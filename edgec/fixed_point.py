@@ -66,7 +66,9 @@ def rounding_doubling_high_multiply(a: npt.NDArray[Any], b: npt.NDArray[Any] | i
     return saturated
 
 
-def rounding_divide_by_power_of_two(x: npt.NDArray[Any], exponent: npt.NDArray[Any]) -> IntArray:
+def rounding_divide_by_power_of_two(
+    x: npt.NDArray[Any], exponent: npt.NDArray[Any] | int
+) -> IntArray:
     """gemmlowp's RoundingDivideByPOT: x / 2**exponent, ties away from zero, exponent 0..31."""
     x64 = x.astype(np.int64)
     mask = (np.int64(1) << exponent) - 1
@@ -127,7 +129,8 @@ def requantize(x: npt.NDArray[Any], multiplier: tuple[float, ...], rounding: Rou
 
 def saturating_shift_left(x: npt.NDArray[Any], exponent: int) -> IntArray:
     """gemmlowp's SaturatingRoundingMultiplyByPOT for an exponent >= 0: x * 2**exponent."""
-    return np.clip(x.astype(np.int64) << exponent, INT32_MIN, INT32_MAX)
+    shifted: IntArray = np.clip(x.astype(np.int64) << exponent, INT32_MIN, INT32_MAX)
+    return shifted
 
 
 def exp_on_negative_values(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
@@ -145,10 +148,10 @@ def exp_on_negative_values(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
     a = (reduced << integer_bits) + (1 << 28)  # no integer bits, shifted by 1/8
     a2 = multiply(a, a)
     a3 = multiply(a2, a)
-    a4_over_4 = rounding_divide_by_power_of_two(multiply(a2, a2), np.int64(2))
+    a4_over_4 = rounding_divide_by_power_of_two(multiply(a2, a2), 2)
     higher = rounding_divide_by_power_of_two(
         multiply(a4_over_4 + a3, 715827883) + a2,  # 1/3
-        np.int64(1),
+        1,
     )
     at_minus_eighth = 1895147668  # exp(-1/8)
     result = at_minus_eighth + multiply(a + higher, at_minus_eighth)

@@ -139,7 +139,7 @@ class _Reader:
         return array
 
     def integers(self, table: Any, field: str, item_bytes: int = 4) -> tuple[int, ...]:
-        return tuple(self.vector(table, field, item_bytes).tolist())  # type: ignore[arg-type]
+        return tuple(self.vector(table, field, item_bytes).tolist())
 
     def tables(self, table: Any, field: str, what: str) -> Iterator[Any]:
         """The tables of a vector, one after the other."""

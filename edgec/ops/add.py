@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import Rounding, quantize_multiplier, requantize
+from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
@@ -126,12 +126,12 @@ class Add(Op[AddAttrs]):
             total = combine(int32(values[0]), int32(values[1]))
             return cast(clamp(total, attrs.minimum, attrs.maximum), "int8")
 
-        return target.compute("out", output.shape, output.dtype, element)
+        return target.compute("element", output.shape, output.dtype, element)
 
 
 def _sum_tflite(
     attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType]
-) -> Array:
+) -> IntArray:
     """TFLite's int8 ADD: both operands to a common finer scale, then to the output's."""
     a, b = (type_.quant for type_ in input_types)
     assert a is not None and b is not None and attrs.output is not None

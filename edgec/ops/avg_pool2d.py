@@ -98,14 +98,16 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         """Sums and counts tap by tap, then one division."""
         x = inputs[0]
         output = output_types[0]
-        accumulate = np.dtype(np.float64 if output.is_float else np.int64)
+        accumulate: Any = np.float64 if output.is_float else np.int64
         padded = pad_hw(x.astype(accumulate), attrs.padding, 0)
         ones = pad_hw(np.ones((1, *x.shape[1:3], 1), accumulate), attrs.padding, 0)
-        window = (attrs.kernel, attrs.stride, (1, 1), output.shape[1:3])
+        extents = output.shape[1:3]
         total = np.zeros(output.shape, accumulate)
         count = np.zeros((1, *output.shape[1:3], 1), accumulate)
         for (_, _, view), (_, _, exists) in zip(
-            taps(padded, *window), taps(ones, *window), strict=True
+            taps(padded, attrs.kernel, attrs.stride, (1, 1), extents),
+            taps(ones, attrs.kernel, attrs.stride, (1, 1), extents),
+            strict=True,
         ):
             total += view
             count += exists
@@ -145,7 +147,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             rounded = select(acc > 0, acc + half, acc - half) / count
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
 
-        return target.compute("out", node.output.type.shape, "int8", mean)
+        return target.compute("element", node.output.type.shape, "int8", mean)
 
 
 def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:

@@ -99,7 +99,7 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
             value = largest[indices]
             return value if is_float else cast(minimum(value, attrs.maximum), "int8")
 
-        return target.compute("out", node.output.type.shape, node.output.type.dtype, element)
+        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
 
 
 @from_tflite("MAX_POOL_2D")

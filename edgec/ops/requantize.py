@@ -90,7 +90,7 @@ class Requantize(Op[RequantizeAttrs]):
             value = scaled(int32(acc[indices]), indices[-1])
             return cast(clamp(value + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
 
-        return target.compute("out", node.output.type.shape, attrs.dtype, element)
+        return target.compute("element", node.output.type.shape, attrs.dtype, element)
 
 
 def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:

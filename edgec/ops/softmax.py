@@ -124,7 +124,7 @@ class Softmax(Op[SoftmaxAttrs]):
         wide = x.astype(np.int64)
         table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
         exps = table[wide.max(axis=-1, keepdims=True) - wide]
-        terms = rounding_divide_by_power_of_two(exps, np.int64(SUM_INTEGER_BITS))
+        terms = rounding_divide_by_power_of_two(exps, SUM_INTEGER_BITS)
         total = terms.sum(axis=-1, keepdims=True)
         headroom = count_leading_zeros(total)
         reciprocal = one_over_one_plus_x((total << headroom) - (1 << 31))
@@ -200,7 +200,7 @@ class Softmax(Op[SoftmaxAttrs]):
                 divided = select(exponent > 31, 0, divided)
             return cast(clamp(divided - 128, -128, 127), "int8")
 
-        return target.compute("out", node.output.type.shape, "int8", element)
+        return target.compute("element", node.output.type.shape, "int8", element)
 
 
 @from_tflite("SOFTMAX")

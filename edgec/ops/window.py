@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.op import RawNode
-from edgec.graph.types import Array
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -37,7 +37,11 @@ def same_padding(extent: int, kernel: int, stride: int, dilation: int = 1) -> Pa
 
 
 def tflite_padding(
-    raw: RawNode, extents: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)
+    raw: RawNode,
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    stride: Pair,
+    dilation: Pair = (1, 1),
 ) -> Padding:
     """Padding along height and width of a TFLite node, from its attribute `padding`."""
     if raw.attribute("padding") == "VALID":
@@ -48,7 +52,7 @@ def tflite_padding(
     return height, width
 
 
-def pad_hw(x: Array, padding: Padding, fill: Any) -> Array:
+def pad_hw(x: Any, padding: Padding, fill: Any) -> Any:
     """x [N, H, W, C] with `fill` around height and width."""
     if padding == NO_PADDING:
         return x
@@ -56,9 +60,12 @@ def pad_hw(x: Array, padding: Padding, fill: Any) -> Array:
 
 
 def taps(
-    padded: Array, kernel: Pair, stride: Pair, dilation: Pair, output: Pair
-) -> list[tuple[int, int, Array]]:
-    """For each kernel position (y, x): the view [N, OH, OW, C] of what it reads."""
+    padded: Any, kernel: Sequence[int], stride: Pair, dilation: Pair, output: Sequence[int]
+) -> list[tuple[int, int, Any]]:
+    """For each kernel position (y, x): the view [N, OH, OW, C] of what it reads.
+
+    padded: [N, H, W, C]. kernel, output: (height, width).
+    """
     found = []
     for y in range(kernel[0]):
         for x in range(kernel[1]):
@@ -71,7 +78,9 @@ def taps(
     return found
 
 
-def patches(padded: Array, kernel: Pair, stride: Pair, dilation: Pair, output: Pair) -> Array:
+def patches(
+    padded: Any, kernel: Sequence[int], stride: Pair, dilation: Pair, output: Sequence[int]
+) -> Any:
     """The im2col matrix [N * OH * OW, KH * KW * C]."""
     views = [view for _, _, view in taps(padded, kernel, stride, dilation, output)]
     rows = padded.shape[0] * output[0] * output[1]
