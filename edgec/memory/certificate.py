@@ -1,0 +1,125 @@
+"""What a plan proves about itself: peak, lower bound, gap, and the buffers live at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgec.memory.problem import Problem
+
+
+@dataclass(frozen=True)
+class RegionCertificate:
+    """The proof for one region.
+
+    No plan that keeps the same buffers in this region has a peak below `lower_bound_bytes`.
+    `proof` says why: "live bytes" (they are live together), "search" (every arrangement was
+    excluded), or "open" where peak and bound differ. `live_at_peak` lists (buffer, bytes) at
+    step `peak_step`, the largest first.
+    """
+
+    region: str
+    peak_bytes: int
+    lower_bound_bytes: int
+    proof: str
+    peak_step: int
+    live_at_peak: tuple[tuple[str, int], ...]
+
+    @property
+    def gap_bytes(self) -> int:
+        """How much smaller a better plan could be at most."""
+        return self.peak_bytes - self.lower_bound_bytes
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether no plan can be smaller."""
+        return self.gap_bytes == 0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The proofs of all regions, and what the search spent: `nodes` placements tried."""
+
+    solver: str
+    nodes: int
+    regions: tuple[RegionCertificate, ...]
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether every region's peak equals its lower bound."""
+        return all(region.is_optimal for region in self.regions)
+
+    def region(self, name: str) -> RegionCertificate:
+        """Return the certificate of the region called `name`; raise KeyError if there is none."""
+        for region in self.regions:
+            if region.region == name:
+                return region
+        raise KeyError(name)
+
+    def text(self) -> str:
+        """Return a few lines for people."""
+        lines = []
+        for r in self.regions:
+            verdict = (
+                f"optimal, by {r.proof}"
+                if r.is_optimal
+                else f"gap {r.gap_bytes:,} bytes: best found within the time limit"
+            )
+            lines.append(
+                f"{r.region}: peak {r.peak_bytes:,} bytes, "
+                f"lower bound {r.lower_bound_bytes:,} ({verdict})"
+            )
+            if r.live_at_peak:
+                live = ", ".join(f"{name} {size:,}" for name, size in r.live_at_peak)
+                lines.append(f"  live at the peak (step {r.peak_step}): {live}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the same as plain values for JSON."""
+        return {
+            "solver": self.solver,
+            "nodes": self.nodes,
+            "optimal": self.is_optimal,
+            "regions": [
+                {
+                    "region": r.region,
+                    "peak_bytes": r.peak_bytes,
+                    "lower_bound_bytes": r.lower_bound_bytes,
+                    "gap_bytes": r.gap_bytes,
+                    "optimal": r.is_optimal,
+                    "proof": r.proof,
+                    "peak_step": r.peak_step,
+                    "live_at_peak": [{"buffer": n, "bytes": s} for n, s in r.live_at_peak],
+                }
+                for r in self.regions
+            ],
+        }
+
+
+def certify_region(
+    problem: Problem,
+    offsets: Mapping[str, int],
+    region_of: Mapping[str, str],
+    region: str,
+    lower_bound_bytes: int,
+    proof: str,
+) -> RegionCertificate:
+    """Measure one region of a plan and state what is known about it."""
+    inside = [b for b in problem.buffers if region_of[b.name] == region and b.size_bytes]
+    peak = max((offsets[b.name] + b.size_bytes for b in inside), default=0)
+    best: tuple[int, int] = (-1, 0)
+    # Among the steps of the buffers that reach the peak, the one with the most live bytes.
+    for top in (b for b in inside if offsets[b.name] + b.size_bytes == peak):
+        for step in {top.start, *(b.start for b in inside if top.start <= b.start < top.stop)}:
+            total = sum(b.size_bytes for b in inside if b.start <= step < b.stop)
+            best = max(best, (total, -step))
+    step = -best[1]
+    live = [(b.name, b.size_bytes) for b in inside if b.start <= step < b.stop]
+    return RegionCertificate(
+        region=region,
+        peak_bytes=peak,
+        lower_bound_bytes=lower_bound_bytes,
+        proof=proof if lower_bound_bytes == peak else "open",
+        peak_step=step,
+        live_at_peak=tuple(sorted(live, key=lambda item: (-item[1], item[0]))),
+    )

@@ -1,0 +1,83 @@
+"""The same problem for OR-Tools' CP-SAT, from the optional `plan` extra."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ToolMissing
+from edgec.memory.instance import Instance, IntArray
+
+
+def solve_with_cp_sat(
+    instance: Instance, bound_bytes: int, capacity_bytes: int | None, deadline_s: float
+) -> tuple[IntArray | None, int]:
+    """Return (offsets in granules or None, proven lower bound of the peak in bytes).
+
+    If it is proven that no plan fits `capacity_bytes`, the bound is above it. Raises ToolMissing
+    if OR-Tools is not installed.
+    """
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError as error:
+        raise ToolMissing(
+            "the solver cp_sat needs OR-Tools", hint="pip install 'edgec[plan]'"
+        ) from error
+    if not len(instance):
+        return np.zeros(0, dtype=np.int64), bound_bytes
+    model: Any = cp_model.CpModel()
+    g = instance.granule
+    horizon = capacity_bytes
+    if horizon is None:
+        room = int((instance.size + instance.align).sum()) * g
+        horizon = room + instance.peak_bytes(instance.lo)
+    highest = instance.highest_offsets(horizon)
+    offsets: list[Any] = []
+    for i, b in enumerate(instance.buffers):
+        align, low, high = int(instance.align[i]), int(instance.lo[i]), int(highest[i])
+        if b.fixed_offset is None:
+            low = 0
+        if high < low:
+            return None, horizon + 1
+        steps = model.new_int_var(low // align, high // align, "")
+        offsets.append(steps * align)
+    peak = model.new_int_var(bound_bytes, horizon, "peak")
+    for i in range(len(instance)):
+        model.add(peak >= offsets[i] * g + int(instance.size_bytes[i]))
+    for a in range(len(instance)):
+        for b_index in instance.neighbours[a]:
+            if b_index <= a:
+                continue
+            above = model.new_bool_var("")
+            model.add(
+                offsets[b_index] >= offsets[a] + int(instance.sep[a, b_index])
+            ).only_enforce_if(above)
+            model.add(
+                offsets[a] >= offsets[b_index] + int(instance.sep[b_index, a])
+            ).only_enforce_if(~above)
+    # The stack of each section is a no-overlap of intervals: much stronger than pairs alone.
+    for section in instance.sections:
+        stack = [
+            model.new_fixed_size_interval_var(offsets[i], int(instance.size[i]), "")
+            for i in section.members
+            if all(
+                instance.sep[i, j] == instance.size[i] and instance.sep[j, i] == instance.size[j]
+                for j in section.members
+                if j != i
+            )
+        ]
+        if len(stack) > 1:
+            model.add_no_overlap(stack)
+    model.minimize(peak)
+    solver: Any = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.monotonic())
+    solver.parameters.random_seed = 1
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None, horizon + 1
+    proven = max(bound_bytes, int(np.ceil(solver.best_objective_bound - 1e-6)))
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, proven
+    return np.array([solver.value(o) for o in offsets], dtype=np.int64), proven

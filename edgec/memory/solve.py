@@ -1,0 +1,238 @@
+"""`plan_memory`: regions, then offsets, then the certificate; every plan is checked.
+
+1. Each buffer goes to the first region it names; where a region overflows, buffers move on to the
+   next region they name (regions.py).
+2. Each region is solved alone: first-fit incumbents, then exact searches for a peak between the
+   lower bound and the incumbent, with node budgets that grow until the gap is closed. Only the
+   time limit makes the result depend on the clock, and then the certificate shows a gap.
+3. `check_plan` verifies the whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.errors import PlanError
+from edgec.memory.bound import instance_bound_bytes
+from edgec.memory.certificate import Certificate, certify_region
+from edgec.memory.check import check_plan
+from edgec.memory.conflict import capacity_error
+from edgec.memory.greedy import best_greedy, first_fit, greedy_order
+from edgec.memory.instance import Instance, IntArray, make_instance
+from edgec.memory.problem import Buffer, Overlap, Plan, Problem
+from edgec.memory.regions import assign_regions, spill
+from edgec.memory.search import Search, Verdict
+
+SOLVERS = ("own", "greedy", "cp_sat")
+DEFAULT_TIME_LIMIT_S = 5.0
+# Orders in which equally low buffers are tried; the first nodes of each are nearly free.
+_RANKS = ("crowd", "area", "size")
+_FIRST_NODE_LIMIT = 2000
+_NODE_LIMIT_GROWTH = 4
+
+
+@dataclass(frozen=True)
+class RegionSolution:
+    """Offsets in bytes of one region's buffers; `peak_bytes` None if no plan was found.
+
+    No plan ends below `lower_bound_bytes`; `proof` says why.
+    """
+
+    offsets: dict[str, int]
+    peak_bytes: int | None
+    lower_bound_bytes: int
+    proof: str
+    nodes: int
+
+
+def plan_memory(
+    problem: Problem, *, time_limit_s: float = DEFAULT_TIME_LIMIT_S, solver: str = "own"
+) -> Plan:
+    """Return a legal plan with the smallest peak found in each region, and its certificate.
+
+    `solver`: "own" (exact), "greedy" (largest first, as TensorFlow Lite Micro), or "cp_sat"
+    (needs the `plan` extra; raises ToolMissing without it). Raises PlanError, naming the buffers
+    that conflict, when a region's capacity cannot be met or was not met within the time limit.
+    """
+    if solver not in SOLVERS:
+        raise PlanError(f"no memory solver is called {solver}", hint="one of " + ", ".join(SOLVERS))
+    deadline_s = time.monotonic() + time_limit_s
+    region_of = assign_regions(problem)
+    solutions: dict[str, RegionSolution] = {}
+    while len(solutions) < len(problem.regions):
+        for region in problem.regions:
+            if region.name in solutions:
+                continue
+            inside = [b for b in problem.buffers if region_of[b.name] == region.name]
+            solution = solve_region(
+                inside, problem.overlaps, region.capacity_bytes, deadline_s, solver
+            )
+            if solution.peak_bytes is not None:
+                solutions[region.name] = solution
+                continue
+            spilled = spill(problem, region_of, region.name)
+            if spilled is None:
+                raise capacity_error(
+                    inside, problem.overlaps, region, solution.lower_bound_bytes, solution.proof
+                )
+            changed = {region_of[n] for n in region_of if region_of[n] != spilled[n]}
+            changed |= {spilled[n] for n in region_of if region_of[n] != spilled[n]}
+            region_of = spilled
+            solutions = {name: s for name, s in solutions.items() if name not in changed}
+    offsets = {b.name: solutions[region_of[b.name]].offsets.get(b.name, 0) for b in problem.buffers}
+    for b in problem.buffers:
+        if b.fixed_offset is not None:
+            offsets[b.name] = b.fixed_offset
+    check_plan(problem, offsets, region_of)
+    certificates = tuple(
+        certify_region(problem, offsets, region_of, name, s.lower_bound_bytes, s.proof)
+        for name, s in ((region.name, solutions[region.name]) for region in problem.regions)
+    )
+    nodes = sum(solution.nodes for solution in solutions.values())
+    return Plan(
+        offsets=offsets,
+        region_of=region_of,
+        peak_bytes={c.region: c.peak_bytes for c in certificates},
+        certificate=Certificate(solver, nodes, certificates),
+    )
+
+
+def solve_region(
+    buffers: Sequence[Buffer],
+    overlaps: Sequence[Overlap],
+    capacity_bytes: int | None,
+    deadline_s: float,
+    solver: str = "own",
+) -> RegionSolution:
+    """Minimize the peak of one region; see RegionSolution for what comes back."""
+    instance = make_instance(buffers, overlaps)
+    bound = instance_bound_bytes(instance)
+    _check_pins(instance)
+    if capacity_bytes is not None and bound > capacity_bytes:
+        return RegionSolution({}, None, bound, "live bytes", 0)
+    if solver == "greedy":
+        offsets = first_fit(instance, greedy_order(instance, "size"))
+        best = _Best(instance, capacity_bytes)
+        best.offer(offsets)
+        return best.solution(bound, bound, 0)
+    if solver == "cp_sat":
+        from edgec.memory.cp_sat import solve_with_cp_sat
+
+        found, proven = solve_with_cp_sat(instance, bound, capacity_bytes, deadline_s)
+        best = _Best(instance, capacity_bytes)
+        if found is not None:
+            best.offer(found)
+        return best.solution(bound, proven, 0)
+    return _solve_exactly(instance, bound, capacity_bytes, deadline_s)
+
+
+class _Best:
+    """The best plan so far that fits the capacity."""
+
+    def __init__(self, instance: Instance, capacity_bytes: int | None) -> None:
+        self.instance = instance
+        self.capacity_bytes = capacity_bytes
+        self.offsets: IntArray | None = None
+        self.peak_bytes: int | None = None
+
+    @property
+    def limit_bytes(self) -> int:
+        """What a plan must not exceed to be better; needs a plan or a capacity."""
+        if self.peak_bytes is not None:
+            return self.peak_bytes - 1
+        assert self.capacity_bytes is not None, "without capacity, every first fit is a plan"
+        return self.capacity_bytes
+
+    def offer(self, offsets: IntArray) -> None:
+        """Keep `offsets` if they are legal and better."""
+        peak = self.instance.peak_bytes(offsets)
+        fits = self.capacity_bytes is None or peak <= self.capacity_bytes
+        is_better = self.peak_bytes is None or peak < self.peak_bytes
+        if fits and is_better and is_legal(self.instance, offsets):
+            self.offsets, self.peak_bytes = offsets, peak
+
+    def solution(self, bound: int, proven: int, nodes: int) -> RegionSolution:
+        """Return the outcome: `bound` from live bytes, `proven` by whatever means."""
+        offsets: dict[str, int] = {}
+        if self.offsets is not None:
+            names = [b.name for b in self.instance.buffers]
+            offsets = dict(zip(names, (self.offsets * self.instance.granule).tolist(), strict=True))
+        proof = "search" if proven > bound else "live bytes"
+        return RegionSolution(offsets, self.peak_bytes, proven, proof, nodes)
+
+
+def _solve_exactly(
+    instance: Instance, bound: int, capacity_bytes: int | None, deadline_s: float
+) -> RegionSolution:
+    best = _Best(instance, capacity_bytes)
+    best.offer(best_greedy(instance))
+    proven = bound
+    nodes = 0
+    searches: list[Search] = []
+    node_limit = _FIRST_NODE_LIMIT
+    while proven <= best.limit_bytes and time.monotonic() < deadline_s:
+        low = target = proven
+        is_certain = True
+        while low <= best.limit_bytes and time.monotonic() < deadline_s:
+            if not searches:
+                searches = [Search(instance, _rank(instance, name)) for name in _RANKS]
+            verdict = Verdict.GAVE_UP
+            for search in searches:
+                result = search.run(target, node_limit, deadline_s)
+                nodes += result.nodes
+                verdict = result.verdict
+                if verdict is not Verdict.GAVE_UP:
+                    break
+            if result.offsets is not None:
+                best.offer(result.offsets)
+            else:
+                low = target + 1
+                is_certain = is_certain and verdict is Verdict.NONE
+                if is_certain and instance.is_exact:
+                    proven = low
+            target = (low + best.limit_bytes) // 2
+        if verdict is not Verdict.GAVE_UP and is_certain and not instance.is_exact:
+            break  # every arrangement of the raised separations was seen; more nodes cannot help
+        node_limit *= _NODE_LIMIT_GROWTH
+    return best.solution(bound, proven, nodes)
+
+
+def _check_pins(instance: Instance) -> None:
+    """Raise PlanError if two pinned buffers collide: then no capacity helps."""
+    pinned = [i for i, b in enumerate(instance.buffers) if b.fixed_offset is not None]
+    for a in pinned:
+        for b in pinned:
+            gap = int(instance.lo[b] - instance.lo[a])
+            if a < b and gap < instance.sep[a, b] and -gap < instance.sep[b, a]:
+                first, second = instance.buffers[a], instance.buffers[b]
+                raise PlanError(
+                    f"{first.name} and {second.name} are live together and pinned to one place",
+                    details=tuple(
+                        f"{x.name}: {x.size_bytes:,} bytes at {x.fixed_offset}"
+                        for x in (first, second)
+                    ),
+                )
+
+
+def _rank(instance: Instance, name: str) -> list[int]:
+    rank = [0] * len(instance)
+    for position, i in enumerate(greedy_order(instance, name)):
+        rank[i] = position
+    return rank
+
+
+def is_legal(instance: Instance, offsets: IntArray) -> bool:
+    """Whether offsets in granules obey all separations, alignments and pins."""
+    difference = offsets[None, :] - offsets[:, None]
+    is_separate = (difference >= instance.sep) | (-difference >= instance.sep.T)
+    return bool(
+        is_separate.all()
+        and (offsets % instance.align == 0).all()
+        and (offsets >= 0).all()
+        and all(
+            b.fixed_offset is None or o * instance.granule == b.fixed_offset
+            for b, o in zip(instance.buffers, offsets.tolist(), strict=True)
+        )
+    )

@@ -1,0 +1,238 @@
+"""The exact planner against brute force, and what it says when nothing fits."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.errors import PlanError, ToolMissing
+from edgec.memory.bound import live_bytes, lower_bound_bytes
+from edgec.memory.check import check_plan
+from edgec.memory.greedy import greedy_peak_bytes
+from edgec.memory.problem import Buffer, Overlap, Problem, Region
+from edgec.memory.solve import plan_memory
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> Problem:
+    count = draw(st.integers(1, 5))
+    buffers = []
+    for i in range(count):
+        start = draw(st.integers(0, 4))
+        align = draw(st.sampled_from([1, 1, 2]))
+        pin = draw(st.sampled_from([None] * 9 + [0, 2])) if i == 0 else None
+        buffers.append(
+            Buffer(
+                f"b{i}",
+                draw(st.integers(0, 6)),
+                start,
+                start + draw(st.integers(1, 4)),
+                align_bytes=align,
+                fixed_offset=pin,
+            )
+        )
+    overlaps = []
+    for a, b in itertools.permutations(buffers, 2):
+        if a.start <= b.start and a.stop == b.start + 1 and draw(st.booleans()):
+            overlaps.append(Overlap(a.name, b.name, draw(st.integers(-4, 6))))
+    return Problem(tuple(buffers), tuple(overlaps))
+
+
+def is_legal(problem: Problem, offsets: dict[str, int]) -> bool:
+    try:
+        check_plan(problem, offsets, {b.name: "arena" for b in problem.buffers})
+    except PlanError:
+        return False
+    return True
+
+
+def brute_force_peak(problem: Problem, highest: int) -> int:
+    """The smallest peak, by depth-first trial of every offset up to `highest`."""
+    best = highest
+    buffers = problem.buffers
+
+    def place(i: int, offsets: dict[str, int], peak: int) -> None:
+        nonlocal best
+        if peak >= best:
+            return
+        if i == len(buffers):
+            best = peak
+            return
+        b = buffers[i]
+        places = [b.fixed_offset] if b.fixed_offset is not None else range(0, best, b.align_bytes)
+        for offset in places:
+            partial = Problem(
+                buffers[: i + 1],
+                tuple(o for o in problem.overlaps if {o.first, o.second} <= {*offsets, b.name}),
+            )
+            here = {**offsets, b.name: offset}
+            end = offset + b.size_bytes if b.size_bytes else 0
+            if is_legal(partial, here):
+                place(i + 1, here, max(peak, end))
+
+    place(0, {}, 0)
+    return best
+
+
+@settings(max_examples=150, deadline=None)
+@given(small_problems())
+def test_peak_equals_brute_force(problem: Problem) -> None:
+    plan = plan_memory(problem, time_limit_s=20)
+    certificate = plan.certificate.regions[0]
+    assert certificate.is_optimal
+    assert plan.peak_bytes["arena"] == brute_force_peak(problem, plan.peak_bytes["arena"] + 1)
+    assert lower_bound_bytes(problem.buffers, problem.overlaps) <= plan.peak_bytes["arena"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_problems(), st.integers(0, 12))
+def test_capacity_is_met_or_refused_rightly(problem: Problem, capacity: int) -> None:
+    smallest = plan_memory(problem, time_limit_s=20).peak_bytes["arena"]
+    bounded = Problem(problem.buffers, problem.overlaps, (Region("arena", capacity),))
+    if smallest <= capacity:
+        assert plan_memory(bounded, time_limit_s=20).peak_bytes["arena"] == smallest
+    else:
+        with pytest.raises(PlanError, match="arena has"):
+            plan_memory(bounded, time_limit_s=20)
+
+
+def chain(count: int, size: int = 1000) -> tuple[Buffer, ...]:
+    sizes = [size * (1 + (i * 7) % 5) for i in range(count)]
+    return tuple(Buffer(f"v{i}", s, max(0, i - 1), i + 1) for i, s in enumerate(sizes))
+
+
+def test_chain_of_60_is_optimal_and_fast() -> None:
+    problem = Problem(chain(60))
+    started = time.perf_counter()
+    plan = plan_memory(problem)
+    assert time.perf_counter() - started < 1.0
+    assert plan.certificate.is_optimal
+    assert plan.peak_bytes["arena"] == lower_bound_bytes(problem.buffers)
+
+
+def test_same_problem_gives_same_plan() -> None:
+    assert plan_memory(Problem(chain(30))) == plan_memory(Problem(chain(30)))
+
+
+def test_in_place_chain_needs_one_buffer() -> None:
+    buffers = tuple(Buffer(f"v{i}", 1000, max(0, i - 1), i + 1) for i in range(8))
+    overlaps = tuple(Overlap(f"v{i}", f"v{i + 1}", 0) for i in range(7))
+    assert plan_memory(Problem(buffers, overlaps)).peak_bytes["arena"] == 1000
+
+
+def test_row_overlap_lets_output_run_below_input() -> None:
+    buffers = (Buffer("x", 1600, 0, 1), Buffer("y", 1600, 0, 2))
+    plan = plan_memory(Problem(buffers, (Overlap("x", "y", 100),)))
+    # 100 bytes are rounded up to the alignment of 16.
+    assert plan.offsets["x"] - plan.offsets["y"] == 112
+    assert plan.peak_bytes["arena"] == 1712
+
+
+def test_negative_distance_lets_output_start_above_input() -> None:
+    buffers = (
+        Buffer("below", 64, 0, 2, fixed_offset=0),
+        Buffer("x", 512, 0, 1, fixed_offset=64),
+        Buffer("y", 128, 0, 2),
+        Buffer("z", 64, 0, 2, fixed_offset=576),
+    )
+    plan = plan_memory(Problem(buffers, (Overlap("x", "y", -256),)))
+    assert 64 <= plan.offsets["y"] <= 320
+    assert plan.peak_bytes["arena"] == 640
+
+
+def test_residual_input_is_not_shared_twice() -> None:
+    """add(a, b) may take the place of a or of b, never less than both."""
+    buffers = (Buffer("a", 1024, 0, 2), Buffer("b", 1024, 1, 2), Buffer("y", 1024, 1, 3))
+    overlaps = (Overlap("a", "y", 0), Overlap("b", "y", 0))
+    plan = plan_memory(Problem(buffers, overlaps))
+    assert plan.peak_bytes["arena"] == 2048
+    assert plan.certificate.regions[0].proof == "live bytes"
+
+
+def test_zero_size_buffers_cost_nothing() -> None:
+    buffers = (Buffer("none", 0, 0, 9), Buffer("x", 10, 0, 9))
+    assert plan_memory(Problem(buffers)).peak_bytes == {"arena": 10}
+    assert plan_memory(Problem((Buffer("none", 0, 0, 1),))).peak_bytes == {"arena": 0}
+    assert plan_memory(Problem(())).peak_bytes == {"arena": 0}
+
+
+def test_capacity_error_names_the_smallest_conflict() -> None:
+    buffers = (
+        Buffer("input", 600, 0, 2),
+        Buffer("output", 500, 1, 3),
+        Buffer("tiny", 16, 1, 2),
+        Buffer("later", 700, 3, 4),
+    )
+    with pytest.raises(PlanError) as caught:
+        plan_memory(Problem(buffers, (), (Region("arena", 1000),)))
+    text = caught.value.render()
+    assert "input: 600 bytes, live in steps 0 to 1" in text
+    assert "output: 500 bytes, live in steps 1 to 2" in text
+    assert "tiny" not in text and "later" not in text
+    assert "1,000 bytes" in text and caught.value.hint
+
+
+def test_conflict_that_only_search_can_prove() -> None:
+    """Live bytes fit 4 everywhere, but no arrangement does."""
+    buffers = tuple(
+        Buffer(name, size, start, stop, align_bytes=1)
+        for name, size, start, stop in (
+            ("a", 1, 0, 2),
+            ("b", 2, 0, 1),
+            ("c", 1, 0, 3),
+            ("d", 2, 1, 4),
+            ("e", 1, 2, 5),
+            ("f", 1, 3, 6),
+            ("g", 3, 5, 6),
+            ("h", 2, 4, 5),
+        )
+    )
+    exact = brute_force_peak(Problem(buffers), 8)
+    plan = plan_memory(Problem(buffers))
+    assert plan.peak_bytes["arena"] == exact
+
+
+def test_pins_that_collide_are_named() -> None:
+    buffers = (Buffer("a", 32, 0, 2, fixed_offset=0), Buffer("b", 32, 1, 2, fixed_offset=16))
+    with pytest.raises(PlanError, match="a and b are live together and pinned"):
+        plan_memory(Problem(buffers))
+
+
+def test_overflow_spills_to_the_next_region() -> None:
+    both = ("tcm", "sram")
+    buffers = (
+        Buffer("x", 600, 0, 2, regions=both),
+        Buffer("y", 500, 1, 3, regions=both),
+        Buffer("s", 300, 1, 2, regions=("tcm",)),
+    )
+    plan = plan_memory(Problem(buffers, (), (Region("tcm", 1000), Region("sram", None))))
+    assert plan.region_of == {"x": "tcm", "y": "sram", "s": "tcm"}
+    assert plan.peak_bytes["tcm"] <= 1000 and plan.peak_bytes["sram"] == 500
+
+
+def test_greedy_solver_is_never_better() -> None:
+    problem = Problem(chain(20))
+    greedy = plan_memory(problem, solver="greedy").peak_bytes["arena"]
+    assert greedy == greedy_peak_bytes(problem.buffers)
+    assert greedy >= plan_memory(problem).peak_bytes["arena"] >= live_bytes(problem.buffers)
+
+
+def test_absent_ortools_names_the_extra() -> None:
+    try:
+        import ortools  # noqa: F401
+    except ImportError:
+        with pytest.raises(ToolMissing) as caught:
+            plan_memory(Problem(chain(3)), solver="cp_sat")
+        assert "edgec[plan]" in caught.value.hint
+    else:
+        plan = plan_memory(Problem(chain(8)), solver="cp_sat")
+        assert plan.peak_bytes == plan_memory(Problem(chain(8))).peak_bytes
+
+
+def test_unknown_solver_is_refused() -> None:
+    with pytest.raises(PlanError, match="magic"):
+        plan_memory(Problem(()), solver="magic")
