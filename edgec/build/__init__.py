@@ -1,1 +1,1 @@
-"""Generated C to ELF or library, and what can be measured from it."""
+"""Stage 8: from a project folder to an ELF or a library, and what the ELF costs."""

@@ -1,0 +1,221 @@
+"""Read a firmware ELF: sections, symbols and the Thumb code of each function."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgec.build.thumb import Instruction, decode
+from edgec.errors import BuildFailed
+
+
+@dataclass(frozen=True)
+class Section:
+    """An allocated section: where it runs (`address`), where it is stored (`load_address`).
+
+    `is_stored` tells whether its bytes are in the file (flash), `content` holds them then.
+    """
+
+    name: str
+    address: int
+    load_address: int
+    length: int
+    is_stored: bool
+    is_code: bool
+    content: bytes = field(repr=False)
+
+    def holds(self, address: int) -> bool:
+        """Return whether `address` lies inside."""
+        return self.address <= address < self.address + self.length
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named address; for functions without the Thumb bit. `file` is known for local ones."""
+
+    name: str
+    address: int
+    length: int
+    kind: str
+    section: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Elf:
+    """What edgec reads from an ELF file.
+
+    `undefined` are names that the linker left open; `stack_sizes` maps a function's address to
+    the frame that clang states for it; `code_marks` are (address, is code) in order of address,
+    from the mapping symbols `$t` and `$d`.
+    """
+
+    path: Path
+    entry: int
+    sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...]
+    undefined: tuple[str, ...]
+    stack_sizes: dict[int, int]
+    code_marks: tuple[tuple[int, bool], ...]
+
+    def section(self, name: str) -> Section | None:
+        """Return the allocated section called `name`, or None."""
+        return next((s for s in self.sections if s.name == name), None)
+
+    def symbol(self, name: str) -> Symbol | None:
+        """Return a symbol called `name`, or None."""
+        return next((s for s in self.symbols if s.name == name), None)
+
+    def word(self, address: int) -> int | None:
+        """Return the stored 32-bit word at `address`, or None if nothing is stored there."""
+        for section in self.sections:
+            if section.is_stored and section.holds(address):
+                at = address - section.address
+                return int.from_bytes(section.content[at : at + 4], "little")
+        return None
+
+    def functions(self) -> tuple[Symbol, ...]:
+        """Return one symbol per function, in order of address; lengths reach the next one if 0.
+
+        Of several names for one address, the first global one stays.
+        """
+        found: dict[int, Symbol] = {}
+        code = [s for s in self.sections if s.is_code]
+        for symbol in self.symbols:
+            if symbol.kind != "STT_FUNC" or not any(s.holds(symbol.address) for s in code):
+                continue
+            known = found.get(symbol.address)
+            if known is None or (known.file and not symbol.file):
+                found[symbol.address] = symbol
+        ordered = [found[address] for address in sorted(found)]
+        ends = [*(s.address for s in ordered[1:]), 0][: len(ordered)]
+        result = []
+        for symbol, end in zip(ordered, ends, strict=True):
+            length = symbol.length
+            if length == 0:
+                home = next(s for s in code if s.holds(symbol.address))
+                limit = home.address + home.length
+                length = (end if symbol.address < end <= limit else limit) - symbol.address
+            result.append(replace(symbol, length=length))
+        return tuple(result)
+
+    def instructions(self, function: Symbol) -> Iterator[Instruction]:
+        """Yield the instructions of `function`, leaving out the literals between them."""
+        section = next(s for s in self.sections if s.is_code and s.holds(function.address))
+        end = function.address + function.length
+        marks = self.code_marks
+        starts = [address for address, _ in marks]
+        at = function.address
+        index = bisect_right(starts, at) - 1
+        while at < end:
+            is_code = index < 0 or marks[index][1]
+            stop = min(end, marks[index + 1][0]) if index + 1 < len(marks) else end
+            if is_code:
+                low = at - section.address
+                yield from decode(section.content[low : low + stop - at], at)
+            at = stop
+            index += 1
+
+
+def _read_uleb(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return value, at
+
+
+def _read_stack_sizes(data: bytes) -> dict[int, int]:
+    """Return frames by function address; LLVM's .stack_sizes is (address, uleb128 size)."""
+    sizes: dict[int, int] = {}
+    at = 0
+    while at + 4 < len(data):
+        address = int.from_bytes(data[at : at + 4], "little") & ~1
+        size, at = _read_uleb(data, at + 4)
+        sizes[address] = max(size, sizes.get(address, 0))
+    return sizes
+
+
+def read_elf(path: Path) -> Elf:
+    """Read the 32-bit Arm ELF file at `path`. Raises BuildFailed if it is none."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            if elf.get_machine_arch() != "ARM" or elf.elfclass != 32:
+                raise BuildFailed(f"{path} is not an ELF file for Cortex-M")
+            return _read(path, elf)
+    except (OSError, ELFError) as error:
+        raise BuildFailed(f"cannot read the ELF file {path}: {error}") from error
+
+
+def _read(path: Path, elf: object) -> Elf:
+    import typing
+
+    file: typing.Any = elf
+    segments = [s.header for s in file.iter_segments() if s.header.p_type == "PT_LOAD"]
+    sections = []
+    names: dict[int, str] = {}
+    for index, section in enumerate(file.iter_sections()):
+        header = section.header
+        names[index] = section.name
+        if not header.sh_flags & 2 or header.sh_size == 0:  # SHF_ALLOC
+            continue
+        load = header.sh_addr
+        for segment in segments:
+            if segment.p_vaddr <= header.sh_addr < segment.p_vaddr + max(1, segment.p_memsz):
+                load = header.sh_addr - segment.p_vaddr + segment.p_paddr
+        is_stored = header.sh_type != "SHT_NOBITS"
+        sections.append(
+            Section(
+                name=section.name,
+                address=header.sh_addr,
+                load_address=load,
+                length=header.sh_size,
+                is_stored=is_stored,
+                is_code=bool(header.sh_flags & 4),  # SHF_EXECINSTR
+                content=section.data() if is_stored else b"",
+            )
+        )
+    symbols, marks, undefined, source = [], {}, [], ""
+    table = file.get_section_by_name(".symtab")
+    for symbol in table.iter_symbols() if table is not None else ():
+        kind = symbol["st_info"]["type"]
+        if kind == "STT_FILE":
+            source = symbol.name
+        elif symbol["st_shndx"] == "SHN_UNDEF":
+            if symbol.name and symbol["st_info"]["bind"] == "STB_GLOBAL":
+                undefined.append(symbol.name)
+        elif symbol.name[:2] in ("$t", "$d", "$a"):
+            marks[symbol["st_value"]] = symbol.name[:2] == "$t"
+        elif symbol.name and kind != "STT_SECTION":
+            is_local = symbol["st_info"]["bind"] == "STB_LOCAL"
+            value = symbol["st_value"]
+            symbols.append(
+                Symbol(
+                    name=symbol.name,
+                    address=value & ~1 if kind == "STT_FUNC" else value,
+                    length=symbol["st_size"],
+                    kind=kind,
+                    section=names.get(symbol["st_shndx"], ""),
+                    file=source if is_local else "",
+                )
+            )
+    stated = file.get_section_by_name(".stack_sizes")
+    return Elf(
+        path=path,
+        entry=file.header.e_entry,
+        sections=tuple(sections),
+        symbols=tuple(symbols),
+        undefined=tuple(undefined),
+        stack_sizes=_read_stack_sizes(stated.data()) if stated is not None else {},
+        code_marks=tuple(sorted(marks.items())),
+    )

@@ -1,0 +1,154 @@
+"""Build firmware for a board: compile, link, check, measure.
+
+1. every source is compiled with the warnings and flags of `target/toolchain.py`;
+2. names that no object defines must be the compiler's own (`__aeabi_*`, ...) or come from the
+   linker script: firmware has no libc;
+3. the objects are linked by the board's linker script;
+4. the image is checked (`check_image.py`) and measured (`image.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from edgec.build.check_image import check_image
+from edgec.build.diagnose import explain_compiler, explain_linker, undefined_names
+from edgec.build.folder import whole_folder
+from edgec.build.image import Image, measure
+from edgec.errors import BuildFailed
+from edgec.target.board import Board
+from edgec.target.board_files import board_header, linker_script
+from edgec.target.toolchain import WARNING_FLAGS, Toolchain
+
+OPTIMIZE_FLAGS = ("-O1", "-O2", "-O3", "-Os")
+"""The optimization levels that firmware is built and tested with."""
+
+ELF_NAME = "firmware.elf"
+"""The image's name in the folder that `build_firmware` writes."""
+
+# Names that start with two underscores belong to the compiler and to the linker script.
+_RESERVED = re.compile(r"^__")
+
+
+def compile_sources(
+    toolchain: Toolchain,
+    sources: Sequence[Path],
+    folder: Path,
+    *,
+    flags: Sequence[str],
+    include_dirs: Sequence[Path],
+    defines: Sequence[str],
+) -> list[Path]:
+    """Compile each C file to an object file in `folder` and return these, in order.
+
+    Raises BuildFailed for the first file that does not compile.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    # Numbered, since two folders may hold files of one name.
+    jobs = [
+        (Path(source).absolute(), folder / f"{index:02d}_{Path(source).stem}.o")
+        for index, source in enumerate(sources)
+    ]
+
+    def compile_one(job: tuple[Path, Path]) -> tuple[int, str]:
+        source, target = job
+        done = toolchain.run(
+            toolchain.compile_command(
+                source,
+                target,
+                flags=flags,
+                include_dirs=[Path(d).absolute() for d in include_dirs],
+                defines=defines,
+            ),
+            folder,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for (source, _), (status, output) in zip(jobs, pool.map(compile_one, jobs), strict=True):
+            if status != 0:
+                raise explain_compiler(source, output)
+    return [target for _, target in jobs]
+
+
+def _check_names(objects: list[Path]) -> None:
+    foreign = {n: f for n, f in undefined_names(objects).items() if not _RESERVED.match(n)}
+    if foreign:
+        raise BuildFailed(
+            f"nothing in the build defines {', '.join(sorted(foreign))}",
+            details=tuple(f"{name} is used by {file}" for name, file in sorted(foreign.items())),
+            hint="firmware has no libc: only memcpy, memmove, memset and memcmp are there",
+        )
+
+
+def build_firmware(
+    project: Path,
+    board: Board,
+    *,
+    sources: Sequence[Path],
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    optimize: str = "-O2",
+    toolchain: Toolchain,
+    out: Path,
+    stack_bytes: int | None = None,
+    hardware_only: bool = False,
+    extra_flags: Sequence[str] = (),
+) -> Image:
+    """Build the C files `sources` for `board` into the folder `out` and return its sizes.
+
+    `sources` and `include_dirs` are taken from the folder `project` when relative; `defines` are
+    "NAME" or "NAME=value". Port sources are not added: `target.board_files.port_sources` names
+    them. A `link.ld` or `ec_board.h` in `project` is used in place of the generated one.
+    `stack_bytes` replaces the board's reserve, `hardware_only` allows regions that emulators lack.
+    `out` is written whole (`firmware.elf`, gcc's `firmware.map`, `link.ld`, `ec_board.h`,
+    `objects/`) or not at all.
+
+    Raises BuildFailed if something does not compile, link, fit or pass the check of the image.
+    """
+    if optimize not in OPTIMIZE_FLAGS:
+        raise BuildFailed(f"'{optimize}' is none of {', '.join(OPTIMIZE_FLAGS)}")
+    project = Path(project).absolute()
+    out = Path(out).absolute()
+    with whole_folder(out) as folder:
+        _take_or_write(project, folder, "ec_board.h", board_header(board))
+        _take_or_write(
+            project,
+            folder,
+            "link.ld",
+            linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only),
+        )
+        objects = compile_sources(
+            toolchain,
+            [project / source for source in sources],
+            folder / "objects",
+            flags=[optimize, *WARNING_FLAGS, *extra_flags],
+            include_dirs=[*(project / d for d in include_dirs), folder],
+            defines=defines,
+        )
+        _check_names(objects)
+        elf = folder / ELF_NAME
+        # zig has no map file, and strips all symbols at -Os unless debug data is asked for.
+        extra = ["-g"] if toolchain.is_zig else [f"-Wl,-Map={folder / 'firmware.map'}"]
+        link_flags = [optimize, *extra]
+        done = toolchain.run(
+            toolchain.link_command(objects, folder / "link.ld", elf, flags=link_flags), folder
+        )
+        if done.returncode != 0 or not elf.is_file():
+            raise explain_linker(done.stdout + done.stderr, board, objects)
+        check_image(elf, board)
+        image = measure(elf, board)
+    return replace(image, elf=out / ELF_NAME)
+
+
+def _take_or_write(project: Path, folder: Path, name: str, text: str) -> None:
+    if (project / name).is_file():
+        shutil.copyfile(project / name, folder / name)
+    else:
+        (folder / name).write_text(text, "utf-8", newline="\n")

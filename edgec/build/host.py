@@ -1,0 +1,139 @@
+"""Build C for this computer: a shared library for ctypes, or a program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgec.build.diagnose import explain_compiler
+from edgec.build.firmware import compile_sources
+from edgec.errors import BuildFailed
+from edgec.target.toolchain import WARNING_FLAGS, Toolchain
+
+SANITIZERS = ("address", "undefined")
+"""The sanitizers that host builds may ask for."""
+
+
+def library_name(stem: str) -> str:
+    """Return the file name of a shared library on this system, such as "model.so"."""
+    return stem + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+def build_host_library(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    toolchain: Toolchain,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    optimize: str = "-O2",
+    sanitize: Sequence[str] = (),
+    extra_flags: Sequence[str] = (),
+) -> Path:
+    """Build C files into the shared library `out` and return its path.
+
+    `sanitize` holds words of SANITIZERS. A library with the address sanitizer only loads into a
+    program that has its runtime: start Python with LD_PRELOAD set to `sanitizer_runtime`.
+    Raises BuildFailed if something does not compile or link.
+    """
+    return _build(
+        sources,
+        out,
+        toolchain=toolchain,
+        include_dirs=include_dirs,
+        defines=defines,
+        flags=[optimize, "-fPIC", *extra_flags],
+        link_flags=["-shared"],
+        sanitize=sanitize,
+    )
+
+
+def build_host_program(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    toolchain: Toolchain,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    optimize: str = "-O2",
+    sanitize: Sequence[str] = (),
+    extra_flags: Sequence[str] = (),
+) -> Path:
+    """Build C files, one of which has `main`, into the program `out` and return its path.
+
+    Raises BuildFailed if something does not compile or link.
+    """
+    return _build(
+        sources,
+        out,
+        toolchain=toolchain,
+        include_dirs=include_dirs,
+        defines=defines,
+        flags=[optimize, *extra_flags],
+        link_flags=[],
+        sanitize=sanitize,
+    )
+
+
+def _build(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    toolchain: Toolchain,
+    include_dirs: Sequence[Path],
+    defines: Sequence[str],
+    flags: Sequence[str],
+    link_flags: Sequence[str],
+    sanitize: Sequence[str],
+) -> Path:
+    if toolchain.core.is_embedded:
+        raise BuildFailed(f"the toolchain is for {toolchain.core.name}, not for this computer")
+    unknown = [word for word in sanitize if word not in SANITIZERS]
+    if unknown:
+        raise BuildFailed(f"'{unknown[0]}' is none of {', '.join(SANITIZERS)}")
+    checks = []
+    if sanitize:
+        checks = [f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-g"]
+    elif toolchain.is_zig:
+        checks = ["-fno-sanitize=all"]
+    out = Path(out).absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="edgec-host-") as name:
+        folder = Path(name)
+        objects = compile_sources(
+            toolchain,
+            sources,
+            folder,
+            flags=[*flags, *WARNING_FLAGS, *checks],
+            include_dirs=include_dirs,
+            defines=defines,
+        )
+        built = folder / out.name
+        command = [*toolchain.command, *toolchain.core_flags, *checks, *link_flags]
+        command += [*(str(item) for item in objects), "-o", str(built)]
+        done = toolchain.run(command, folder)
+        if done.returncode != 0 or not built.is_file():
+            raise explain_compiler(out, done.stdout + done.stderr)
+        # Into its own folder first, so that a program never sees half of a library.
+        with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as stream:
+            stream.write(built.read_bytes())
+        Path(stream.name).chmod(0o755)
+        Path(stream.name).replace(out)
+    return out
+
+
+def sanitizer_runtime(toolchain: Toolchain) -> Path | None:
+    """Return gcc's address sanitizer library, to preload into Python; None where there is none."""
+    if toolchain.family != "gcc":
+        return None
+    done = subprocess.run(
+        [*toolchain.command, "-print-file-name=libasan.so"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    path = Path(done.stdout.strip())
+    return path if path.is_absolute() and path.exists() else None

@@ -1,0 +1,108 @@
+"""What a firmware image costs, read from its ELF: flash, RAM, code, weights, stack, functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.build.elf import Elf, read_elf
+from edgec.build.stack import FunctionSize, bound_stack, read_stack_usage
+from edgec.target.board import Board
+
+WEIGHTS_PREFIX = ".ec_weights"
+"""Sections of weights and per-channel tables start with this."""
+
+ARENA_PREFIX = ".ec_arena"
+"""Sections of activations start with this."""
+
+
+@dataclass(frozen=True)
+class SectionSize:
+    """A section of the image and the board's region that it lies in ("" if in none)."""
+
+    name: str
+    address: int
+    bytes: int
+    region: str
+    is_stored: bool
+
+
+@dataclass(frozen=True)
+class Image:
+    """Sizes of a firmware image, all in bytes.
+
+    `flash_bytes` is all that is stored: vectors, code, constants, weights, initial values.
+    `weights_bytes` are the `.ec_weights*` sections, `code_bytes` all the rest of flash.
+    `arena_bytes` are the `.ec_arena*` sections; `stack_bytes` is the bound from the call graph,
+    None if there is none (`stack_notes` say why, and which calls it leaves out), and
+    `stack_reserved_bytes` what the linker script gives. `ram_bytes` is variables + arena + the
+    bound of the stack, or the reserve where there is no bound.
+    """
+
+    elf: Path
+    flash_bytes: int
+    ram_bytes: int
+    code_bytes: int
+    weights_bytes: int
+    arena_bytes: int
+    variables_bytes: int
+    stack_bytes: int | None
+    stack_reserved_bytes: int
+    stack_notes: tuple[str, ...]
+    sections: tuple[SectionSize, ...]
+    functions: tuple[FunctionSize, ...]
+
+    def function(self, name: str) -> FunctionSize | None:
+        """Return the first function called `name`, or None."""
+        return next((f for f in self.functions if f.name == name), None)
+
+
+def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = None) -> Image:
+    """Return the sizes of an image for `board`.
+
+    `stack_usage` are gcc's `.su` files; by default those beside the ELF and in `objects/` there.
+    Raises BuildFailed if the file is no ELF for Cortex-M.
+    """
+    read = read_elf(elf) if isinstance(elf, Path) else elf
+    if stack_usage is None:
+        folder = read.path.parent
+        stack_usage = sorted([*folder.glob("*.su"), *folder.glob("objects/*.su")])
+    bound = bound_stack(read, board.core, read_stack_usage(stack_usage))
+    sections = []
+    flash = weights = arena = variables = reserved = 0
+    for section in read.sections:
+        region = board.region_at(section.address)
+        sections.append(
+            SectionSize(
+                section.name,
+                section.address,
+                section.length,
+                region.name if region is not None else "",
+                section.is_stored,
+            )
+        )
+        is_ram = region is not None and region.kind == "ram"
+        if section.is_stored:
+            flash += section.length
+            weights += section.length if section.name.startswith(WEIGHTS_PREFIX) else 0
+        if section.name == ".stack":
+            reserved = section.length
+        elif section.name.startswith(ARENA_PREFIX):
+            arena += section.length
+        elif is_ram:
+            variables += section.length
+    stack = reserved if bound.total_bytes is None else bound.total_bytes
+    return Image(
+        elf=read.path,
+        flash_bytes=flash,
+        ram_bytes=variables + arena + stack,
+        code_bytes=flash - weights,
+        weights_bytes=weights,
+        arena_bytes=arena,
+        variables_bytes=variables,
+        stack_bytes=bound.total_bytes,
+        stack_reserved_bytes=reserved,
+        stack_notes=bound.notes,
+        sections=tuple(sections),
+        functions=bound.functions,
+    )
