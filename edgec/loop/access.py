@@ -117,10 +117,13 @@ def writes(stmt: Stmt) -> set[Buffer]:
     return {a.buffer for a in accesses(stmt) if a.is_write}
 
 
-def region(buffer: Buffer, stmt: Stmt, *, only: str = "both") -> Region | None:
+def region(
+    buffer: Buffer, stmt: Stmt, *, outer: Sequence[For] = (), only: str = "both"
+) -> Region | None:
     """The box of the buffer touched inside the statement, or None if it is not touched.
 
-    `only` is "reads", "writes" or "both". The box is clipped to the buffer's shape.
+    `only` is "reads", "writes" or "both". The box is clipped to the buffer's shape where the
+    loops around the statement, `outer`, do not show that it stays inside.
     """
     box: Region | None = None
     for access in accesses(stmt):
@@ -135,10 +138,12 @@ def region(buffer: Buffer, stmt: Stmt, *, only: str = "both") -> Region | None:
         box = one
     if box is None:
         return None
-    return Region(
-        tuple(maximum(a, 0) for a in box.starts),
-        tuple(minimum(b, e) for b, e in zip(box.stops, buffer.shape, strict=True)),
+    starts = tuple(a if term_range(a, outer)[0] >= 0 else maximum(a, 0) for a in box.starts)
+    stops = tuple(
+        b if term_range(b, outer)[1] <= e else minimum(b, e)
+        for b, e in zip(box.stops, buffer.shape, strict=True)
     )
+    return Region(starts, stops)
 
 
 def _box(access: Access) -> Region:

@@ -4,8 +4,9 @@
     c_o, c_i = s.split("out_c", 4)
     s.compute_at("acc", c_o)
     s.unroll(c_i)
-    s.func                # the function as it is now
-    s.trace_json()        # [["split", {"loop": "out_c", "factor": 4, ...}], ...]
+    s.func                        # the function as it is now
+    s.trace_json()                # [["split", {"loop": "out_c", "factor": 4, ...}], ...]
+    replay(func, s.trace_json())  # the same schedule again
 
 What each primitive does, with the loops before and after, is told by the function of the same
 name in `edgec.loop.primitives`. Loops and blocks are addressed by name.
@@ -13,13 +14,20 @@ name in `edgec.loop.primitives`. Loops and blocks are addressed by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from edgec.loop.ir import PrimFunc
-from edgec.loop.primitives import loops
+from edgec.errors import ScheduleError
+from edgec.loop.ir import PrimFunc, Scope
+from edgec.loop.primitives import cache, layout, loops, reduction, sampling
+from edgec.loop.primitives.compute_at import compute_at
+from edgec.loop.primitives.compute_inline import compute_inline
+from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
+from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 
 
 class Choice(int):
@@ -47,39 +55,178 @@ class Step:
 
 @dataclass
 class Schedule:
-    """Transforms `func` step by step. `seed` drives sampling without a given decision."""
+    """Transforms `func` step by step. `seed` drives sampling without a given decision.
+
+    `repacked` says, for each constant parameter whose layout changed, how to repack its array.
+    """
 
     func: PrimFunc
     seed: int = 0
     trace: list[Step] = field(default_factory=list)
+    repacked: dict[str, Repack] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
 
     def _apply(self, primitive: Callable[..., tuple[PrimFunc, Any]], **args: Any) -> Any:
         self.func, result = primitive(self.func, **args)
         self.trace.append(Step(primitive.__name__, args))
         return result
 
-    def split(self, loop: str, factor: int, *, tail: Tail = "guard") -> tuple[str, str]:
-        """Split a loop in two: the outer, and the inner of `factor` steps."""
+    def split(self, loop: str, factor: int, tail: Tail = "guard") -> tuple[str, str]:
+        """Split a loop in two: the outer `<loop>_o`, and `<loop>_i` of `factor` steps."""
         names: tuple[str, str] = self._apply(loops.split, loop=loop, factor=factor, tail=tail)
         return names
 
     def fuse(self, outer: str, inner: str) -> str:
-        """Make one loop of two that are directly nested."""
+        """Make one loop of two that are directly nested, `<outer>_<inner>`."""
         name: str = self._apply(loops.fuse, outer=outer, inner=inner)
         return name
 
     def reorder(self, *order: str) -> None:
         """Put directly nested loops in this order, outermost first."""
-        self._apply(loops.reorder, loops=list(order))
+        self._apply(loops.reorder, order=list(order))
+
+    def set_kind(
+        self, loop: str, kind: Literal["serial", "unrolled", "vectorized", "parallel"]
+    ) -> None:
+        """Say how a loop runs."""
+        self._apply(loops.set_kind, loop=loop, kind=kind)
 
     def unroll(self, loop: str) -> None:
         """Run the loop as straight code."""
-        self._apply(loops.set_kind, loop=loop, kind="unrolled")
+        self.set_kind(loop, "unrolled")
 
     def vectorize(self, loop: str) -> None:
         """Run the loop's steps as lanes of a vector."""
-        self._apply(loops.set_kind, loop=loop, kind="vectorized")
+        self.set_kind(loop, "vectorized")
 
     def parallel(self, loop: str) -> None:
         """Run the loop's steps on several cores."""
-        self._apply(loops.set_kind, loop=loop, kind="parallel")
+        self.set_kind(loop, "parallel")
+
+    def compute_at(
+        self, block: str, loop: str, scope: Literal["register", "scratch"] | None = None
+    ) -> None:
+        """Compute a temporary inside the loop that uses it; the nest keeps its loops' names."""
+        self._apply(compute_at, block=block, loop=loop, scope=scope)
+
+    def reverse_compute_at(self, block: str, loop: str) -> None:
+        """Run a consumer inside the loop of its producer."""
+        self._apply(reverse_compute_at, block=block, loop=loop)
+
+    def compute_inline(self, block: str) -> None:
+        """Put a temporary's formula where it is read."""
+        self._apply(compute_inline, block=block)
+
+    def cache_read(self, buffer: str, loop: str, scope: Scope = "register") -> str:
+        """Read through a copy of what one step of the loop needs; returns the copy's name."""
+        name: str = self._apply(cache.cache_read, buffer=buffer, loop=loop, scope=scope)
+        return name
+
+    def cache_write(self, buffer: str, loop: str, scope: Scope = "register") -> str:
+        """Write through a copy that goes out at the end of a step; returns the copy's name."""
+        name: str = self._apply(cache.cache_write, buffer=buffer, loop=loop, scope=scope)
+        return name
+
+    def decompose_reduction(self, block: str, loop: str | None = None) -> str:
+        """Run the init in a nest of its own before `loop`; returns the block `<block>_init`."""
+        name: str = self._apply(reduction.decompose_reduction, block=block, loop=loop)
+        return name
+
+    def transform_layout(self, buffer: str, packing: str) -> None:
+        """Store a constant in another order, such as "OHWI -> O/4 H W I O%4"."""
+        repack: Repack = self._apply(layout.transform_layout, buffer=buffer, packing=packing)
+        before = self.repacked.get(buffer)
+        self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
+
+    def sample_perfect_tile(
+        self,
+        loop: str,
+        parts: int,
+        max_innermost: int = 16,
+        decision: Sequence[int] | None = None,
+    ) -> list[int]:
+        """Choose `parts` factors whose product is the loop's extent."""
+        chosen = sampling.sample_perfect_tile(
+            self.func, loop, parts, max_innermost, decision, self._rng
+        )
+        args = {"loop": loop, "parts": parts, "max_innermost": max_innermost}
+        return self._chosen("sample_perfect_tile", args, chosen, chosen)
+
+    def sample_categorical(
+        self,
+        candidates: Sequence[int],
+        probabilities: Sequence[float],
+        decision: Sequence[int] | None = None,
+    ) -> int:
+        """Choose one of the candidates. `decision` is its position, as a list of one."""
+        chosen = sampling.sample_categorical(candidates, probabilities, decision, self._rng)
+        args = {"candidates": list(candidates), "probabilities": list(probabilities)}
+        value = [candidates[chosen[0]]]
+        return self._chosen("sample_categorical", args, chosen, value)[0]
+
+    def _chosen(
+        self, name: str, args: dict[str, Any], decision: list[int], values: list[int]
+    ) -> list[int]:
+        step = len(self.trace)
+        self.trace.append(Step(name, args, decision))
+        return [Choice.make(value, step, item) for item, value in enumerate(values)]
+
+    def trace_json(self) -> str:
+        """The trace as JSON: [[primitive, arguments], ...], a sampling with its decision third.
+
+        An argument that was sampled is written {"choice": [step, item]}, so that replaying with
+        another decision changes it.
+        """
+        steps = [
+            [s.primitive, {k: _to_json(v) for k, v in s.args.items()}]
+            + ([] if s.decision is None else [s.decision])
+            for s in self.trace
+        ]
+        return json.dumps(steps)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Choice):
+        return {"choice": [value.step, value.item]}
+    return value
+
+
+def replay(func: PrimFunc, trace: str, decisions: dict[int, list[int]] | None = None) -> Schedule:
+    """Apply a trace to a fresh function. `decisions` replaces those of some steps.
+
+    ScheduleError if the text is no trace, or a step does not apply to this function.
+    """
+    schedule = Schedule(func)
+    results: list[Any] = []
+    try:
+        steps = json.loads(trace)
+        for number, (name, args, *rest) in enumerate(steps):
+            given = {k: _from_json(v, results) for k, v in args.items()}
+            if rest:
+                given["decision"] = (decisions or {}).get(number, rest[0])
+            if name not in REPLAYABLE:
+                raise ScheduleError(f"step {number} of the trace, {name!r}, is no primitive")
+            method = getattr(schedule, name)
+            results.append(method(*given["order"]) if name == "reorder" else method(**given))
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise ScheduleError(f"the trace is malformed: {error}") from error
+    return schedule
+
+
+def _from_json(value: Any, results: list[Any]) -> Any:
+    if isinstance(value, dict):
+        step, item = value["choice"]
+        result = results[step]
+        return result[item] if isinstance(result, list) else result
+    return value
+
+
+REPLAYABLE = frozenset(
+    {
+        "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
+        "compute_inline", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+        "sample_perfect_tile", "sample_categorical",
+    }
+)  # fmt: skip

@@ -126,7 +126,7 @@ def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     writes_first = isinstance(_first_store(home, buffer), Store)
     if any(a.indices is None for a in touched) or not writes_first:
         return func
-    box = region(buffer, home)
+    box = region(buffer, home, outer=loops)
     assert box is not None
     sizes = box.largest_extents()
     kept = [d for d, size in enumerate(sizes) if size > 1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Block, Buffer, For, If, PrimFunc, Stmt
+from edgec.loop.ir import Block, Buffer, For, PrimFunc, Stmt
 from edgec.loop.rewrite import ReplaceStmts, blocks_of, buffers_of, loops_of, prune, walk
-from edgec.loop.term import Term, Var
+from edgec.loop.term import Var
 
 Path = tuple[Stmt, ...]
 
@@ -95,6 +95,6 @@ def blocks_inside(stmt: Stmt) -> list[Block]:
     return [s for s, _ in walk(stmt) if isinstance(s, Block)]
 
 
-def guards_of(path: Path) -> list[tuple[Term, Term]]:
-    """The conditions `left < right` of the Ifs on a path."""
-    return [(s.left, s.right) for s in path if isinstance(s, If)]
+def loops_on(*path: Stmt) -> tuple[For, ...]:
+    """The loops among statements, in their order."""
+    return tuple(s for s in path if isinstance(s, For))

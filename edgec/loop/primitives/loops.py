@@ -100,7 +100,7 @@ def fuse(func: PrimFunc, outer: str, inner: str) -> tuple[PrimFunc, str]:
     return with_changes(func, [(a, For(var, as_term(0), steps, a.kind, body))]), name
 
 
-def reorder(func: PrimFunc, loops: Sequence[str]) -> tuple[PrimFunc, None]:
+def reorder(func: PrimFunc, order: Sequence[str]) -> tuple[PrimFunc, None]:
     """Put directly nested loops in another order, the first name outermost.
 
         for i in 0..4 {                for k in 0..9 {
@@ -113,13 +113,13 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> tuple[PrimFunc, None]:
     range of no loop depends on one that comes to lie inside it; and where the nest holds several
     blocks, that only loops are moved that choose elements in all of them.
     """
-    if len(set(loops)) != len(loops) or not loops:
-        raise ScheduleError(f"reorder: loops are named twice or none is: {', '.join(loops)}")
-    first = min((find_loop(func, name) for name in loops), key=lambda found: len(found[1]))[0]
+    if len(set(order)) != len(order) or not order:
+        raise ScheduleError(f"reorder: loops are named twice or none is: {', '.join(order)}")
+    first = min((find_loop(func, name) for name in order), key=lambda found: len(found[1]))[0]
     chain: list[For] = []
     guards: list[tuple[Term, Term]] = []
     stmt: Stmt = first
-    missing = set(loops)
+    missing = set(order)
     while missing:
         if isinstance(stmt, For):
             chain.append(stmt)
@@ -133,12 +133,12 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> tuple[PrimFunc, None]:
                 f"reorder: {', '.join(sorted(missing))} is not directly nested in "
                 f"{first.var.name}: other statements lie between"
             )
-    _require_free_order(chain, set(loops), stmt)
+    _require_free_order(chain, set(order), stmt)
     by_name = {loop.var.name: loop for loop in chain}
-    wanted = iter(loops)
-    order = [by_name[next(wanted)] if c.var.name in loops else c for c in chain]
-    for position, loop in enumerate(order):
-        inside = {c.var for c in order[position:]}
+    wanted = iter(order)
+    placed = [by_name[next(wanted)] if c.var.name in order else c for c in chain]
+    for position, loop in enumerate(placed):
+        inside = {c.var for c in placed[position:]}
         clash = inside & (loop.start.variables() | loop.stop.variables())
         if clash:
             names = ", ".join(sorted(v.name for v in clash))
@@ -148,7 +148,7 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> tuple[PrimFunc, None]:
             )
     for left, right in reversed(guards):
         stmt = If(left, right, stmt)
-    for loop in reversed(order):
+    for loop in reversed(placed):
         stmt = replace(loop, body=stmt)
     return with_changes(func, [(first, stmt)]), None
 
