@@ -93,6 +93,17 @@ class Manifest:
     traces: tuple[TraceEntry, ...]
     files: tuple[str, ...]
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The C files to compile, relative to the project folder."""
+        return tuple(name for name in self.files if name.endswith(".c"))
+
+    @property
+    def include_dirs(self) -> tuple[str, ...]:
+        """The folders with headers, relative to the project folder."""
+        folders = {name.rpartition("/")[0] or "." for name in self.files if name.endswith(".h")}
+        return tuple(sorted(folders))
+
     def to_json(self) -> str:
         """Text of the file; keys in declaration order, one newline at the end."""
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=True) + "\n"

@@ -1,0 +1,184 @@
+"""Write a project folder: the model's C files, and for a board its program, ports and link.
+
+    <model>.h  <model>.c  <model>_weights.c  ec_status.h  CMakeLists.txt  manifest.json
+    main.c  link.ld  port/  link/                                  only for a microcontroller board
+
+Nothing depends on the clock, the machine or the folder: same program, same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
+from edgec.codegen.model_text import EmittedModel, ModelText, make_text
+from edgec.codegen.program import Program
+from edgec.errors import BuildFailed
+from edgec.resources import resource_dir
+from edgec.target.board import Board
+from edgec.target.board_files import board_header, linker_script, port_headers, port_sources
+
+PORT_DIR, LINK_DIR, LINKER_SCRIPT = "port", "link", "link.ld"
+
+
+@dataclass(frozen=True)
+class FirmwareText:
+    """What CMakeLists.txt says about the board's program."""
+
+    core: str
+    core_flags: str
+    sources: tuple[str, ...]
+    include_dirs: tuple[str, ...]
+    linker_script: str
+
+
+def write_project(program: Program, folder: Path, board: Board | None = None) -> Manifest:
+    """Write the files of a model into `folder`, which must exist, and return the manifest.
+
+    With a microcontroller `board`, also its main program, port, link and linker script. Raises
+    ContractError for a program that breaks its contract. To write whole or not at all, give the
+    folder of `staged_folder`.
+    """
+    program.check()
+    emitted = make_text(program)
+    files = _model_files(emitted.text)
+    if board is not None and board.core.is_embedded:
+        firmware_files = _board_files(emitted.text, board)
+        sources = tuple(name for name in firmware_files if name.endswith(".c"))
+        firmware: FirmwareText | None = FirmwareText(
+            core=board.core.name,
+            core_flags=" ".join(board.core.gcc_flags),
+            sources=sources,
+            include_dirs=(".", PORT_DIR, LINK_DIR),
+            linker_script=LINKER_SCRIPT,
+        )
+        files.update(firmware_files)
+    else:
+        firmware = None
+    files["CMakeLists.txt"] = _render("CMakeLists.txt.j2", m=emitted.text, firmware=firmware)
+    manifest = describe(
+        program,
+        emitted.step_functions,
+        tuple(sorted([*files, MANIFEST_NAME])),
+        emitted.weights.nbytes,
+    )
+    files[MANIFEST_NAME] = manifest.to_json()
+    _write(folder, files)
+    return manifest
+
+
+def emit_model(program: Program) -> EmittedModel:
+    """Only decide how the program looks as C, without writing anything."""
+    program.check()
+    return make_text(program)
+
+
+@contextmanager
+def staged_folder(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `target` that becomes `target` if the block succeeds.
+
+    An earlier project in `target` (a folder with a manifest) or an empty folder is replaced;
+    anything else raises BuildFailed and is left alone. If the block raises, nothing changes.
+    """
+    target = Path(os.path.abspath(target))
+    _check_replaceable(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as problem:
+        raise BuildFailed(
+            f"cannot write to {target.parent}: {problem.strerror}",
+            hint="choose another output folder with -o",
+        ) from problem
+    try:
+        content = staging / "new"
+        content.mkdir()
+        yield content
+        _check_replaceable(target)
+        try:
+            if target.exists():
+                target.rename(staging / "old")
+            content.rename(target)
+        except OSError as problem:
+            if (staging / "old").exists() and not target.exists():
+                (staging / "old").rename(target)
+            raise BuildFailed(f"cannot replace {target}: {problem.strerror}") from problem
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _check_replaceable(target: Path) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise BuildFailed(f"{target} is a file, not a folder", hint="choose another -o")
+    if any(target.iterdir()) and not (target / MANIFEST_NAME).is_file():
+        raise BuildFailed(
+            f"{target} exists and was not made by edgec",
+            details=(f"it is not empty and has no {MANIFEST_NAME}",),
+            hint="choose another output folder, or empty this one",
+        )
+
+
+def _model_files(text: ModelText) -> dict[str, str]:
+    status = resource_dir("runtime_c") / "include" / "edgec" / "ec_status.h"
+    return {
+        f"{text.model}.h": _render("model.h.j2", m=text),
+        f"{text.model}.c": _render("model.c.j2", m=text),
+        f"{text.model}_weights.c": _render("weights.c.j2", m=text),
+        "ec_status.h": status.read_text(encoding="utf-8"),
+    }
+
+
+def _board_files(text: ModelText, board: Board) -> dict[str, str]:
+    """By path inside the project, the files that only a board's program has."""
+    files = {
+        "main.c": _render("main.c.j2", m=text, board_name=board.name, tick_unit=_tick_unit(board)),
+        LINKER_SCRIPT: linker_script(board),
+        f"{PORT_DIR}/ec_board.h": board_header(board),
+    }
+    for path in (*port_sources(board), *port_headers(board)):
+        files[f"{PORT_DIR}/{path.name}"] = path.read_text(encoding="utf-8")
+    for path in sorted((resource_dir("runtime_c") / "link").glob("*.[ch]")):
+        files[f"{LINK_DIR}/{path.name}"] = path.read_text(encoding="utf-8")
+    return files
+
+
+def _tick_unit(board: Board) -> str:
+    """What a tick of the port's counter is: QEMU's virtual time counts instructions."""
+    if "TICKS_HZ" in board.config:
+        return "EC_LINK_TICK_TIME"
+    return "EC_LINK_TICK_CYCLES" if board.qemu is None else "EC_LINK_TICK_INSTRUCTIONS"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource_dir("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def _render(template: str, **values: object) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Bytes, so that line ends are the same on every system.
+        path.write_bytes(text.encode("utf-8"))
