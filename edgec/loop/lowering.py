@@ -36,12 +36,17 @@ class Lowering:
 
     def table(self, name: str, array: Array) -> Tensor:
         """A constant array; its name gets a number if it is taken."""
-        unique, number = name, 1
-        while unique in self.definition.tensors:
+        name = self.unique(name)
+        self.tables[name] = array
+        return self.definition.constant(name, array.shape, array.dtype.name)
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name2`, `name3` … if it is taken."""
+        candidate, number = name, 1
+        while candidate in self.definition.tensors:
             number += 1
-            unique = f"{name}{number}"
-        self.tables[unique] = array
-        return self.definition.constant(unique, array.shape, array.dtype.name)
+            candidate = f"{name}{number}"
+        return candidate
 
     def compute(
         self,
@@ -53,8 +58,8 @@ class Lowering:
     ) -> Tensor:
         """The node's value, element by element: see `Definition.compute`."""
         if self.target is not None:
-            return self.definition.compute(self.target, body, name=name, **options)
-        return self.definition.compute(name, body, shape=shape, dtype=dtype, **options)
+            return self.definition.compute(self.target, body, **options)
+        return self.definition.compute(self.unique(name), body, shape=shape, dtype=dtype, **options)
 
     def reduce(
         self,
@@ -68,9 +73,9 @@ class Lowering:
     ) -> Tensor:
         """The node's value as a reduction: see `Definition.reduce`."""
         if self.target is not None:
-            return self.definition.reduce(self.target, axes, init=init, update=update, name=name)
+            return self.definition.reduce(self.target, axes, init=init, update=update)
         return self.definition.reduce(
-            name, axes, init=init, update=update, shape=shape, dtype=dtype
+            self.unique(name), axes, init=init, update=update, shape=shape, dtype=dtype
         )
 
     def build(self) -> PrimFunc:

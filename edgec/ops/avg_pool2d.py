@@ -140,10 +140,11 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             dtype="int32",
         )
 
-        def mean(n: Any, h: Any, w: Any, c: Any) -> Any:
+        def mean(*at: Any) -> Any:
+            _, h, w, _ = at
             counts = (rows[1](h) - rows[0](h), columns[1](w) - columns[0](w))
             count = index(counts[0]) * index(counts[1])
-            acc, half = total[n, h, w, c], count / 2
+            acc, half = total[at], count / 2
             rounded = select(acc > 0, acc + half, acc - half) / count
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
 

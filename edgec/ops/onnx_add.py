@@ -42,7 +42,8 @@ def onnx_add(left: Any, right: Any, a: Quant, b: Quant, output: Quant) -> IntArr
     """Stored sums before the clamp, from stored int8 operands of equal shape."""
     ra, rb, k = _ratios(a, b, output)
     inner = _fma(right.astype(np.float32), rb, k)
-    return np.rint(_fma(left.astype(np.float32), ra, inner)).astype(np.int64)
+    total: IntArray = np.rint(_fma(left.astype(np.float32), ra, inner)).astype(np.int64)
+    return total
 
 
 @lru_cache(maxsize=64)

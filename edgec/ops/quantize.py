@@ -98,7 +98,7 @@ class Quantize(Op[QuantizeAttrs]):
             stored = clamp(rounded + zero_point(indices), int(bounds.min), int(bounds.max))
             return cast(stored, attrs.dtype)
 
-        return target.compute("out", node.output.type.shape, attrs.dtype, element)
+        return target.compute("element", node.output.type.shape, attrs.dtype, element)
 
 
 @register
@@ -138,7 +138,7 @@ class Dequantize(Op[NoAttrs]):
         assert quant is not None
         scale, zero_point = _parameters(target, quant)
         return target.compute(
-            "out",
+            "element",
             node.output.type.shape,
             "float32",
             lambda *at: cast(int32(x[at]) - zero_point(at), "float32") * scale(at),

@@ -59,7 +59,7 @@ class Transpose(Op[TransposeAttrs]):
         (x,) = inputs
         inverse = np.argsort(node.attrs.permutation)
         return target.compute(
-            "out",
+            "element",
             node.output.type.shape,
             node.output.type.dtype,
             lambda *indices: x[tuple(indices[int(axis)] for axis in inverse)],

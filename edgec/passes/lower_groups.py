@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,10 @@ from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
+from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
+from edgec.loop.simplify import simplify
 from edgec.passes.fuse_groups import Group
-
-#: Gives the schedules worth considering for a function; the first is the fastest.
-Policy = Callable[[PrimFunc], "list[Schedule]"]
 
 
 @dataclass(frozen=True)
@@ -51,29 +50,28 @@ def lower_group(group: Group, policy: Policy) -> LoweredGroup:
     """Write the group's loops and let the policy schedule them."""
     lowering, values = _define(group)
     function = lowering.build()
-    data = _constant_arrays(lowering, values)
-    variants = []
-    for schedule in policy(function):
-        scheduled = schedule.func
-        constants = {
-            param.name: np.ascontiguousarray(schedule.repack(param.name, data[param.name]))
-            for param in scheduled.params
-            if param.scope == "constant"
-        }
-        scratch = [p for p in scheduled.params if p.scope == "scratch"]
-        variants.append(
-            Variant(
-                schedule=schedule,
-                function=scheduled,
-                args=tuple(
-                    values.get(p.name) if p.scope == "arena" else None for p in scheduled.params
-                ),
-                constants=constants,
-                scratch_bytes=sum(p.elements * np.dtype(p.dtype).itemsize for p in scratch),
-                instructions=schedule.instructions,
-            )
-        )
-    return LoweredGroup(group, tuple(variants))
+    return LoweredGroup(
+        group, tuple(_variant(schedule, lowering, values) for schedule in policy(function))
+    )
+
+
+def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]) -> Variant:
+    function = simplify(schedule.func)
+    constants: dict[str, Array] = {}
+    for param in function.params:
+        if param.scope == "constant":
+            repack = schedule.repacked.get(param.name)
+            table = lowering.tables[param.name]
+            constants[param.name] = np.ascontiguousarray(repack(table) if repack else table)
+    scratch = [p for p in function.params if p.scope == "scratch"]
+    return Variant(
+        schedule=schedule,
+        function=function,
+        args=tuple(values[p.name] if p.scope == "arena" else None for p in function.params),
+        constants=constants,
+        scratch_bytes=sum(p.elements * np.dtype(p.dtype).itemsize for p in scratch),
+        instructions=0,
+    )
 
 
 def _define(group: Group) -> tuple[Lowering, dict[str, Value]]:
@@ -101,10 +99,6 @@ def _define(group: Group) -> tuple[Lowering, dict[str, Value]]:
                 hint=error.hint,
             ) from None
     return lowering, values
-
-
-def _constant_arrays(lowering: Lowering, values: Mapping[str, Value]) -> dict[str, Array]:
-    return dict(lowering.tables)
 
 
 def _identifier(name: str) -> str:
