@@ -1,7 +1,7 @@
 """Attribute values as text, and back: generic over the dataclasses of all operators.
 
     literal = None | True | False | number | string | "(" [literal ","]* ")"
-            | Enum.MEMBER | Class record | type | quant
+            | Enum.MEMBER | Class record | type | quant | alias
     record  = "{" [field "=" literal ","]* "}"
     type    = dtype "[" [extent ","]* "]" [quant]
     quant   = "quant(" scale "," zero_point ")" | "quant(" [field "=" list ","]* ")" | alias
@@ -27,14 +27,21 @@ from edgec.graph.types import DTYPES, Quant, TensorType
 #: Deeper nesting than this is no attribute of an operator.
 MAX_DEPTH = 40
 
+#: Tuples of more items are printed as an alias.
+MAX_INLINE = 8
+
 _WORDS = {"None": None, "True": True, "False": False}
 
 
 class LiteralPrinter:
-    """Prints values; per-channel quantizations become aliases that are collected in `aliases`."""
+    """Prints values; those that are long and often used become aliases.
+
+    aliases: the name, `#q0` for a per-channel quantization or `#t1` for a long tuple, by the text
+    that it stands for, in the order of definition.
+    """
 
     def __init__(self) -> None:
-        self.aliases: dict[str, str] = {}  # text of the quantization -> alias
+        self.aliases: dict[str, str] = {}
 
     def literal(self, value: object) -> str:
         """One value; ContractError if the text has no form for it."""
@@ -48,7 +55,8 @@ class LiteralPrinter:
             return repr(float(value))
         if isinstance(value, tuple):
             items = [self.literal(item) for item in value]
-            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+            text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+            return text if len(items) <= MAX_INLINE else self._alias("#t", text)
         if isinstance(value, Quant):
             return self.quant(value)
         if isinstance(value, TensorType):
@@ -74,21 +82,24 @@ class LiteralPrinter:
             f"quant(axis={self.literal(quant.axis)}, scale={self._list(quant.scale)},"
             f" zero_point={self._list(quant.zero_point)})"
         )
-        return self.aliases.setdefault(text, f"#q{len(self.aliases)}")
+        return self._alias("#q", text)
 
     def tensor_type(self, type_: TensorType) -> str:
         """`int8[1, 8] quant(0.5, -128)`."""
         text = f"{type_.dtype}[{', '.join(self.literal(extent) for extent in type_.shape)}]"
         return text if type_.quant is None else f"{text} {self.quant(type_.quant)}"
 
+    def _alias(self, prefix: str, text: str) -> str:
+        return self.aliases.setdefault(text, f"{prefix}{len(self.aliases)}")
+
     def _list(self, items: tuple[Any, ...]) -> str:
         return "[" + ", ".join(self.literal(item) for item in items) + "]"
 
 
 class LiteralParser:
-    """Reads values from a lexer; `aliases` are the quantizations that have a name."""
+    """Reads values from a lexer; `aliases` are the values that have a name."""
 
-    def __init__(self, lexer: Lexer, aliases: Mapping[str, Quant]) -> None:
+    def __init__(self, lexer: Lexer, aliases: Mapping[str, Any]) -> None:
         self.lexer = lexer
         self.aliases = aliases
         self._depth = 0
@@ -100,7 +111,9 @@ class LiteralParser:
             return unquote(self.lexer.take())
         if token.kind == "number":
             return self.number()
-        if token.kind == "alias" or token.text == "quant":
+        if token.kind == "alias":
+            return self.alias()
+        if self.lexer.at("quant"):
             return self.quant()
         if token.kind == "word":
             return self._word(classes)
@@ -138,6 +151,13 @@ class LiteralParser:
             return value
         self.lexer.fail(f"expected an integer before this, not {value}")
 
+    def alias(self) -> Any:
+        """The value that an alias stands for."""
+        token = self.lexer.expect_kind("alias", "an alias")
+        if token.text not in self.aliases:
+            raise ContractError(f"line {token.line}: {token.text} is not defined")
+        return self.aliases[token.text]
+
     def tensor_type(self) -> TensorType:
         """A tensor type."""
         token = self.lexer.expect_kind("word", "a tensor type")
@@ -152,10 +172,10 @@ class LiteralParser:
         """A quantization, in full or by its alias."""
         token = self.lexer.peek()
         if token.kind == "alias":
-            self.lexer.take()
-            if token.text not in self.aliases:
-                raise ContractError(f"line {token.line}: {token.text} is not defined")
-            return self.aliases[token.text]
+            value = self.alias()
+            if not isinstance(value, Quant):
+                raise ContractError(f"line {token.line}: {token.text} is no quantization")
+            return value
         self.lexer.expect("quant")
         self.lexer.expect("(")
         if self.lexer.peek().kind == "number":

@@ -17,7 +17,7 @@ from edgec.graph.literal import LiteralParser
 from edgec.graph.op import NoAttrs, Op, all_ops, get_op
 from edgec.graph.printer import constant_hash
 from edgec.graph.provenance import Origin
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, TensorType
 from edgec.graph.verify import verify_module
 
 
@@ -37,8 +37,8 @@ class _Parser:
 
     def __init__(self, text: str, constants: Mapping[str, Array]) -> None:
         self.lexer = Lexer(text)
-        self.quants: dict[str, Quant] = {}
-        self.literals = LiteralParser(self.lexer, self.quants)
+        self.aliases: dict[str, Any] = {}
+        self.literals = LiteralParser(self.lexer, self.aliases)
         self.constants = constants
         self.values: dict[str, Value] = {}  # of one function, by sigil and name
 
@@ -62,10 +62,10 @@ class _Parser:
 
     def alias(self) -> None:
         token = self.lexer.take()
-        if token.text in self.quants:
+        if token.text in self.aliases:
             raise ContractError(f"line {token.line}: {token.text} is defined twice")
         self.lexer.expect("=")
-        self.quants[token.text] = self.literals.quant()
+        self.aliases[token.text] = self.literals.literal({})
 
     def function(self) -> Function:
         self.lexer.expect("function")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import edgec.ops
 from edgec.errors import ContractError
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.literal import MAX_INLINE
 from edgec.graph.parser import parse_module
 from edgec.graph.printer import HASH_DIGITS, constant_data, constant_hash, print_module
 from edgec.graph.provenance import Origin
@@ -151,6 +154,25 @@ def test_equal_quantizations_share_an_alias(stub: StubOp) -> None:
     assert "%x.2: int8[9, 9] #q0" in text
 
 
+def test_a_long_tuple_becomes_an_alias(stub: StubOp) -> None:
+    x = Value("x", TensorType((1,), "int8"))
+    numbers = tuple(range(MAX_INLINE + 1))
+    attrs = KindAttrs(types=(x.type,), note=(numbers, numbers[1:]))
+    node = Node(stub, attrs, (x,), (Value("y", x.type),), "n")
+    text = check_round_trip(Module({"main": Function("main", (x,), (node,), node.outputs)}))
+    assert "#t0 = (0, 1, 2, 3, 4, 5, 6, 7, 8)\n" in text
+    assert "note=(#t0, (1, 2, 3, 4, 5, 6, 7, 8))" in text
+
+
+def test_the_documented_example_is_what_is_printed() -> None:
+    edgec.ops.load()
+    page = (Path(__file__).parents[3] / "docs" / "graph_ir.md").read_text("utf-8")
+    (example,) = re.findall(r"^```\n(module \{source.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    zeros = [np.zeros((2, 10, 4, 1), np.int8), np.zeros(2, np.int32)]
+    module = parse_module(example, {constant_hash(array): array for array in zeros})
+    assert print_module(module) == example
+
+
 def test_hash_tells_dtype_and_shape_apart() -> None:
     arrays = [
         np.zeros(4, np.int8), np.zeros(4, np.uint8), np.zeros((2, 2), np.int8),
@@ -227,8 +249,8 @@ def constants(draw: st.DrawFn, name: str) -> Constant:
 def attributes(draw: st.DrawFn, outputs: tuple[TensorType, ...]) -> KindAttrs:
     note = st.recursive(
         st.none() | st.booleans() | st.integers() | FLOATS | ANY_TEXT | types(),
-        lambda inner: st.lists(inner, max_size=3).map(tuple),
-        max_leaves=5,
+        lambda inner: st.lists(inner, max_size=MAX_INLINE + 2).map(tuple),
+        max_leaves=12,
     )
     window = st.builds(Window, st.tuples(st.integers(), st.integers()), quants((2,)))
     return KindAttrs(
