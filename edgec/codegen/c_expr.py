@@ -251,6 +251,8 @@ class ExprPrinter:
                 assert isinstance(expr.right, Const)
                 right = CValue(Text(literal(1 << int(expr.right.value), promoted)), promoted)
                 operator, precedence = OPERATORS["mul"]
+        if expr.op == "add" and right.text.text.startswith("-") and isinstance(expr.right, Const):
+            operator, right = "-", CValue(Text(right.text.text[1:]), right.dtype)
         text = _infix(operator, precedence, left.text, right.text)
         return self._narrowed(CValue(text, promoted), dtype, exact)
 

@@ -39,6 +39,7 @@ from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.term import Term, Var
 
 INDENT = "    "
+COLUMNS = 100
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,24 @@ def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
     return "\n".join((*lines, line))
 
 
+def wrapped(line: str) -> list[str]:
+    """Break a line of code that is longer than 100 columns, best after a comma or semicolon."""
+    lines: list[str] = []
+    indent = len(line) - len(line.lstrip())
+    while len(line) > COLUMNS:
+        window = line[indent : COLUMNS + 1]
+        cut = max(window.rfind("; "), window.rfind(", "))
+        if cut < 0 or indent + cut < COLUMNS // 2:
+            cut = window.rfind(" ") - 1
+        if cut < 0:
+            break
+        lines.append(line[: indent + cut + 1])
+        if len(lines) == 1:
+            indent += 2 * len(INDENT)
+        line = " " * indent + line[len(lines[-1]) + 1 :].lstrip()
+    return [*lines, line]
+
+
 class _FunctionPrinter:
     def __init__(
         self,
@@ -130,7 +149,6 @@ class _FunctionPrinter:
                 raise ContractError(f"{func.name}: local {buffer.name} is {buffer.scope}")
             self.buffer_names[buffer] = self.fresh(buffer.name)
         self.vars: dict[Var, str] = {}
-        self.active: set[str] = set()
         self.registers = Registers(func.allocs, self.body)
         self.element_names: dict[Element, str] = {}
         self.pointers: dict[Place, tuple[str, int]] = {}
@@ -144,7 +162,7 @@ class _FunctionPrinter:
         lines = self.stmts(self.body, 1)
         lines += self.unused_params()
         sign = signature(self.func, self.name, self.buffer_names)
-        return CFunction(self.name, sign, tuple(lines))
+        return CFunction(self.name, sign, tuple(w for line in lines for w in wrapped(line)))
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()
@@ -172,6 +190,14 @@ class _FunctionPrinter:
             name = f"{base}_{count}"
         self.used.add(name)
         return name
+
+    def numbered(self, base: str) -> str:
+        """A local name base0, base1, ... that nothing visible has."""
+        count = 0
+        while f"{base}{count}" in self.used:
+            count += 1
+        self.used.add(f"{base}{count}")
+        return f"{base}{count}"
 
     def var_name(self, var: Var) -> str:
         """The C name of a loop variable that is in scope."""
@@ -214,6 +240,12 @@ class _FunctionPrinter:
     # statements -------------------------------------------------------------------------------
 
     def stmts(self, stmts: Sequence[Stmt], depth: int) -> list[str]:
+        outer = set(self.used)
+        lines = self.scope(stmts, depth)
+        self.used = outer  # what was declared inside is out of scope
+        return lines
+
+    def scope(self, stmts: Sequence[Stmt], depth: int) -> list[str]:
         lines: list[str] = []
         declare = self.registers.declared_in(stmts)
         # Elements whose first access here is a store of this list are declared with it.
@@ -233,7 +265,7 @@ class _FunctionPrinter:
                     end += 1
                 run = [s for s in stmts[position:end] if isinstance(s, Store)]
                 declared = {i - position: e for i, e in with_store.items() if position <= i < end}
-                lines += self.run(run, declared, depth, alone=len(stmts) == len(run))
+                lines += [INDENT * depth + line for line in self.run(run, declared)]
                 position = end
                 continue
             if isinstance(stmt, For):
@@ -251,63 +283,35 @@ class _FunctionPrinter:
             return f"{C_TYPE[buffer.dtype]} {self.buffer_names[buffer]}[{buffer.elements}];"
         return f"{C_TYPE[buffer.dtype]} {self.element_name(element)} = 0;"
 
-    def run(
-        self, run: list[Store], declared: Mapping[int, Element], depth: int, *, alone: bool
-    ) -> list[str]:
-        """Stores one after the other, in a scope of their own if they need locals."""
-        repeated = repeated_values(run)
-        named: dict[Expr, CValue] = {}
-        places = common_places(_accesses(run))
-        places = {p: low for p, low in places.items() if not self.in_registers(p.buffer)}
-        scope_names = set(self.used)
+    def run(self, run: list[Store], declared: Mapping[int, Element]) -> list[str]:
+        """Stores one after the other, and before them the locals that they share."""
         lines: list[str] = []
+        places = common_places(_accesses(run))
         for place, indices in places.items():
-            base = place_of(place.buffer, indices)[1]
+            if self.in_registers(place.buffer):
+                continue
             stored = any(s.buffer == place.buffer for s in run)
             text = flat_index(indices, place.buffer.shape, self.var_name).text
             buffer = self.buffer_name(place.buffer)
             name = self.fresh(f"{buffer}_at")
             const = "" if stored else "const "
             lines.append(f"{const}{C_TYPE[place.buffer.dtype]} *const {name} = &{buffer}[{text}];")
-            self.pointers[place] = name, base
-        printer = self.expr
-        for expr in repeated:
-            value = printer.value(expr)
+            self.pointers[place] = name, place_of(place.buffer, indices)[1]
+        named: dict[Expr, CValue] = {}
+        for expr in repeated_values(run):
+            value = self.printer(named).value(expr)
             loads = [e for e in subexpressions(expr) if isinstance(e, Load)]
-            name = self.fresh(f"{self.buffer_names[loads[0].buffer]}_v" if loads else "value")
+            name = self.numbered(self.buffer_names[loads[0].buffer] if loads else "value")
             lines.append(f"const {C_TYPE[value.dtype]} {name} = {value.text.text};")
             named[expr] = CValue(Text(name), value.dtype)
-            printer = self.printer(named)
-        outer: list[str] = []
+        printer = self.printer(named)
         for position, store in enumerate(run):
             text = self.store(store, printer)
-            element = declared.get(position)
-            if element is not None:
+            if position in declared:
                 text = f"{C_TYPE[store.buffer.dtype]} {text}"
             lines.append(text)
         self.pointers.clear()
-        self.used = scope_names | {self.element_names[e] for e in self.element_names}
-        locals_made = bool(places) or bool(repeated)
-        if locals_made and not alone:
-            # Locals of the run must not clash with those of a later run of the same list.
-            for element in declared.values():
-                outer.append(INDENT * depth + self.declaration(element))
-            if declared:
-                lines = [self.undeclared(line, declared) for line in lines]
-            return [
-                *outer,
-                f"{INDENT * depth}{{",
-                *(INDENT * (depth + 1) + line for line in lines),
-                f"{INDENT * depth}}}",
-            ]
-        return [INDENT * depth + line for line in lines]
-
-    def undeclared(self, line: str, declared: Mapping[int, Element]) -> str:
-        for element in declared.values():
-            start = f"{C_TYPE[element[0].dtype]} {self.element_name(element)} = "
-            if line.startswith(start):
-                return line[len(C_TYPE[element[0].dtype]) + 1 :]
-        return line
+        return lines
 
     def in_registers(self, buffer: Buffer) -> bool:
         return buffer.scope == "register"
@@ -320,13 +324,10 @@ class _FunctionPrinter:
         start = term_text(loop.start, self.var_name).text
         stop = term_text(loop.stop, self.var_name)
         shadowed = self.vars.get(loop.var)
-        base = identifier(loop.var.name)
-        name, count = base, 1
-        while name in self.active or name in self.used:
-            count += 1
-            name = f"{base}_{count}"
+        before = set(self.used)
+        name = self.fresh(loop.var.name)
+        self.used.add(f"{name}_stop")
         self.vars[loop.var] = name
-        self.active.add(name)
         if loop.stop.constant is not None:
             bounds = f"int32_t {name} = {start}; {name} < {stop.at(SUM)}"
         else:
@@ -337,7 +338,7 @@ class _FunctionPrinter:
             *self.stmts(inner, depth + 1),
             f"{INDENT * depth}}}",
         ]
-        self.active.discard(name)
+        self.used = before
         if shadowed is None:
             del self.vars[loop.var]
         else:

@@ -56,8 +56,9 @@ class Ranges:
                 return _binary(op, expr, self.of(left), self.of(right))
             case Intrinsic("requantize_tflm", args, _):
                 shift = self.of(args[2])
-                if shift is not None and shift[0] >= -31 and shift[1] < 0:
-                    bound = 1 << (31 + shift[1])
+                if shift is not None and shift[1] < 0:
+                    # at least one bit is shifted out, and a shift is never below -31
+                    bound = 1 << max(31 + shift[1], 0)
                     return -bound, bound
         return INT_RANGE[expr.dtype]
 

@@ -10,7 +10,6 @@
 #define EC_MATH_H
 
 #include <stdint.h>
-#include <string.h>
 
 /* Signed right shifts must be arithmetic and conversions to signed must wrap, as with every
  * compiler edgec supports. */
@@ -201,17 +200,23 @@ static inline int32_t ec_floor_mod_s32(int32_t a, int32_t b)
 /* The float whose bits these are. */
 static inline float ec_f32_from_bits(uint32_t bits)
 {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    union {
+        uint32_t bits;
+        float value;
+    } both;
+    both.bits = bits;
+    return both.value;
 }
 
 /* The bits of a float. */
 static inline uint32_t ec_bits_from_f32(float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
+    union {
+        uint32_t bits;
+        float value;
+    } both;
+    both.value = value;
+    return both.bits;
 }
 
 #endif /* EC_MATH_H */
