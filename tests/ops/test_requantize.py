@@ -1,0 +1,116 @@
+"""requantize: the three roundings against their definitions in exact fractions, and its types.
+
+Its agreement with TFLite Micro is tested through the convolutions that it ends.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from edgec.errors import TypeMismatch
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.requantize import Requantize, RequantizeAttrs
+
+OUTPUT = Quant((0.5,), (-3,))
+ACC = TensorType((2, 4), "int32")
+
+
+def attrs(**changes) -> RequantizeAttrs:
+    fields = {"multiplier": (0.01,), "output": OUTPUT, "minimum": -128, "maximum": 127,
+              "rounding": "tflm"}  # fmt: skip
+    return RequantizeAttrs(**{**fields, **changes})
+
+
+def run(chosen: RequantizeAttrs, acc: np.ndarray) -> np.ndarray:
+    type_ = TensorType(acc.shape, "int32")
+    (result,) = Requantize().evaluate(
+        chosen, [acc], [type_], Requantize().infer(chosen, type_)
+    )  # fmt: skip
+    return result
+
+
+@pytest.mark.parametrize("rounding", ["tflm", "single", "onnx"])
+def test_halves_are_rounded_as_each_framework_does(rounding: str) -> None:
+    # A quarter of even numbers: tflm's first step is exact, so that the tie is in its second.
+    acc = np.array([[-10, -6, -2, 2, 6, 10, 14]], np.int32)
+    expected = {
+        "tflm": [-3, -2, -1, 1, 2, 3, 4],  # away from zero
+        "single": [-2, -1, 0, 1, 2, 3, 4],  # towards plus infinity
+        "onnx": [-2, -2, 0, 0, 2, 2, 4],  # to even
+    }[rounding]
+    result = run(attrs(multiplier=(0.25,), rounding=rounding), acc)
+    assert (result + 3).tolist() == [expected]
+
+
+@pytest.mark.parametrize("rounding", ["tflm", "single", "onnx"])
+def test_random_values_are_within_one_step_of_the_real_product(rounding: str) -> None:
+    rng = np.random.default_rng(1)
+    acc = rng.integers(-(2**20), 2**20, (200, 4)).astype(np.int32)
+    multiplier = tuple(float(m) for m in np.exp(rng.uniform(-14, -9, 4)))
+    result = run(attrs(multiplier=multiplier, rounding=rounding, dtype="int16",
+                       minimum=-(2**15), maximum=2**15 - 1), acc)  # fmt: skip
+    for (row, channel), value in np.ndenumerate(acc):
+        real = Fraction(int(value)) * Fraction(multiplier[channel]) - 3
+        assert abs(result[row, channel] - real) <= Fraction(1, 2) + Fraction(1, 1000)
+
+
+def test_ties_in_the_doubling_multiply_go_up() -> None:
+    """A half needs no second step of tflm, and the first rounds as gemmlowp's does."""
+    acc = np.array([[-5, -3, -1, 1, 3, 5]], np.int32)
+    assert (run(attrs(multiplier=(0.5,)), acc) + 3).tolist() == [[-2, -1, 0, 1, 2, 3]]
+
+
+def test_one_multiplier_serves_all_channels() -> None:
+    acc = np.arange(-40, 40, dtype=np.int32).reshape(20, 4)
+    shared = run(attrs(multiplier=(0.3,)), acc)
+    assert np.array_equal(shared, run(attrs(multiplier=(0.3,) * 4), acc))
+
+
+def test_clamps_to_the_range_of_the_activation() -> None:
+    acc = np.array([[-(2**31), -1000, 0, 1000, 2**31 - 1]], np.int32)
+    result = run(attrs(multiplier=(0.1,), minimum=-3, maximum=40), acc)
+    assert result.dtype == np.int8
+    assert result.tolist() == [[-3, -3, -3, 40, 40]]
+
+
+@pytest.mark.parametrize("real", [0.0, 2.0**-33, 1e-12])
+def test_multipliers_under_the_smallest_give_zero(real: float) -> None:
+    acc = np.array([[2**31 - 1, -(2**31)]], np.int32)
+    assert run(attrs(multiplier=(real,)), acc).tolist() == [[-3, -3]]
+
+
+def test_multipliers_over_one_shift_to_the_left() -> None:
+    acc = np.array([[-7, 7]], np.int32)
+    for rounding in ("tflm", "single", "onnx"):
+        assert run(attrs(multiplier=(5.0,), rounding=rounding), acc).tolist() == [[-38, 32]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"multiplier": (0.1, 0.2)}, "2 multipliers for 4 channels"),
+        ({"minimum": -129}, "does not fit in int8"),
+        ({"minimum": 5, "maximum": 4}, "does not fit in int8"),
+        ({"rounding": "up"}, "unknown rounding"),
+        ({"dtype": "float32"}, "has no meaning"),
+        ({"output": Quant((1.0, 2.0), (0, 0), axis=1)}, "one scale"),
+    ],
+)
+def test_infer_refuses_wrong_attributes(changes, message) -> None:
+    with pytest.raises(TypeMismatch, match=message):
+        Requantize().infer(attrs(**changes), ACC)
+    with pytest.raises(TypeMismatch, match="int32"):
+        Requantize().infer(attrs(), TensorType((2, 4), "int8"))
+
+
+def test_real_products_of_powers_of_two_are_exact() -> None:
+    acc = np.arange(-512, 512, 2, dtype=np.int32).reshape(1, -1)
+    for rounding in ("tflm", "single", "onnx"):
+        result = run(attrs(multiplier=(0.25,), rounding=rounding), acc)
+        quarters = acc / 4
+        exact = quarters == np.floor(quarters)
+        wanted = np.clip(quarters[exact] - 3, -128, 127)
+        assert np.array_equal(result[exact], wanted), rounding

@@ -1,0 +1,73 @@
+"""softmax: TFLite Micro's int8 SOFTMAX in every bit, and the float meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_tflm import assert_same_bits, differences
+from quantized_cases import log_uniform, random_zero_point
+from tflite_builder import TfliteBuilder
+
+from edgec.errors import TypeMismatch
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.softmax import OUTPUT_QUANT, Softmax, SoftmaxAttrs, exp_table
+
+
+def softmax_model(shape: tuple[int, ...], scale: float, zero_point: int, beta: float) -> bytes:
+    model = TfliteBuilder()
+    x = model.tensor("x", shape, "int8", scale=scale, zero_point=zero_point)
+    y = model.tensor("y", shape, "int8", scale=1 / 256, zero_point=-128)
+    model.operator("SOFTMAX", [x], [y], "SoftmaxOptions", Beta=beta)
+    return model.build([x], [y])
+
+
+@pytest.mark.parametrize("block", range(12))
+def test_random_rows_equal_tflm(block: int, tmp_path) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        rng = np.random.default_rng(seed)
+        depth = int(rng.choice([1, 2, 3, 10, int(rng.integers(2, 200))]))
+        shape = [(4, depth), (1, 2, 3, depth), (depth,)][int(rng.integers(3))]
+        scale, beta = log_uniform(rng, 1e-4, 10.0), float(rng.choice([1.0, 1.0, 0.3, 4.0]))
+        assert_same_bits(softmax_model(shape, scale, random_zero_point(rng), beta), tmp_path)
+
+
+@pytest.mark.parametrize("scale", [0.003, 0.02, 0.1446925, 0.7, 3.0])
+def test_every_difference_equals_tflm(scale: float, tmp_path) -> None:
+    """Rows (127, 127 - d): each of the 256 differences by itself."""
+    from edgec.frontends import import_model
+    from edgec.runners.oracle import open_oracle
+
+    path = tmp_path / "rows.tflite"
+    path.write_bytes(softmax_model((256, 2), scale, 0, 1.0))
+    x = np.stack([np.full(256, 127), np.arange(-128, 128)], axis=1).astype(np.int8)
+    assert differences(import_model(path), open_oracle(path), [x]) == []
+
+
+def test_exp_table_is_the_exponential() -> None:
+    table = exp_table(1.0, 0.1)
+    assert table.shape == (256,) and table[0] == 2**31 - 1
+    np.testing.assert_allclose(table / 2**31, np.exp(-0.1 * np.arange(256)), atol=2e-7)
+    assert exp_table(1.0, 4.0)[8:].tolist() == [0] * 248  # under diff_min: left out
+
+
+def test_float_meaning() -> None:
+    x = np.array([[1.0, 2.0, 3.0], [1e4, 0.0, 0.0]], np.float32)
+    type_ = TensorType(x.shape, "float32")
+    attrs = SoftmaxAttrs(beta=2.0)
+    (result,) = Softmax().evaluate(attrs, [x], [type_], Softmax().infer(attrs, type_))
+    expected = np.exp(2 * x[0]) / np.exp(2 * x[0]).sum()
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result[0], expected, rtol=1e-6)
+    assert result[1].tolist() == [1, 0, 0]
+
+
+def test_infer_refuses_what_has_no_meaning() -> None:
+    attrs = SoftmaxAttrs(output=OUTPUT_QUANT)
+    type_ = TensorType((1, 10), "int8", Quant((0.1,), (0,)))
+    assert Softmax().infer(attrs, type_) == (TensorType((1, 10), "int8", OUTPUT_QUANT),)
+    with pytest.raises(TypeMismatch, match="1/256"):
+        Softmax().infer(SoftmaxAttrs(output=Quant((0.01,), (0,))), type_)
+    with pytest.raises(TypeMismatch, match="at most 4095"):
+        Softmax().infer(attrs, type_.with_shape((1, 4096)))
+    with pytest.raises(TypeMismatch, match="under"):
+        Softmax().infer(attrs, TensorType((1, 10), "int8", Quant((1e-9,), (0,))))

@@ -1,0 +1,113 @@
+"""Random quantized operands for TFLite models of one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tflite_builder import TfliteBuilder
+
+ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    """A float32 number whose logarithm is uniform."""
+    return float(np.float32(np.exp(rng.uniform(np.log(low), np.log(high)))))
+
+
+def random_activation(rng: np.random.Generator) -> int:
+    return int(rng.choice(list(ACTIVATIONS.values())))
+
+
+def random_zero_point(rng: np.random.Generator) -> int:
+    """Anywhere in int8, often at an end, where converters put it after a ReLU."""
+    return int(rng.choice([-128, 127, 0, int(rng.integers(-128, 128))]))
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """Operands of a convolution or fully connected layer, added to a builder."""
+
+    x: int
+    inputs: list[int]
+    output_scale: float
+    output_zero_point: int
+
+
+def add_accumulation(
+    model: TfliteBuilder,
+    rng: np.random.Generator,
+    x_shape: tuple[int, ...],
+    weight_shape: tuple[int, ...],
+    channel_axis: int,
+    taps: int,
+    per_channel: bool,
+    bias_axis: int = 0,
+) -> Accumulation:
+    """Add x, weights and mostly a bias, with an output scale at which few results saturate.
+
+    taps: products summed for one output. Small weights in some cases make multipliers over one.
+    """
+    channels = weight_shape[channel_axis]
+    small = rng.random() < 0.2
+    low, high = (-1, 2) if small else (-128, 128)
+    weights = rng.integers(low, high, weight_shape).astype(np.int8)
+    x_scale = log_uniform(rng, 1e-3, 1.0)
+    scales = [log_uniform(rng, 1e-3, 0.1) for _ in range(channels if per_channel else 1)]
+    spread = 74.0 * (1.0 if small else 74.0) * np.sqrt(taps)
+    steps = log_uniform(rng, 10, 400)
+    output_scale = float(np.float32(spread * x_scale * float(np.median(scales)) / steps))
+
+    x = model.tensor("x", x_shape, "int8", scale=x_scale, zero_point=random_zero_point(rng))
+    inputs = [x, model.tensor(
+        "weights", weight_shape, "int8", scale=scales, zero_point=[0] * len(scales),
+        axis=channel_axis, data=weights,
+    )]  # fmt: skip
+    if rng.random() < 0.8:
+        bias = np.round(rng.normal(0, spread, channels)).astype(np.int32)
+        bias_scale = [float(np.float32(x_scale) * np.float32(scale)) for scale in scales]
+        inputs.append(model.tensor(
+            "bias", (channels,), "int32", scale=bias_scale, zero_point=[0] * len(scales),
+            axis=bias_axis, data=bias,
+        ))  # fmt: skip
+    return Accumulation(x, inputs, output_scale, random_zero_point(rng))
+
+
+@dataclass(frozen=True)
+class Window:
+    """A random sliding window and the output extents that TensorFlow gives it."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    same: bool
+    output: tuple[int, int]
+
+    def options(self, *, dilated: bool = True) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "Padding": 0 if self.same else 1,
+            "StrideH": self.stride[0],
+            "StrideW": self.stride[1],
+        }
+        if dilated:
+            fields |= {"DilationHFactor": self.dilation[0], "DilationWFactor": self.dilation[1]}
+        return fields
+
+
+def random_window(
+    rng: np.random.Generator, extents: tuple[int, int], largest: int, *, dilated: bool = True
+) -> Window:
+    """A window that fits in `extents` (always, with SAME padding)."""
+    while True:
+        kernel, stride = (tuple(rng.integers(1, largest + 1, 2).tolist()) for _ in range(2))
+        dilation = tuple(rng.choice([1, 1, 2, 3], 2).tolist()) if dilated else (1, 1)
+        same = bool(rng.random() < 0.5)
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        if same:
+            output = tuple(-(-e // s) for e, s in zip(extents, stride, strict=True))
+        elif all(r <= e for r, e in zip(reach, extents, strict=True)):
+            output = tuple((e - r) // s + 1 for e, r, s in zip(extents, reach, stride, strict=True))
+        else:
+            continue
+        return Window(kernel, stride, dilation, same, output)
