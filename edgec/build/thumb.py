@@ -115,6 +115,10 @@ def _needs_coprocessor(first: int, second: int) -> str:
     if first & 0xEF00 == 0xEF00:
         return "mve"
     is_data_processing = first & 0xEF00 == 0xEE00 and not second & 0x10
+    if coprocessor == 11 and first & 0xFF80 == 0xEE80 and second & 0x10:  # VDUP, lanes of a byte
+        return "mve"
+    if first & 0xFFBF == 0xEEB7 and second & 0x00D0 == 0x00C0:  # VCVT, double to or from single
+        return "fpu_double"
     if coprocessor == 11 and is_data_processing:
         # Double precision; what only moves 64 bits (VLDR, VPUSH, VMOV) works on any FPU.
         return "fpu_double"

@@ -68,7 +68,8 @@ __attribute__((weak)) void *memmove(void *to, const void *from, size_t count) {
             KEEP_LOOP();
         }
         for (; count != 0u; count -= 4u) {
-            *(word_t *)(void *)(out + count - 4u) = *(const word_t *)(const void *)(in + count - 4u);
+            *(word_t *)(void *)(out + count - 4u) =
+                *(const word_t *)(const void *)(in + count - 4u);
             KEEP_LOOP();
         }
         return to;

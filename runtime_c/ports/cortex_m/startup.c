@@ -67,15 +67,22 @@ __attribute__((section(".vectors"), used)) const ec_vector_table ec_vectors = {
         },
 };
 
+/* Linker symbols are addresses, not ends of one array: compare them as numbers. */
+static inline uint32_t words_between(const uint32_t *low, const uint32_t *high) {
+    return (uint32_t)((uintptr_t)high - (uintptr_t)low) / 4u;
+}
+
 /* Kept apart from Reset_Handler: the compiler may use FPU or vector registers here, and must not
  * before they are switched on. */
 __attribute__((noinline, noreturn)) void ec_start(void) {
     const uint32_t *from = __data_load__;
-    for (uint32_t *to = __data_start__; to < __data_end__; to++) {
-        *to = *from++;
+    uint32_t *to = __data_start__;
+    for (uint32_t left = words_between(__data_start__, __data_end__); left != 0u; left--) {
+        *to++ = *from++;
     }
-    for (uint32_t *to = __bss_start__; to < __bss_end__; to++) {
-        *to = 0u;
+    to = __bss_start__;
+    for (uint32_t left = words_between(__bss_start__, __bss_end__); left != 0u; left--) {
+        *to++ = 0u;
     }
     (void)main();
     for (;;) {
@@ -83,14 +90,14 @@ __attribute__((noinline, noreturn)) void ec_start(void) {
     }
 }
 
-/* Paint everything below this function's own frame: nothing lives there yet. The marker of where
- * that is may be a few words above the stack pointer, so keep 64 bytes clear. */
+/* Paint everything below this function's own frame: nothing lives there yet, except what the
+ * compiler may still push in this function, for which 64 bytes stay clear. */
 static inline void paint_stack(void) {
-    uint32_t *end;
-    __asm__ volatile("mov %0, sp" : "=r"(end));
-    end -= 16;
-    for (volatile uint32_t *word = __stack_limit; word < end; word++) {
-        *word = EC_STACK_PAINT;
+    const uint32_t *sp;
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+    volatile uint32_t *word = __stack_limit;
+    for (uint32_t left = words_between(__stack_limit, sp) - 16u; left != 0u; left--) {
+        *word++ = EC_STACK_PAINT;
     }
 }
 
@@ -119,14 +126,15 @@ __attribute__((noreturn)) void Reset_Handler(void) {
 
 uint32_t ec_port_stack_high_water(void) {
     const volatile uint32_t *word = __stack_limit;
-    while (word < __stack_top && *word == EC_STACK_PAINT) {
+    uint32_t left = words_between(__stack_limit, __stack_top);
+    for (; left != 0u && *word == EC_STACK_PAINT; left--) {
         word++;
     }
-    return (uint32_t)((uintptr_t)__stack_top - (uintptr_t)word);
+    return left * 4u;
 }
 
 uint32_t ec_port_stack_size(void) {
-    return (uint32_t)((uintptr_t)__stack_top - (uintptr_t)__stack_limit);
+    return words_between(__stack_limit, __stack_top) * 4u;
 }
 
 void ec_port_reset(void) {
@@ -154,14 +162,15 @@ __attribute__((weak, noreturn)) void ec_fault(uint32_t exception, const uint32_t
     put_text("\r\nfault ");
     put_hex(exception);
     /* A stack pointer outside the stack means there is no frame to read. */
-    if (frame >= __stack_limit && frame + 8 <= __stack_top) {
+    const uintptr_t sp = (uintptr_t)frame;
+    if (sp >= (uintptr_t)__stack_limit && sp + 32u <= (uintptr_t)__stack_top) {
         put_text(" pc ");
         put_hex(frame[6]);
         put_text(" lr ");
         put_hex(frame[5]);
     } else {
         put_text(" stack overflow, sp ");
-        put_hex((uint32_t)(uintptr_t)frame);
+        put_hex((uint32_t)sp);
     }
     put_text("\r\n");
     for (;;) {

@@ -2,9 +2,9 @@
 #include "ec_cortex_m.h"
 #include "ec_port.h"
 
-#define SYSTICK_PERIOD 0x1000000u    /* RVR + 1 */
-#define CSR_RUN_WITH_INTERRUPT 0x7u  /* core clock, interrupt, enable: DDI 0403 B3.3.3 */
-#define ICSR_PENDSTSET (1u << 26)    /* the interrupt is due but has not been taken */
+#define SYSTICK_PERIOD 0x1000000u   /* RVR + 1 */
+#define CSR_RUN_WITH_INTERRUPT 0x7u /* core clock, interrupt, enable: DDI 0403 B3.3.3 */
+#define ICSR_PENDSTSET (1u << 26)   /* the interrupt is due but has not been taken */
 
 static volatile uint32_t tick_wraps; /* 2^32 periods outlive the board */
 static uint32_t tick_hz;

@@ -1,7 +1,7 @@
 /* Echoes what it receives; capital letters and digits are commands. Boots every board in a test. */
 #include "ec_port.h"
 
-static volatile uint32_t table[3] = {1u, 2u, 3u}; /* in .data: checks the copy at start-up */
+static volatile uint32_t table[3] = { 1u, 2u, 3u }; /* in .data: checks the copy at start-up */
 static volatile uint64_t zero;
 
 int main(void);
@@ -59,6 +59,22 @@ int main(void) {
             }
             text("waited ");
             number(backwards);
+            text("\r\n");
+        } else if (c == 'C') { /* two million instructions */
+            const uint64_t start = ec_port_ticks();
+            uint32_t left = 1000000u;
+            __asm__ volatile(".syntax unified\n1:\n\tsubs %0, #1\n\tbne 1b" : "+l"(left) : : "cc");
+            text("counted ");
+            number(ec_port_ticks() - start);
+            text("\r\n");
+        } else if (c == 'L') { /* 300 s, with few looks at the clock: counters of 32 bits wrap */
+            const uint64_t start = ec_port_ticks();
+            while (ec_port_ticks() - start < 300u * (uint64_t)ec_port_ticks_hz()) {
+                for (volatile uint32_t i = 0; i < 100000u; i++) {
+                }
+            }
+            text("seconds ");
+            number((ec_port_ticks() - start) / ec_port_ticks_hz());
             text("\r\n");
         } else if (c == 'R') {
             ec_port_reset();

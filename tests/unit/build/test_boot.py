@@ -1,0 +1,182 @@
+"""Firmware built by gcc and by clang starts on every board that QEMU can emulate."""
+
+from __future__ import annotations
+
+import re
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edgec.build.firmware import build_firmware
+from edgec.build.image import Image
+from edgec.errors import ToolMissing
+from edgec.target.board import Board, all_boards, load_board
+from edgec.target.board_files import port_include_dirs, port_sources
+from edgec.target.toolchain import find_toolchain
+
+FIRMWARE = Path(__file__).parent / "firmware"
+EMULATED = [board.name for board in all_boards() if board.qemu is not None]
+BUILT_ONLY = [board.name for board in all_boards() if not board.is_host and board.qemu is None]
+COMPILERS = ["gcc", "clang"]
+
+Build = Callable[[str, str], Image]
+
+
+@pytest.fixture(scope="session")
+def build_hello(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    folder = tmp_path_factory.mktemp("hello")
+    built: dict[tuple[str, str], Image] = {}
+
+    def build(name: str, compiler: str) -> Image:
+        if (name, compiler) not in built:
+            board = load_board(name)
+            try:
+                toolchain = find_toolchain(board.core, compiler)
+            except ToolMissing as error:
+                pytest.skip(error.message)
+            built[name, compiler] = build_firmware(
+                FIRMWARE,
+                board,
+                sources=[Path("hello.c"), *port_sources(board)],
+                include_dirs=port_include_dirs(board),
+                toolchain=toolchain,
+                out=folder / f"{name}-{compiler}",
+            )
+        return built[name, compiler]
+
+    return build
+
+
+class Console:
+    """An emulated board and its UART."""
+
+    def __init__(self, board: Board, image: Image, *, icount: int | None = None) -> None:
+        program = shutil.which("qemu-system-arm")
+        if program is None:
+            pytest.skip("qemu-system-arm is not installed")
+        assert board.qemu is not None
+        command = [program, "-M", board.qemu.machine, *board.qemu.args, "-display", "none"]
+        command += ["-monitor", "none", *["-serial", "null"] * board.qemu.serial_index]
+        command += ["-serial", "stdio", "-kernel", str(image.elf)]
+        if icount is not None:
+            command += ["-icount", f"shift={icount}"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        self.seen = b""
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    def expect(self, pattern: bytes, seconds: float = 20.0) -> re.Match[bytes]:
+        """Read until `pattern` matches; what it and all before it matched is dropped."""
+        assert self.process.stdout is not None
+        end = time.monotonic() + seconds
+        while (match := re.search(pattern, self.seen)) is None:
+            ready, _, _ = select.select([self.process.stdout], [], [], end - time.monotonic())
+            if not ready or not (data := self.process.stdout.read(4096)):
+                pytest.fail(f"no {pattern!r} in {self.seen[-300:]!r}")
+            self.seen += data
+        self.seen = self.seen[match.end() :]
+        return match
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture
+def boot(build_hello: Build) -> Iterator[Callable[..., tuple[Console, Image]]]:
+    consoles: list[Console] = []
+
+    def start(name: str, compiler: str, icount: int | None = None) -> tuple[Console, Image]:
+        image = build_hello(name, compiler)
+        consoles.append(Console(load_board(name), image, icount=icount))
+        return consoles[-1], image
+
+    yield start
+    for console in consoles:
+        console.close()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", EMULATED)
+def test_board_boots(boot: Callable[..., tuple[Console, Image]], name: str, compiler: str) -> None:
+    console, image = boot(name, compiler)
+    board = load_board(name)
+
+    # 6 is the sum of initialised variables and one that starts as 0.
+    match = console.expect(rb"hello (\d+) hz (\d+)\r\n")
+    assert int(match[1]) == 6
+    assert int(match[2]) == board.clock_hz
+
+    burst = bytes(97 + i % 26 for i in range(3000))
+    console.send(burst)
+    console.expect(re.escape(burst))
+
+    console.send(b"T")
+    first = int(console.expect(rb"ticks (\d+)\r\n")[1])
+    # Longer than SysTick's 24 bits at 25 MHz; the answer is how often time went backwards.
+    console.send(b"8")
+    assert int(console.expect(rb"waited (\d+)\r\n")[1]) == 0
+    console.send(b"T")
+    second = int(console.expect(rb"ticks (\d+)\r\n")[1])
+    assert second - first >= 0.8 * board.clock_hz
+
+    console.send(b"S")
+    match = console.expect(rb"stack (\d+) of (\d+) lost (\d+)\r\n")
+    assert image.stack_bytes is not None
+    assert 0 < int(match[1]) <= image.stack_bytes
+    assert int(match[2]) == image.stack_reserved_bytes == board.stack_bytes
+    assert int(match[3]) == 0
+
+    # A reset starts over, with variables as they were.
+    console.send(b"R")
+    assert int(console.expect(rb"hello (\d+) hz")[1]) == 6
+
+    console.send(b"F")
+    pc = int(console.expect(rb"fault \d+ pc ([0-9a-f]+) lr [0-9a-f]+\r\n")[1], 16)
+    main = image.function("main")
+    assert main is not None
+    assert main.address <= pc < main.address + main.code_bytes
+
+
+@pytest.mark.parametrize("name", ["bbc_microbit", "mps2_an386", "netduinoplus2"])
+def test_ticks_outlive_their_counter(boot: Callable[..., tuple[Console, Image]], name: str) -> None:
+    # At 1024 ns an instruction, 300 s take the emulator a few: 2^32 ticks of 16 MHz are 268 s.
+    console, _ = boot(name, "gcc", icount=10)
+    console.expect(rb"hello")
+    console.send(b"L")
+    assert int(console.expect(rb"seconds (\d+)\r\n", seconds=120)[1]) == 300
+
+
+@pytest.mark.parametrize("name", ["bbc_microbit", "mps2_an386", "mps3_an547", "netduinoplus2"])
+def test_ticks_count_instructions(boot: Callable[..., tuple[Console, Image]], name: str) -> None:
+    # With shift=0 an instruction takes one virtual nanosecond, on any computer.
+    expected = 2_000_000 * load_board(name).clock_hz / 1e9
+    console, _ = boot(name, "gcc", icount=0)
+    console.expect(rb"hello")
+    for _ in range(3):
+        console.send(b"C")
+        counted = int(console.expect(rb"counted (\d+)\r\n")[1])
+        # A few dozen instructions around the loop, and the resolution of the counter.
+        assert -1 <= counted - expected <= 150e-9 * load_board(name).clock_hz + 1
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", BUILT_ONLY)
+def test_board_builds(build_hello: Build, name: str, compiler: str) -> None:
+    # build_firmware has checked vectors, regions, symbols and instructions.
+    image = build_hello(name, compiler)
+    board = load_board(name)
+    assert {s.region for s in image.sections} == {board.code, board.data}
+    assert 1000 < image.flash_bytes < 10_000
