@@ -12,7 +12,7 @@ from edgec.codegen.program import Golden, IoMode, Port, Program, Step, Trace
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
-from edgec.memory.layout import scratch_name
+from edgec.memory.layout import ARENA, scratch_name
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
@@ -58,8 +58,8 @@ def assemble(
         constants=constants.arrays,
         buffers=sizes,
         offsets=dict(plan.offsets),
-        arena_bytes=plan.peak_bytes["arena"],
-        arena_lower_bound=plan.certificate.lower_bound_bytes,
+        arena_bytes=plan.peak_bytes[ARENA],
+        arena_lower_bound=plan.certificate.region(ARENA).lower_bound_bytes,
         io=io,
         golden=golden,
         board=identity.board,

@@ -134,10 +134,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Golden:
-    """One run with a known answer: a byte string per input, and the CRC-32 (the one of zlib) of
-    all outputs' bytes one after the other."""
+    """One run with a known answer.
 
-    inputs: tuple[bytes, ...]
+    The inputs are drawn in C as `edgec.runners.samples.generate_inputs` draws them from `seed`;
+    `output_crc` is the CRC-32 (the one of zlib) of all outputs' bytes one after the other.
+    """
+
+    seed: int
     output_crc: int
 
 
@@ -226,10 +229,6 @@ class Program:
                     )
                 else:
                     _require(arg in port_buffers, f"{step.title}: unknown argument {arg!r}")
-        if self.golden is not None:
-            sizes = tuple(len(data) for data in self.golden.inputs)
-            wanted = tuple(port.nbytes for port in self.inputs)
-            _require(sizes == wanted, f"golden inputs have {sizes} bytes, ports {wanted}")
 
 
 def _require(holds: bool, message: str) -> None:

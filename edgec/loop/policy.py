@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.ir import Buffer, For, PrimFunc
+from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.options import Options
 from edgec.target.core import Core
@@ -108,5 +109,6 @@ def _temporaries_at_rows(schedule: Schedule) -> None:
         for buffer in reversed(names):
             schedule.compute_at(buffer.name, f"out_d{rank - 2}")
         for buffer in names:
-            if f"{buffer.name}_k" in loop_names(schedule.func):
+            loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
+            if f"{buffer.name}_k" in loops:
                 schedule.decompose_reduction(buffer.name)

@@ -72,7 +72,7 @@ def rescale(
     factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
-    if rounding == "tflm" and all(shift <= 0 for _, shift in pairs):
+    if rounding == "tflm" and all(shift < 0 for _, shift in pairs):
         name = "requantize_tflm_right"  # no left shift to consider
 
     def scaled(acc: Value, channel: Any) -> Value:

@@ -1,0 +1,124 @@
+"""From a compiled model to something that runs: a project folder and its image or library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.build.firmware import build_firmware
+from edgec.build.host import build_host_library, library_name
+from edgec.build.image import Image
+from edgec.codegen.manifest import Manifest
+from edgec.codegen.project import staged_folder, write_project
+from edgec.errors import BudgetExceeded
+from edgec.options import Options
+from edgec.pipeline import Compiled
+from edgec.target.board import Board
+from edgec.target.toolchain import find_toolchain
+
+BUILD_DIR = "build"
+TRACE_DIR = "build_trace"
+TRACE_DEFINE = "EC_TRACE_HOOK"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A project on disk. `artefact` is the ELF or the host's shared library, `traced` the same
+    with the EC_TRACE hook (None unless it was asked for); `image` measures an ELF."""
+
+    project: Path
+    manifest: Manifest
+    board: Board
+    artefact: Path
+    traced: Path | None
+    image: Image | None
+
+
+def deploy(compiled: Compiled, board: Board, out: Path, *, traced: bool = False) -> Built:
+    """Write the project into `out` and build it for `board`, whole or not at all.
+
+    traced: also build the variant in which every value can be seen. Raises BuildFailed when C
+    does not compile or the image does not fit, BudgetExceeded when it breaks a given limit.
+    """
+    options = compiled.options
+    with staged_folder(out) as folder:
+        manifest = write_project(compiled.program, folder, board)
+        artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
+        with_trace = None
+        if traced:
+            with_trace, _ = _build(
+                folder, manifest, board, options, folder / TRACE_DIR, (TRACE_DEFINE,)
+            )
+        if image is not None:
+            check_budgets(compiled, image)
+    out = out.absolute()
+
+    def moved(path: Path) -> Path:
+        return out / path.relative_to(folder)
+
+    return Built(
+        project=out,
+        manifest=manifest,
+        board=board,
+        artefact=moved(artefact),
+        traced=None if with_trace is None else moved(with_trace),
+        image=image,
+    )
+
+
+def _build(
+    folder: Path,
+    manifest: Manifest,
+    board: Board,
+    options: Options,
+    out: Path,
+    defines: tuple[str, ...],
+) -> tuple[Path, Image | None]:
+    toolchain = find_toolchain(board.core, options.compiler)
+    sources = sorted(path.relative_to(folder) for path in folder.glob("*.c"))
+    if not board.core.is_embedded:
+        out.mkdir()
+        library = build_host_library(
+            [folder / source for source in sources],
+            out / library_name(manifest.model),
+            toolchain=toolchain,
+            include_dirs=[folder],
+            defines=defines,
+            optimize=options.c_optimize,
+        )
+        return library, None
+    sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))
+    image = build_firmware(
+        folder,
+        board,
+        sources=sources,
+        include_dirs=[Path("."), Path("port"), Path("link")],
+        defines=defines,
+        optimize=options.c_optimize,
+        toolchain=toolchain,
+        out=out,
+    )
+    return image.elf, image
+
+
+def check_budgets(compiled: Compiled, image: Image) -> None:
+    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken."""
+    options = compiled.options
+    limits = (
+        ("RAM", image.ram_bytes, options.max_ram_bytes),
+        ("flash", image.flash_bytes, options.max_flash_bytes),
+        ("stack", image.stack_bytes, options.max_stack_bytes),
+    )
+    broken = [
+        f"{what}: {used:,} bytes used, {limit:,} allowed"
+        for what, used, limit in limits
+        if limit is not None and used is not None and used > limit
+    ]
+    if broken:
+        region = compiled.plan.certificate.region("arena")
+        live = ", ".join(f"{name} {size:,}" for name, size in region.live_at_peak)
+        raise BudgetExceeded(
+            f"{compiled.imported.source} is over its budget",
+            details=(*broken, f"live together at the arena's peak: {live}"),
+            hint="raise the limit, or try --optimize ram or --optimize size",
+        )

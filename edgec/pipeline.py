@@ -1,0 +1,170 @@
+"""The way of the data, stage by stage: start reading here.
+
+    model file -> frontends -> passes -> loops -> memory -> codegen -> build
+
+Every stage ends in a contract that a separate checker verifies, and can be dumped as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.codegen.assemble import Identity, assemble, output_crc
+from edgec.codegen.program import Golden, Program
+from edgec.errors import ContractError
+from edgec.fixed_point import Rounding
+from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function, Module
+from edgec.graph.printer import print_module
+from edgec.graph.types import Array
+from edgec.graph.verify import verify_module
+from edgec.loop.policy import policy_for
+from edgec.loop.printer import print_func
+from edgec.memory.layout import placement_problem
+from edgec.memory.problem import Plan, Problem
+from edgec.memory.solve import plan_memory
+from edgec.options import Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.fuse_qdq import fuse_qdq
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.passes.simplify_views import simplify_views
+from edgec.passes.sink_transposes import sink_transposes
+from edgec.runners.samples import generate_inputs
+from edgec.target.core import Core
+
+#: Seed of the input that a model's self-test runs.
+GOLDEN_SEED = 1
+
+Pass = Callable[[Function, Rounding], Function]
+
+#: Stages 2 to 4, in order. Each keeps the meaning: the reference interpreter is the test.
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("sink_transposes", lambda function, rounding: sink_transposes(function)),
+    ("fuse_qdq", fuse_qdq),
+    ("simplify_views", lambda function, rounding: simplify_views(function)),
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Everything that compiling one model gave, stage by stage.
+
+    imported: the graph as the file has it. module: after all passes. groups, chosen: the menus
+    and the variant taken from each. problem, plan: the memory. program: what codegen writes.
+    """
+
+    imported: Module
+    module: Module
+    groups: tuple[LoweredGroup, ...]
+    chosen: tuple[Variant, ...]
+    problem: Problem
+    plan: Plan
+    program: Program
+    options: Options
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one inference, as the field counts them."""
+        return sum(lowered.group.macs for lowered in self.groups)
+
+    def reference(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """What our integer reference answers."""
+        return interpret(self.module.main, inputs)
+
+
+def compile_model(
+    path: Path,
+    core: Core,
+    options: Options | None = None,
+    *,
+    board_name: str = "",
+    dump: Path | None = None,
+) -> Compiled:
+    """Stages 1 to 6: from a model file to a program that codegen can write.
+
+    dump: a folder that gets one text file per stage. Raises ImportFailed for a file that cannot
+    be read or uses what is not supported, PlanError when no memory plan exists.
+    """
+    options = options or Options()
+    stages = _Dump(dump)
+    imported = import_model(path, match=options.match)
+    verify_module(imported)
+    stages.write("import", print_module(imported))
+
+    module = imported
+    rounding: Rounding = options.match or ("onnx" if imported.format == "onnx" else "tflm")
+    for name, run in PASSES:
+        module = module.with_main(run(module.main, rounding))
+        verify_module(module)
+        stages.write(name, print_module(module))
+
+    policy = policy_for(core, options)
+    groups = tuple(
+        lower_group(group, policy) for group in fuse_groups(module.main, fuse=not options.unfused)
+    )
+    chosen = tuple(lowered.variants[0] for lowered in groups)
+    stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
+
+    problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")
+    plan = plan_memory(problem)
+    stages.write("plan", _plan_text(problem, plan))
+
+    name = options.model_name or model_identifier(path)
+    program = assemble(
+        module,
+        groups,
+        chosen,
+        problem,
+        plan,
+        Identity(name, board_name, core.name),
+        io=options.io,
+        golden=golden_run(module.main),
+    )
+    program.check()
+    return Compiled(imported, module, groups, chosen, problem, plan, program, options)
+
+
+def golden_run(function: Function) -> Golden:
+    """One generated input and the CRC of what the reference answers."""
+    inputs = generate_inputs(
+        GOLDEN_SEED, [(param.type.shape, param.type.dtype) for param in function.params]
+    )
+    return Golden(GOLDEN_SEED, output_crc(interpret(function, inputs)))
+
+
+def model_identifier(path: Path) -> str:
+    """A C identifier from a file name: `mlperf_kws int8.tflite` -> `mlperf_kws_int8`."""
+    name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
+    return f"m_{name}" if name[0].isdigit() else name
+
+
+def _plan_text(problem: Problem, plan: Plan) -> str:
+    lines = ["buffer,region,offset,size_bytes,start,stop"]
+    for buffer in problem.buffers:
+        lines.append(
+            f'"{buffer.name}",{plan.region_of[buffer.name]},{plan.offsets[buffer.name]},'
+            f"{buffer.size_bytes},{buffer.start},{buffer.stop}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+class _Dump:
+    """Writes `01_import.txt`, `02_…` into a folder, or nothing at all."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.count = 0
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ContractError(f"cannot write the dump to {folder}: {error}") from None
+
+    def write(self, stage: str, text: str) -> None:
+        self.count += 1
+        if self.folder is not None:
+            (self.folder / f"{self.count:02d}_{stage}.txt").write_text(text, encoding="utf-8")
