@@ -53,7 +53,7 @@ class CFunction:
     @property
     def text(self) -> str:
         """Declaration and body."""
-        return "\n".join((self.signature, "{", *self.body, "}"))
+        return "\n".join((f"{self.signature} {{", *self.body, "}"))
 
 
 def emit_function(

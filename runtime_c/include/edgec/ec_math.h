@@ -17,38 +17,27 @@ typedef char ec_assert_arithmetic_shift[((-5) >> 1) == -3 ? 1 : -1];
 typedef char ec_assert_wrapping_cast[(int32_t)0xFFFFFFFFu == -1 ? 1 : -1];
 
 /* a + b modulo 2^32 */
-static inline int32_t ec_add_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_add_s32(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a + (uint32_t)b);
 }
 
 /* a - b modulo 2^32 */
-static inline int32_t ec_sub_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_sub_s32(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
 /* a * b modulo 2^32 */
-static inline int32_t ec_mul_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_mul_s32(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a * (uint32_t)b);
 }
 
-/* acc + a * b modulo 2^32, where a * b fits. On Cortex-M, gcc would regroup a chain of these and so
- * lose the multiply-accumulate instruction at its end; the empty asm costs nothing and keeps the
- * order. */
-static inline int32_t ec_mac_s32(int32_t acc, int32_t a, int32_t b)
-{
-    int32_t sum = (int32_t)((uint32_t)acc + (uint32_t)(a * b));
-#if defined(__GNUC__) && defined(__ARM_ARCH_7EM__)
-    __asm__("" : "+r"(sum));
-#endif
-    return sum;
+/* acc + a * b modulo 2^32, where a * b fits */
+static inline int32_t ec_mac_s32(int32_t acc, int32_t a, int32_t b) {
+    return (int32_t)((uint32_t)acc + (uint32_t)(a * b));
 }
 
 /* x limited to int8 */
-static inline int8_t ec_saturate_s8(int32_t x)
-{
+static inline int8_t ec_saturate_s8(int32_t x) {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     int32_t limited;
     __asm__("ssat %0, #8, %1" : "=r"(limited) : "r"(x));
@@ -59,8 +48,7 @@ static inline int8_t ec_saturate_s8(int32_t x)
 }
 
 /* x limited to uint8 */
-static inline uint8_t ec_saturate_u8(int32_t x)
-{
+static inline uint8_t ec_saturate_u8(int32_t x) {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     int32_t limited;
     __asm__("usat %0, #8, %1" : "=r"(limited) : "r"(x));
@@ -71,8 +59,7 @@ static inline uint8_t ec_saturate_u8(int32_t x)
 }
 
 /* x limited to int16 */
-static inline int16_t ec_saturate_s16(int32_t x)
-{
+static inline int16_t ec_saturate_s16(int32_t x) {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     int32_t limited;
     __asm__("ssat %0, #16, %1" : "=r"(limited) : "r"(x));
@@ -83,123 +70,103 @@ static inline int16_t ec_saturate_s16(int32_t x)
 }
 
 /* a * 2^n modulo 2^32, n from 0 to 31 */
-static inline int32_t ec_shl_s32(int32_t a, int32_t n)
-{
+static inline int32_t ec_shl_s32(int32_t a, int32_t n) {
     return (int32_t)((uint32_t)a << n);
 }
 
 /* a + b modulo 2^64 */
-static inline int64_t ec_add_s64(int64_t a, int64_t b)
-{
+static inline int64_t ec_add_s64(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
 /* a - b modulo 2^64 */
-static inline int64_t ec_sub_s64(int64_t a, int64_t b)
-{
+static inline int64_t ec_sub_s64(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
 /* a * b modulo 2^64 */
-static inline int64_t ec_mul_s64(int64_t a, int64_t b)
-{
+static inline int64_t ec_mul_s64(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
 /* a * 2^n modulo 2^64, n from 0 to 63 */
-static inline int64_t ec_shl_s64(int64_t a, int64_t n)
-{
+static inline int64_t ec_shl_s64(int64_t a, int64_t n) {
     return (int64_t)((uint64_t)a << n);
 }
 
 /* The smaller of two. */
-static inline int32_t ec_min_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_min_s32(int32_t a, int32_t b) {
     return b < a ? b : a;
 }
 
 /* The larger of two. */
-static inline int32_t ec_max_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_max_s32(int32_t a, int32_t b) {
     return b > a ? b : a;
 }
 
 /* The smaller of two. */
-static inline uint32_t ec_min_u32(uint32_t a, uint32_t b)
-{
+static inline uint32_t ec_min_u32(uint32_t a, uint32_t b) {
     return b < a ? b : a;
 }
 
 /* The larger of two. */
-static inline uint32_t ec_max_u32(uint32_t a, uint32_t b)
-{
+static inline uint32_t ec_max_u32(uint32_t a, uint32_t b) {
     return b > a ? b : a;
 }
 
 /* The smaller of two. */
-static inline int64_t ec_min_s64(int64_t a, int64_t b)
-{
+static inline int64_t ec_min_s64(int64_t a, int64_t b) {
     return b < a ? b : a;
 }
 
 /* The larger of two. */
-static inline int64_t ec_max_s64(int64_t a, int64_t b)
-{
+static inline int64_t ec_max_s64(int64_t a, int64_t b) {
     return b > a ? b : a;
 }
 
 /* The smaller of two. */
-static inline uint64_t ec_min_u64(uint64_t a, uint64_t b)
-{
+static inline uint64_t ec_min_u64(uint64_t a, uint64_t b) {
     return b < a ? b : a;
 }
 
 /* The larger of two. */
-static inline uint64_t ec_max_u64(uint64_t a, uint64_t b)
-{
+static inline uint64_t ec_max_u64(uint64_t a, uint64_t b) {
     return b > a ? b : a;
 }
 
-/* The smaller of two; `a` if they are equal or either is a NaN. */
-static inline float ec_min_f32(float a, float b)
-{
-    return b < a ? b : a;
+/* The smaller of two; `b` if they are equal or either is a NaN. */
+static inline float ec_min_f32(float a, float b) {
+    return a < b ? a : b;
 }
 
-/* The larger of two; `a` if they are equal or either is a NaN. */
-static inline float ec_max_f32(float a, float b)
-{
-    return b > a ? b : a;
+/* The larger of two; `b` if they are equal or either is a NaN. */
+static inline float ec_max_f32(float a, float b) {
+    return a > b ? a : b;
 }
 
-/* The smaller of two; `a` if they are equal or either is a NaN. */
-static inline double ec_min_f64(double a, double b)
-{
-    return b < a ? b : a;
+/* The smaller of two; `b` if they are equal or either is a NaN. */
+static inline double ec_min_f64(double a, double b) {
+    return a < b ? a : b;
 }
 
-/* The larger of two; `a` if they are equal or either is a NaN. */
-static inline double ec_max_f64(double a, double b)
-{
-    return b > a ? b : a;
+/* The larger of two; `b` if they are equal or either is a NaN. */
+static inline double ec_max_f64(double a, double b) {
+    return a > b ? a : b;
 }
 
 /* floor(a / b), b > 0 */
-static inline int32_t ec_floor_div_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_floor_div_s32(int32_t a, int32_t b) {
     return a >= 0 ? a / b : -((-(a + 1)) / b) - 1;
 }
 
 /* a - b * floor(a / b), in [0, b), b > 0 */
-static inline int32_t ec_floor_mod_s32(int32_t a, int32_t b)
-{
+static inline int32_t ec_floor_mod_s32(int32_t a, int32_t b) {
     const int32_t rest = a % b;
     return rest < 0 ? rest + b : rest;
 }
 
 /* The float whose bits these are. */
-static inline float ec_f32_from_bits(uint32_t bits)
-{
+static inline float ec_f32_from_bits(uint32_t bits) {
     union {
         uint32_t bits;
         float value;
@@ -209,8 +176,7 @@ static inline float ec_f32_from_bits(uint32_t bits)
 }
 
 /* The bits of a float. */
-static inline uint32_t ec_bits_from_f32(float value)
-{
+static inline uint32_t ec_bits_from_f32(float value) {
     union {
         uint32_t bits;
         float value;
