@@ -13,14 +13,14 @@
 /* The high 32 bits of 2 * a * b, ties away from zero for a positive product; saturated for
  * a = b = INT32_MIN (gemmlowp's SaturatingRoundingDoublingHighMul). gemmlowp nudges a negative
  * product by 1 - 2^30 and truncates, which is the same as adding 2^30 and flooring. */
-static inline int32_t ec_saturating_rounding_doubling_high_mul(int32_t a, int32_t b) {
+static inline int32_t ec_rounding_doubling_high_multiply(int32_t a, int32_t b) {
     const int64_t product = (int64_t)a * b;
     const int32_t high = (int32_t)((product + (INT64_C(1) << 30)) >> 31);
     return a == INT32_MIN && b == INT32_MIN ? INT32_MAX : high;
 }
 
 /* x / 2^exponent, ties away from zero, exponent from 0 to 31 (gemmlowp's RoundingDivideByPOT). */
-static inline int32_t ec_rounding_divide_by_pot(int32_t x, int32_t exponent) {
+static inline int32_t ec_rounding_divide_by_power_of_two(int32_t x, int32_t exponent) {
     const uint32_t mask = (UINT32_C(1) << exponent) - 1u;
     const uint32_t threshold = (mask >> 1) + ((uint32_t)x >> 31);
     return (x >> exponent) + (((uint32_t)x & mask) > threshold ? 1 : 0);
@@ -33,13 +33,13 @@ static inline int32_t ec_requantize_tflm(int32_t acc, int32_t multiplier, int32_
     const int32_t right = shift > 0 ? 0 : -shift;
     const int32_t raised = (int32_t)((uint32_t)acc << left);
     const int32_t high = (int32_t)(((int64_t)raised * multiplier + (INT64_C(1) << 30)) >> 31);
-    return ec_rounding_divide_by_pot(high, right);
+    return ec_rounding_divide_by_power_of_two(high, right);
 }
 
 /* The same for shift <= 0. */
 static inline int32_t ec_requantize_tflm_right(int32_t acc, int32_t multiplier, int32_t shift) {
     const int32_t high = (int32_t)(((int64_t)acc * multiplier + (INT64_C(1) << 30)) >> 31);
-    return ec_rounding_divide_by_pot(high, -shift);
+    return ec_rounding_divide_by_power_of_two(high, -shift);
 }
 
 /* The same for shift < 0 and -2^30 <= acc < 2^30, which edgec proves from the weights: a third of
@@ -98,6 +98,39 @@ static inline int32_t ec_round_half_even_f32(float value) {
 /* float32(acc) * scale, rounded half to even and saturated (ONNX Runtime). */
 static inline int32_t ec_requantize_onnx(int32_t acc, float scale) {
     return ec_round_half_even_f32((float)acc * scale);
+}
+
+/* Leading zero bits of x as an unsigned number, x not 0. */
+static inline int32_t ec_count_leading_zeros(int32_t x) {
+#if defined(__GNUC__)
+    return (int32_t)__builtin_clz((unsigned int)x);
+#else
+    int32_t zeros = 0;
+    for (uint32_t bits = (uint32_t)x; bits < 0x80000000u; bits <<= 1) {
+        zeros += 1;
+    }
+    return zeros;
+#endif
+}
+
+/* x * 2^bits, saturated; bits from 0 to 30. */
+static inline int32_t ec_saturating_shift_left(int32_t x, int32_t bits) {
+    const int32_t limit = INT32_MAX >> bits;
+    return x > limit ? INT32_MAX : x < -limit - 1 ? INT32_MIN : x * (INT32_C(1) << bits);
+}
+
+/* 1 / (1 + x) for x in [0, 1), both with 31 fraction bits: three Newton-Raphson steps from
+ * 48/17 - 32/17 * d, on numbers with two integer bits (gemmlowp's one_over_one_plus_x). */
+static inline int32_t ec_one_over_one_plus_x(int32_t x) {
+    const int32_t half = (int32_t)(((int64_t)x + INT32_MAX + 1) >> 1);
+    int32_t estimate = 1515870810 + ec_rounding_doubling_high_multiply(half, -1010580540);
+    for (int32_t step = 0; step < 3; ++step) {
+        const int32_t product = ec_rounding_doubling_high_multiply(half, estimate);
+        const int32_t error = (INT32_C(1) << 29) - product;
+        const int32_t change = ec_rounding_doubling_high_multiply(estimate, error);
+        estimate += ec_saturating_shift_left(change, 2);
+    }
+    return ec_saturating_shift_left(estimate, 1);
 }
 
 #endif /* EC_FIXED_POINT_H */
