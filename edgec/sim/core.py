@@ -1,0 +1,322 @@
+"""Run functions of a firmware image on a simulated Cortex-M core, and say what they cost.
+
+    with CoreSimulator(elf, "cortex-m4") as core:
+        core.write(core.symbols["input"], data)
+        result = core.call("model_run", core.symbols["context"], 0, 0)
+        print(result.instructions, result.cycles, result.stack_bytes)
+
+The core itself runs in a child process (see `worker`); this side needs no simulator package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import RunFailed
+from edgec.sim.channel import Channel
+from edgec.sim.cycles import CostTable
+from edgec.sim.faults import explain_fault
+from edgec.sim.guard import Span, forbidden_gaps
+from edgec.sim.image import PAGE_BYTES, Image, Symbol, load_image, plan_layout
+
+__all__ = ["CORES", "CallResult", "CoreSimulator", "FunctionCost", "Span", "Symbol", "TraceEvent"]
+
+CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+_ELSEWHERE = "(outside any function)"
+# No instruction takes this long in the slowest mode; a longer silence is a fault of the worker.
+_SECONDS_PER_INSTRUCTION = 5e-6
+_LEAST_TIMEOUT_S = 120.0
+_MOST_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """What one function cost by itself, callees apart.
+
+    `calls` is how often its first instruction was executed.
+    """
+
+    instructions: int
+    cycles: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """One call of the trace function: `data` is memory [address, address + len(data)).
+
+    `instructions` counts from the start of the call to just before the traced call, what tracing
+    itself cost left out.
+    """
+
+    id: int
+    row: int
+    data: bytes
+    instructions: int
+    address: int
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What one call returned and cost.
+
+    `value` is r0 and `high_value` r1, unsigned (the two halves of a 64-bit result).
+    `instructions` are those executed, skipped ones of IT blocks included, as QEMU counts; not
+    counted are the trace function and the BL that calls it. `cycles` follow `cycles.CostTable`.
+    `stack_bytes` is how far below the initial stack pointer the call wrote. `counts` says how
+    often each address was executed, tracing included.
+    """
+
+    value: int
+    instructions: int
+    cycles: int
+    functions: Mapping[str, FunctionCost]
+    stack_bytes: int
+    counts: Mapping[int, int] = field(repr=False)
+    trace: tuple[TraceEvent, ...] = field(repr=False, default=())
+    high_value: int = 0
+
+    def write_counts(self, path: Path) -> None:
+        """Write `ADDRESS COUNT` lines (hexadecimal, decimal), in order of address."""
+        lines = [f"{address:08x} {self.counts[address]}\n" for address in sorted(self.counts)]
+        path.write_text("".join(lines), encoding="ascii", newline="\n")
+
+
+class CoreSimulator:
+    """A core with a firmware image in its memory; a context manager.
+
+    The image is in place as after start-up code has run: initialised data is in RAM, `.bss` is
+    zero, the FPU is on. Memory keeps its contents from call to call, registers do not. After a
+    RunFailed of `call` memory is as the program left it, and further calls are possible.
+    """
+
+    def __init__(
+        self,
+        elf: Path,
+        core: str,
+        *,
+        trace_symbol: str = "ec_trace",
+        native_counter: bool = True,
+    ) -> None:
+        """Start a worker and load `elf`; `core` is one of CORES.
+
+        `trace_symbol` names a function `(ctx, id, pointer, row, bytes)` whose calls are recorded
+        instead of executed; an image without it is fine. `native_counter=False` forces the
+        portable block counter, with the same results.
+
+        Raises RunFailed for an unusable image or core, ToolMissing without Unicorn or Capstone.
+        """
+        if core not in CORES:
+            raise RunFailed(f"the core simulator has no core {core!r}",
+                            hint=f"it has {', '.join(CORES)}")
+        self.core = core
+        self.image: Image = load_image(Path(elf))
+        self._layout = plan_layout(self.image)
+        self._costs: CostTable | None = None
+        self._mapped = [(r.address, r.address + r.size) for r in self._layout.regions]
+        self._next_private = self._layout.private_base
+        trace = self.image.symbols.get(trace_symbol)
+        self._trace_address = None if trace is None else trace.address & ~1
+        self._channel = Channel()
+        try:
+            self._load(native_counter)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, native_counter: bool) -> None:
+        regions = [(r.address, r.size, r.writable, r.executable) for r in self._layout.regions]
+        self._ask({"command": "open", "core": self.core, "regions": regions,
+                   "return": self._layout.return_address, "native": native_counter})
+        for segment in self.image.segments:
+            if segment.data:
+                self.write(segment.address, segment.data)
+        for section in self.image.code:
+            if section.data:
+                self._ask({"command": "code", "address": section.address}, section.data)
+        if self._trace_address is not None:
+            self._ask({"command": "trace", "address": self._trace_address})
+
+    def __enter__(self) -> CoreSimulator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker; harmless when called twice."""
+        self._channel.close()
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """Addresses by name, the Thumb bit of functions cleared."""
+        return {name: symbol.address for name, symbol in self.image.symbols.items()}
+
+    def symbol(self, name: str) -> Symbol:
+        """Return address and size of a symbol. Raises RunFailed if the image has none."""
+        if name not in self.image.symbols:
+            raise RunFailed(f"{self.image.path} has no symbol {name!r}")
+        return self.image.symbols[name]
+
+    def span(self, name: str, *, write: bool) -> Span:
+        """Return the span of the object `name`, for `allow`. Raises RunFailed if absent."""
+        symbol = self.symbol(name)
+        return Span(name, symbol.address, symbol.size, write)
+
+    def read_only_spans(self) -> list[Span]:
+        """Return a read-only span for each segment that is not writable: code and constants."""
+        return [Span(f"read-only memory at 0x{s.address:08x}", s.address, s.size, False)
+                for s in self.image.segments if not s.writable]
+
+    def allocate(self, name: str, size: int, *, write: bool = True) -> Span:
+        """Map `size` fresh zero bytes, away from everything else, for a call to use.
+
+        The address is a multiple of 16. The bytes end where a page ends, up to alignment, so
+        running over them is caught even without `allow`.
+        """
+        pages = -(-max(size, 1) // PAGE_BYTES)
+        start = self._next_private
+        self._ask({"command": "map", "address": start, "size": pages * PAGE_BYTES})
+        self._mapped.append((start, start + pages * PAGE_BYTES))
+        self._next_private = start + (pages + 1) * PAGE_BYTES
+        address = start + (pages * PAGE_BYTES - size) // 16 * 16
+        return Span(name, address, size, write)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write memory, read-only memory too. Raises RunFailed where nothing is mapped."""
+        self._ask({"command": "write", "address": address}, bytes(data))
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read memory. Raises RunFailed where nothing is mapped."""
+        return self._ask({"command": "read", "address": address, "size": size})[1]
+
+    def call(
+        self,
+        function: str | int,
+        *args: int,
+        allow: Sequence[Span] | None = None,
+        budget_instructions: int = 10**10,
+        check_alignment: bool = False,
+    ) -> CallResult:
+        """Call a function with 32-bit arguments and run it to its return.
+
+        `allow` lists all data memory the call may touch; the stack, and reading what lies in
+        executable sections (literal pools), are always added. None allows whatever is mapped.
+        `check_alignment` makes LDM, LDRD, VLDR and their like fault on an address that is not a
+        multiple of four, as hardware does; it is slow.
+
+        Raises RunFailed for an access outside, an instruction the core lacks, a fault, or more
+        than `budget_instructions` executed; the message names function, address and reason.
+        """
+        entry = self.symbol(function).address if isinstance(function, str) else function & ~1
+        spans = self._spans(allow)
+        header = {
+            "command": "call", "entry": entry, "args": [arg & 0xFFFFFFFF for arg in args],
+            "stack_top": self._layout.stack_top, "stack_limit": self._layout.stack_limit,
+            "budget": budget_instructions, "check_alignment": check_alignment,
+            "gaps": [] if spans is None else forbidden_gaps(self._mapped, spans),
+        }
+        timeout_s = min(max(_LEAST_TIMEOUT_S, budget_instructions * _SECONDS_PER_INSTRUCTION),
+                        _MOST_TIMEOUT_S)
+        reply, payload = self._ask(header, timeout_s=timeout_s)
+        if "fault" in reply:
+            raise explain_fault(reply["fault"], self.image, self.core, self._layout, spans,
+                                budget_instructions)
+        return self._result(reply, payload)
+
+    def _spans(self, allow: Sequence[Span] | None) -> list[Span] | None:
+        if allow is None:
+            return None
+        layout = self._layout
+        stack = Span("the stack", layout.stack_limit, layout.stack_top - layout.stack_limit, True)
+        code = [Span("code", section.address, len(section.data), False)
+                for section in self.image.code]
+        return [*allow, stack, *code]
+
+    def _result(self, reply: dict[str, Any], payload: bytes) -> CallResult:
+        table_bytes = reply["blocks"] * 24                  # three 64-bit words a block
+        blocks = np.frombuffer(payload[:table_bytes], "<u8").reshape(-1, 3).tolist()
+        if self._costs is None:
+            self._costs = CostTable(self.image.code)
+        counts = self._counts(self._costs, blocks)
+        cycles = self._costs.cycles(counts)
+        executed = dict(counts)
+        for address, calls in reply["trace_callers"]:       # what tracing cost
+            self._leave_out(address, calls, counts, cycles, executed)
+        if self._trace_address is not None:
+            calls = counts.get(self._trace_address, 0)
+            self._leave_out(self._trace_address, calls, counts, cycles, executed)
+        functions = self._functions(executed, cycles)
+        instructions = sum(executed.values())
+        if instructions != reply["instructions"]:
+            raise RunFailed(
+                f"the simulator counted {reply['instructions']} instructions in blocks that have "
+                f"{instructions}", hint="this is a bug in edgec")
+        return CallResult(
+            reply["value"], instructions, sum(cycles.values()), functions, reply["stack_bytes"],
+            counts, self._trace(reply, payload[table_bytes:]), reply["high_value"])
+
+    @staticmethod
+    def _counts(costs: CostTable, blocks: list[list[int]]) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for address, size, count in blocks:
+            at, stop = address, address + size
+            while at < stop:
+                counts[at] = counts.get(at, 0) + count
+                cost = costs.costs.get(at)
+                if cost is None:
+                    raise RunFailed(f"0x{at:08x} was executed, but the ELF has data there")
+                at += cost.size
+        return counts
+
+    @staticmethod
+    def _leave_out(
+        address: int, calls: int, counts: dict[int, int], cycles: dict[int, int],
+        executed: dict[int, int],
+    ) -> None:
+        """Take `calls` executions of a branch at `address` out of the sums."""
+        if calls:
+            cycles[address] -= cycles[address] * calls // counts[address]
+            executed[address] -= calls
+
+    def _functions(
+        self, executed: dict[int, int], cycles: dict[int, int]
+    ) -> dict[str, FunctionCost]:
+        sums: dict[str, list[int]] = {}
+        for address, count in executed.items():
+            if not count:
+                continue
+            function = self.image.function_at(address)
+            name = function.name if function is not None else _ELSEWHERE
+            total = sums.setdefault(name, [0, 0, 0])
+            total[0] += count
+            total[1] += cycles[address]
+            if function is not None and function.address == address:
+                total[2] += count
+        order = sorted(sums, key=lambda name: (-sums[name][0], name))
+        return {name: FunctionCost(*sums[name]) for name in order}
+
+    @staticmethod
+    def _trace(reply: dict[str, Any], data: bytes) -> tuple[TraceEvent, ...]:
+        events = []
+        at = 0
+        for id_, row, address, size, instructions in reply["traces"]:
+            events.append(TraceEvent(id_, row, data[at:at + size], instructions, address))
+            at += size
+        return tuple(events)
+
+    def _ask(
+        self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float = _LEAST_TIMEOUT_S
+    ) -> tuple[dict[str, Any], bytes]:
+        return self._channel.request(header, payload, timeout_s=timeout_s)

@@ -1,0 +1,179 @@
+"""Count how often each translated block starts, inside the worker process.
+
+Two counters with the same results. `NativeCounter` gives Unicorn a few bytes of machine code as
+its block callback (about 2 ns a block, x86-64 Linux and macOS); `PythonCounter` runs anywhere
+(about 0.5 us a block). A block is a straight line of code that runs to its end once entered, so
+its start count is the execution count of each of its instructions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import sys
+from collections import defaultdict
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.sim.thumb import is_wide
+
+# (block address, block size in bytes, executions)
+Block = tuple[int, int, int]
+BLOCK_CALLBACK = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p)
+
+
+class CodeBytes:
+    """The initial bytes of one executable range, to count the instructions of its blocks."""
+
+    def __init__(self, address: int, data: bytes) -> None:
+        self.address = address
+        self.data = data
+        self._lengths: dict[tuple[int, int], int] = {}
+
+    def instructions(self, address: int, size: int) -> int:
+        """Return how many instructions the block at `address` of `size` bytes has."""
+        key = (address, size)
+        known = self._lengths.get(key)
+        if known is None:
+            known, at = 0, address - self.address
+            stop = at + size
+            while at < stop:
+                at += 4 if is_wide(int.from_bytes(self.data[at:at + 2], "little")) else 2
+                known += 1
+            self._lengths[key] = known
+        return known
+
+
+class Counter(Protocol):
+    """Counts the blocks of one executable range."""
+
+    code: CodeBytes
+
+    def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """Return Unicorn's block callback and its user data; both live as long as self."""
+
+    def reset(self) -> None:
+        """Forget all counts."""
+
+    def blocks(self) -> list[Block]:
+        """Return the blocks executed since the last reset."""
+
+    def consistent(self) -> bool:
+        """Return False when a block was seen with two sizes and counts are not exact."""
+
+
+class PythonCounter:
+    """Counts with a Python callback; keys hold size and address, so sizes may change."""
+
+    def __init__(self, code: CodeBytes) -> None:
+        self.code = code
+        counts: defaultdict[int, int] = defaultdict(int)
+
+        def count(_uc: int, address: int, size: int, _data: int) -> None:
+            counts[size << 32 | address] += 1
+
+        self._counts = counts
+        self._callback = BLOCK_CALLBACK(count)
+
+    def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """See Counter."""
+        return ctypes.cast(self._callback, ctypes.c_void_p), ctypes.c_void_p(0)
+
+    def reset(self) -> None:
+        """See Counter."""
+        self._counts.clear()
+
+    def blocks(self) -> list[Block]:
+        """See Counter."""
+        return [(key & 0xFFFFFFFF, key >> 32, count)
+                for key, count in list(self._counts.items())]
+
+    def consistent(self) -> bool:
+        """See Counter."""
+        return True
+
+
+# One slot for each halfword of code; its size makes the slot's offset `address * 8`.
+_SLOT = np.dtype([("count", "<u8"), ("size", "<u4"), ("conflicts", "<u4")])
+# System V calling convention: address in rsi, size in edx, user data in rcx, which points to
+# where the slot of address 0 would be.
+_X86_64 = bytes.fromhex(
+    "488d04f1"      # lea  rax, [rcx + rsi*8]      the block's slot
+    "48ff00"        # inc  qword [rax]             count += 1
+    "395008"        # cmp  [rax + 8], edx          same size as before?
+    "7501"          # jne  other
+    "c3"            # ret
+    "83780800"      # other: cmp dword [rax + 8], 0
+    "7504"          # jne  conflict
+    "895008"        # mov  [rax + 8], edx          first time: keep the size
+    "c3"            # ret
+    "ff400c"        # conflict: inc dword [rax + 12]
+    "c3"            # ret
+)
+
+
+class NativeCounter:
+    """Counts in a table with machine code; raises OSError where that is not allowed."""
+
+    _code_page: mmap.mmap | None = None
+    _code_address = 0
+
+    def __init__(self, code: CodeBytes) -> None:
+        self.code = code
+        self._entry = self._machine_code()
+        self._table = np.zeros(len(code.data) // 2 + 1, _SLOT)
+        self._biased = ctypes.c_void_p(
+            (self._table.ctypes.data - code.address * 8) & 0xFFFFFFFFFFFFFFFF)
+
+    @classmethod
+    def _machine_code(cls) -> int:
+        if platform.machine() not in ("x86_64", "AMD64") or sys.platform not in (
+                "linux", "darwin"):
+            raise OSError("no machine code for this machine")
+        if cls._code_page is None:
+            page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+                             | mmap.PROT_EXEC)
+            page.write(_X86_64)
+            cls._code_page = page
+            cls._code_address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        return cls._code_address
+
+    def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """See Counter."""
+        return ctypes.c_void_p(self._entry), self._biased
+
+    def reset(self) -> None:
+        """See Counter."""
+        self._table[:] = np.zeros(1, _SLOT)
+
+    def blocks(self) -> list[Block]:
+        """See Counter."""
+        used: npt.NDArray[np.intp] = np.nonzero(self._table["count"])[0]
+        rows = self._table[used]
+        addresses = self.code.address + 2 * used
+        return list(zip(addresses.tolist(), rows["size"].tolist(), rows["count"].tolist(),
+                        strict=True))
+
+    def consistent(self) -> bool:
+        """See Counter."""
+        return not bool(self._table["conflicts"].any())
+
+
+def make_counter(code: CodeBytes, native: bool) -> Counter:
+    """Return the fast counter where it works and is wanted, else the portable one."""
+    if native:
+        try:
+            return NativeCounter(code)
+        except (OSError, ValueError):
+            pass
+    return PythonCounter(code)
+
+
+def total_instructions(counters: list[Counter]) -> int:
+    """Return the instructions executed since the last reset."""
+    return sum(count * counter.code.instructions(address, size)
+               for counter in counters for address, size, count in counter.blocks())

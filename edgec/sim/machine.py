@@ -1,0 +1,320 @@
+"""One Cortex-M core on Unicorn: memory, hooks and a run to the return address.
+
+Runs in the worker process only, because Unicorn is GPL. What Unicorn is told to be is a CPU
+model in Thumb mode, so that it traps what a core lacks; its M-class mode is one permissive core.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgec.sim.counters import CodeBytes, Counter, make_counter, total_instructions
+from edgec.sim.thumb import ALIGNED_KINDS, decode
+
+# The bindings are untyped in part; as Any they are so throughout.
+unicorn: Any = importlib.import_module("unicorn")
+arm_const: Any = importlib.import_module("unicorn.arm_const")
+uclib: Any = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
+
+CPU_MODELS = {
+    "cortex-m0": arm_const.UC_CPU_ARM_CORTEX_M0,
+    "cortex-m3": arm_const.UC_CPU_ARM_CORTEX_M3,
+    "cortex-m4": arm_const.UC_CPU_ARM_CORTEX_M4,
+    "cortex-m7": arm_const.UC_CPU_ARM_CORTEX_M7,
+    "cortex-m33": arm_const.UC_CPU_ARM_CORTEX_M33,
+}
+# QEMU's exception numbers for M-profile (target/arm/cpu.h).
+_EXCEPTIONS = {
+    1: "undefined", 2: "svc", 3: "fetch", 4: "unaligned", 7: "breakpoint", 17: "no_coprocessor",
+    18: "invalid_state", 19: "stack_overflow", 22: "unaligned", 23: "divide_by_zero",
+}
+_STACK_PAINT = 0xA5
+_WATCH_SECONDS = 0.05
+_ARGUMENT_REGISTERS = (arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1,
+                       arm_const.UC_ARM_REG_R2, arm_const.UC_ARM_REG_R3)
+_ANY_ACCESS = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
+_WRITES = (unicorn.UC_MEM_WRITE, unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT)
+# The widest access that Unicorn reports as one.
+_WIDEST_ACCESS = 8
+
+# (first address, stop, "r", "w" or "rw"): what the program must not touch
+Gap = tuple[int, int, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call: where to start, with what, and what is forbidden."""
+
+    entry: int
+    args: list[int]
+    stack_top: int
+    stack_limit: int
+    budget: int
+    gaps: list[Gap]
+    check_alignment: bool = False
+
+
+@dataclass
+class Fault:
+    """Why a run stopped; the client makes the sentence."""
+
+    kind: str
+    pc: int
+    address: int = 0
+    size: int = 0
+    write: bool = False
+
+
+@dataclass
+class Trace:
+    """One call of the trace function; `instructions` before it, its own cost left out."""
+
+    id: int
+    row: int
+    address: int
+    data: bytes
+    instructions: int
+
+
+@dataclass
+class Outcome:
+    """What a run gave; `fault` is None when it came to its return address."""
+
+    value: int = 0
+    high_value: int = 0
+    fault: Fault | None = None
+    stack_bytes: int = 0
+    instructions: int = 0
+    blocks: list[tuple[int, int, int]] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+    trace_callers: dict[int, int] = field(default_factory=dict)
+
+
+class Machine:
+    """A core with mapped memory. Counts are exact unless `run` says otherwise by a fault."""
+
+    def __init__(
+        self,
+        core: str,
+        regions: list[tuple[int, int, bool, bool]],
+        return_address: int,
+        native: bool = True,
+    ) -> None:
+        self._uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB)
+        self._uc.ctl_set_cpu_model(CPU_MODELS[core])
+        self._return = return_address
+        self._native = native
+        self._counters: list[Counter] = []
+        self._trace_address: int | None = None
+        self._guard_hooks: list[int] = []
+        self._guarded: object = None
+        self._outcome = Outcome()
+        self._excluded = 0
+        for region in regions:
+            self.map(*region)
+        self._uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_invalid_access)
+        self._uc.hook_add(unicorn.UC_HOOK_INTR, self._on_exception)
+        self._start_state = self._uc.context_save()
+
+    def map(self, address: int, size: int, writable: bool, executable: bool) -> None:
+        """Map zeroed memory; `address` and `size` are multiples of the page."""
+        rights = unicorn.UC_PROT_READ
+        rights |= unicorn.UC_PROT_WRITE if writable else 0
+        rights |= unicorn.UC_PROT_EXEC if executable else 0
+        self._uc.mem_map(address, size, rights)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write memory, read-only memory too. Raises unicorn.UcError where nothing is mapped."""
+        self._uc.mem_write(address, data)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read memory. Raises unicorn.UcError where nothing is mapped."""
+        return bytes(self._uc.mem_read(address, size))
+
+    def add_code(self, address: int, data: bytes) -> None:
+        """Declare executable bytes, already written, to count in."""
+        counter = make_counter(CodeBytes(address, data), self._native)
+        callback, user_data = counter.callback()
+        handle = ctypes.c_size_t()
+        status = uclib.uc_hook_add(
+            self._uc._uch, ctypes.byref(handle), unicorn.UC_HOOK_BLOCK, callback, user_data,
+            ctypes.c_uint64(address), ctypes.c_uint64(address + len(data) - 1))
+        if status != unicorn.UC_ERR_OK:
+            raise unicorn.UcError(status)
+        self._counters.append(counter)
+
+    def set_trace(self, address: int) -> None:
+        """Make the function at `address` a recorded event that does nothing else.
+
+        Its first instruction becomes BX LR. Call it after add_code, whose hook must run first.
+        """
+        self._uc.mem_write(address, b"\x70\x47")
+        self._trace_address = address
+        self._uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_trace, begin=address, end=address)
+
+    def run(self, request: Request) -> Outcome:
+        """Call a function and return what happened; counts are those of this call alone."""
+        uc = self._uc
+        self._outcome = outcome = Outcome()
+        self._excluded = 0
+        uc.context_restore(self._start_state)
+        for counter in self._counters:
+            counter.reset()
+        self._set_guards(request)
+        sp = self._push_arguments(request)
+        painted = bytes([_STACK_PAINT]) * (sp - request.stack_limit)
+        uc.mem_write(request.stack_limit, painted)
+        uc.reg_write(arm_const.UC_ARM_REG_LR, self._return | 1)
+        stop = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(request.budget, stop), daemon=True)
+        watch.start()
+        try:
+            uc.emu_start(request.entry | 1, self._return)
+        except unicorn.UcError as error:
+            self._fault_of(error)
+        finally:
+            stop.set()
+            watch.join()
+        self._finish(request, sp)
+        return outcome
+
+    def _push_arguments(self, request: Request) -> int:
+        uc = self._uc
+        for register, value in zip(_ARGUMENT_REGISTERS, request.args, strict=False):
+            uc.reg_write(register, value)
+        stacked = request.args[4:]
+        sp = (request.stack_top - 4 * len(stacked)) & ~7
+        for index, value in enumerate(stacked):
+            uc.mem_write(sp + 4 * index, value.to_bytes(4, "little"))
+        uc.reg_write(arm_const.UC_ARM_REG_SP, sp)
+        return int(sp)
+
+    def _finish(self, request: Request, sp: int) -> None:
+        outcome, uc = self._outcome, self._uc
+        pc = uc.reg_read(arm_const.UC_ARM_REG_PC) & ~1
+        if outcome.fault is None and pc != self._return:
+            outcome.fault = Fault("stopped", pc)            # WFI, WFE
+        outcome.value = uc.reg_read(arm_const.UC_ARM_REG_R0)
+        outcome.high_value = uc.reg_read(arm_const.UC_ARM_REG_R1)
+        stack = bytes(uc.mem_read(request.stack_limit, sp - request.stack_limit))
+        untouched = len(stack) - len(stack.lstrip(bytes([_STACK_PAINT])))
+        outcome.stack_bytes = len(stack) - untouched
+        outcome.blocks = [block for counter in self._counters for block in counter.blocks()]
+        outcome.instructions = total_instructions(self._counters) - self._excluded
+        if outcome.fault is None:
+            if not all(counter.consistent() for counter in self._counters):
+                outcome.fault = Fault("inexact", pc)
+            elif outcome.instructions > request.budget:
+                outcome.fault = Fault("budget", pc)
+
+    def _watch(self, budget: int, stop: threading.Event) -> None:
+        """Stop the core soon after it has used up its budget."""
+        while not stop.wait(_WATCH_SECONDS):
+            if total_instructions(self._counters) > budget:
+                if self._outcome.fault is None:
+                    self._outcome.fault = Fault("budget", 0)
+                self._uc.emu_stop()
+                return
+
+    def _set_guards(self, request: Request) -> None:
+        """Install the hooks of a request; translated code knows whether there are any."""
+        wanted = (request.gaps, request.check_alignment)
+        if wanted == self._guarded:
+            return
+        for handle in self._guard_hooks:
+            self._uc.hook_del(handle)
+        self._guard_hooks = [self._guard(*gap) for gap in request.gaps]
+        if request.check_alignment:
+            self._guard_hooks.append(self._uc.hook_add(_ANY_ACCESS, self._on_any_access))
+        self._uc.ctl_flush_tb()
+        self._guarded = wanted
+
+    def _guard(self, start: int, stop: int, access: str) -> int:
+        def on_access(
+            _uc: object, kind: int, address: int, size: int, _value: int, _data: object
+        ) -> None:
+            if address + size > start:
+                self._stop(Fault("access", self._pc(), address, size, kind in _WRITES))
+
+        hooks = {"r": unicorn.UC_HOOK_MEM_READ, "w": unicorn.UC_HOOK_MEM_WRITE,
+                 "rw": _ANY_ACCESS}
+        # Unicorn compares the first byte of an access: begin where one may still reach the gap.
+        begin = max(start - (_WIDEST_ACCESS - 1), 0)
+        return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
+
+    def _on_any_access(
+        self, _uc: object, kind: int, address: int, size: int, _value: int, _data: object
+    ) -> None:
+        if not address & 3:
+            return
+        pc = self._pc()
+        first, second = (int.from_bytes(self.read(pc + at, 2), "little") for at in (0, 2))
+        if decode(first, second).kind in ALIGNED_KINDS:
+            self._stop(Fault("unaligned", pc, address, size, kind in _WRITES))
+
+    def _on_invalid_access(
+        self, _uc: object, kind: int, address: int, size: int, _value: int, _data: object
+    ) -> bool:
+        if kind in (unicorn.UC_MEM_FETCH_UNMAPPED, unicorn.UC_MEM_FETCH_PROT):
+            self._stop(Fault("fetch", self._pc(), address, size))
+        else:
+            self._stop(Fault("access", self._pc(), address, size, kind in _WRITES))
+        return False
+
+    def _on_exception(self, _uc: object, number: int, _data: object) -> None:
+        self._stop(Fault(_EXCEPTIONS.get(number, f"exception {number}"), self._pc()))
+
+    def _on_trace(self, uc: Any, _address: int, _size: int, _data: object) -> None:
+        registers = [uc.reg_read(register) for register in _ARGUMENT_REGISTERS]
+        sp = uc.reg_read(arm_const.UC_ARM_REG_SP)
+        size = int.from_bytes(self.read(sp, 4), "little")
+        caller = self._trace_call(uc.reg_read(arm_const.UC_ARM_REG_LR) & ~1)
+        self._excluded += 1                                 # BX LR
+        if caller is not None:
+            self._excluded += 1
+            callers = self._outcome.trace_callers
+            callers[caller] = callers.get(caller, 0) + 1
+        try:
+            data = self.read(registers[2], size)
+        except unicorn.UcError:
+            self._stop(Fault("trace", self._pc(), registers[2], size))
+            return
+        row = registers[3] - (1 << 32) if registers[3] >> 31 else registers[3]
+        self._outcome.traces.append(Trace(
+            registers[1], row, registers[2], data,
+            total_instructions(self._counters) - self._excluded))
+
+    def _trace_call(self, return_address: int) -> int | None:
+        """Return the address of the BL that called the trace function; None for a tail call."""
+        try:
+            before = self.read(return_address - 4, 4)
+        except unicorn.UcError:
+            return None
+        first, second = before[0] | before[1] << 8, before[2] | before[3] << 8
+        if first & 0xF800 == 0xF000 and second & 0xD000 == 0xD000:
+            offset = (first & 0x3FF) << 12 | (second & 0x7FF) << 1
+            sign = first >> 10 & 1
+            for bit, shift in ((second >> 13, 23), (second >> 11, 22)):
+                offset |= (~(bit ^ sign) & 1) << shift      # I1, I2
+            if (return_address + offset - (sign << 24)) & 0xFFFFFFFF == self._trace_address:
+                return return_address - 4
+        return None
+
+    def _pc(self) -> int:
+        return int(self._uc.reg_read(arm_const.UC_ARM_REG_PC)) & ~1
+
+    def _stop(self, fault: Fault) -> None:
+        if self._outcome.fault is None:
+            self._outcome.fault = fault
+        self._uc.emu_stop()
+
+    def _fault_of(self, error: Any) -> None:
+        """Note an error that no hook has seen."""
+        if self._outcome.fault is not None:
+            return
+        kind = "undefined" if error.errno == unicorn.UC_ERR_INSN_INVALID else str(error)
+        self._outcome.fault = Fault(kind, self._pc())

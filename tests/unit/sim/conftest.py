@@ -1,0 +1,99 @@
+"""Small bare-metal programs for the simulator's tests, by gcc or by the clang of ziglang."""
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GCC = "arm-none-eabi-gcc"
+_GCC_FLAGS = {
+    "cortex-m0": [], "cortex-m3": [],
+    "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+    "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"],
+    "cortex-m33": ["-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
+}
+# ziglang's CPU names; the FPU is a feature of its own there.
+_CLANG_CPU = {
+    "cortex-m0": ("eabi", "cortex_m0"), "cortex-m3": ("eabi", "cortex_m3"),
+    "cortex-m4": ("eabihf", "cortex_m4+vfp4d16sp"),
+    "cortex-m7": ("eabihf", "cortex_m7+fp_armv8d16"),
+    "cortex-m33": ("eabihf", "cortex_m33+fp_armv8d16sp"),
+}
+# Data is loaded behind the code and lives in RAM, as on a board.
+LINKER_SCRIPT = """
+ENTRY(Reset_Handler)
+SECTIONS
+{
+  . = 0x0;
+  .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) . = ALIGN(4); }
+  .ARM.exidx : { *(.ARM.exidx*) . = ALIGN(4); }
+  load_address = .;
+  .data 0x20000000 : AT(load_address) { *(.data*) . = ALIGN(4); }
+  .bss : { __bss_start__ = .; *(.bss*) *(COMMON) . = ALIGN(4); __bss_end__ = .; }
+  __stack_limit = 0x20006000;
+  __stack_top = 0x20008000;
+  /DISCARD/ : { *(.comment) *(.ARM.attributes) }
+}
+"""
+PRELUDE = """
+#include <stdint.h>
+__asm__(".syntax unified");
+#define NOINLINE __attribute__((noinline, used))
+__attribute__((used)) void Reset_Handler(void);
+"""
+
+
+class Firmware:
+    """Builds programs once a session; `build(source, core)` returns the ELF's path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def compilers(self) -> list[str]:
+        found = ["gcc"] if shutil.which(GCC) else []
+        return found + (["clang"] if importlib.util.find_spec("ziglang") else [])
+
+    def build(
+        self, source: str, core: str = "cortex-m4", *, compiler: str | None = None,
+        optimize: str = "-O2", flags: tuple[str, ...] = (), start: bool = True,
+        for_core: str | None = None,
+    ) -> Path:
+        available = self.compilers()
+        compiler = compiler or (available[0] if available else "none")
+        if compiler not in available:
+            pytest.skip(f"no compiler: {compiler}")
+        text = PRELUDE + source
+        if start:
+            text += "\nvoid Reset_Handler(void) { for (;;) { } }\n"
+        core = for_core or core
+        key = repr((text, core, compiler, optimize, flags, LINKER_SCRIPT))
+        folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:16]
+        elf = folder / "firmware.elf"
+        if elf.exists():
+            return elf
+        folder.mkdir(parents=True)
+        (folder / "firmware.c").write_text(text)
+        (folder / "firmware.ld").write_text(LINKER_SCRIPT)
+        if compiler == "gcc":
+            command = [GCC, f"-mcpu={core}", "-mthumb", *_GCC_FLAGS[core], "-nostdlib"]
+            libraries = ["-lgcc"]
+        else:
+            abi, cpu = _CLANG_CPU[core]
+            command = [sys.executable, "-m", "ziglang", "cc", f"--target=thumb-freestanding-{abi}",
+                       f"-mcpu={cpu}", "-Wl,-e,Reset_Handler"]
+            libraries = []
+        command += [optimize, "-g0", "-ffreestanding", "-fno-builtin", *flags,
+                    "-T", str(folder / "firmware.ld"), str(folder / "firmware.c"),
+                    "-o", str(elf), *libraries]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return elf
+
+
+@pytest.fixture(scope="session")
+def firmware(tmp_path_factory: pytest.TempPathFactory) -> Firmware:
+    return Firmware(tmp_path_factory.mktemp("firmware"))
