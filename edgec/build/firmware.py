@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -105,8 +104,8 @@ def build_firmware(
 
     `sources` and `include_dirs` are taken from the folder `project` when relative; `defines` are
     "NAME" or "NAME=value". Port sources are not added: `target.board_files.port_sources` names
-    them. A `link.ld` or `ec_board.h` in `project` is used in place of the generated one.
-    `stack_bytes` replaces the board's reserve, `hardware_only` allows regions that emulators lack.
+    them. A `link.ld` in `project` is used in place of the generated one, unless `stack_bytes`
+    (instead of the board's reserve) or `hardware_only` (regions that emulators lack) is given.
     `out` is written whole (`firmware.elf`, gcc's `firmware.map`, `link.ld`, `ec_board.h`,
     `objects/`) or not at all.
 
@@ -117,13 +116,11 @@ def build_firmware(
     project = Path(project).absolute()
     out = Path(out).absolute()
     with whole_folder(out) as folder:
-        _take_or_write(project, folder, "ec_board.h", board_header(board))
-        _take_or_write(
-            project,
-            folder,
-            "link.ld",
-            linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only),
-        )
+        (folder / "ec_board.h").write_text(board_header(board), "utf-8", newline="\n")
+        script = linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only)
+        if stack_bytes is None and not hardware_only and (project / "link.ld").is_file():
+            script = (project / "link.ld").read_text("utf-8")
+        (folder / "link.ld").write_text(script, "utf-8", newline="\n")
         objects = compile_sources(
             toolchain,
             [project / source for source in sources],
@@ -145,10 +142,3 @@ def build_firmware(
         check_image(elf, board)
         image = measure(elf, board)
     return replace(image, elf=out / ELF_NAME)
-
-
-def _take_or_write(project: Path, folder: Path, name: str, text: str) -> None:
-    if (project / name).is_file():
-        shutil.copyfile(project / name, folder / name)
-    else:
-        (folder / name).write_text(text, "utf-8", newline="\n")

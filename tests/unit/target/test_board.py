@@ -1,0 +1,129 @@
+"""Boards: the shipped ones are whole, and a wrong file is refused with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import BoardError
+from edgec.target.board import all_boards, load_board, parse_board, parse_size
+
+MINIMAL = """
+title = "Test board"
+core = "cortex-m3"
+port = "cmsdk_uart"
+clock_hz = 25_000_000
+
+[memory.flash]
+origin = 0x0
+length = "64K"
+kind = "flash"
+
+[memory.ram]
+origin = 0x2000_0000
+length = "16K"
+kind = "ram"
+
+[layout]
+stack = "1K"
+"""
+
+
+def test_the_promised_boards_are_there() -> None:
+    assert {board.name for board in all_boards()} >= {
+        "netduinoplus2",
+        "bbc_microbit",
+        "mps2_an385",
+        "mps2_an386",
+        "mps2_an500",
+        "mps2_an505",
+        "mps3_an547",
+        "host",
+        "nucleo_l4r5zi",
+        "nucleo_f446re",
+    }
+
+
+@pytest.mark.parametrize("board", all_boards(), ids=lambda board: board.name)
+def test_shipped_board_is_whole(board) -> None:  # type: ignore[no-untyped-def]
+    assert board.title
+    assert board.sources, "name the documents the facts come from"
+    if board.is_host:
+        return
+    assert board.clock_hz > 0
+    assert board.link is not None
+    assert board.memory[board.code].kind == "flash"
+    assert board.memory[board.data].kind == "ram"
+    assert 1024 <= board.stack_bytes <= board.ram_bytes // 4
+    assert board.qemu is not None or board.runners
+
+
+def test_stm32_is_the_emulated_f405() -> None:
+    board = load_board("stm32")
+    assert board is load_board("netduinoplus2")
+    assert (board.flash_bytes, board.ram_bytes) == (1024 * 1024, 128 * 1024)
+    # The core-coupled memory exists on hardware only, so nothing is put there.
+    assert board.memory["ccm"].hardware_only
+    assert board.data == "sram"
+
+
+def test_unknown_board_names_near_ones() -> None:
+    with pytest.raises(BoardError, match="near it: mps2_an386") as caught:
+        load_board("mps2_an38")
+    assert "stm32" in caught.value.details[0]
+
+
+def test_board_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(MINIMAL)
+    board = load_board(path)
+    assert (board.name, board.code, board.data) == ("mine", "flash", "ram")
+    assert board.region_at(0x2000_3FFC, 4) == board.memory["ram"]
+    assert board.region_at(0x2000_3FFC, 8) is None
+
+
+def test_absent_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="cannot read the board file"):
+        load_board(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("clock_hz =", "clok_hz ="), "unknown key 'clok_hz'"),
+        (('kind = "ram"', 'kind = "ram"\nspeed = 3'), r"\[ram\]: unknown key 'speed'"),
+        (('core = "cortex-m3"', ""), "the key 'core' is missing"),
+        (('core = "cortex-m3"', 'core = "cortex-m9"'), "there is no core 'cortex-m9'"),
+        (('length = "16K"', 'length = "16kB"'), "'16kB' is not a size"),
+        (("clock_hz = 25_000_000", 'clock_hz = "25M"'), "not a whole number"),
+        (("clock_hz = 25_000_000", "clock_hz = true"), "not a whole number"),
+        (('kind = "ram"', 'kind = "rom"'), "kind is 'rom'"),
+        (("origin = 0x2000_0000", "origin = 0x8000"), "regions 'flash' and 'ram' overlap"),
+        (("[layout]", '[layout]\ncode = "ram"'), "names 'ram', which is no flash region"),
+        (("[memory.ram]", "[memory.ram"), "is not TOML"),
+        (('stack = "1K"', ""), "the key 'stack' is missing"),
+    ],
+)
+def test_wrong_file_is_refused(change: tuple[str, str], message: str) -> None:
+    assert change[0] in MINIMAL
+    with pytest.raises(BoardError, match=message) as caught:
+        parse_board("test", MINIMAL.replace(*change), "test.toml")
+    assert "test.toml" in str(caught.value) or "core" in message
+
+
+def test_misspelt_key_gets_a_suggestion() -> None:
+    with pytest.raises(BoardError) as caught:
+        parse_board("test", MINIMAL.replace("clock_hz", "clok_hz"), "test.toml")
+    assert caught.value.hint == "did you mean 'clock_hz'?"
+
+
+@pytest.mark.parametrize(("text", "size"), [("96K", 98304), ("1M", 1048576), ("12", 12), (7, 7)])
+def test_sizes(text: int | str, size: int) -> None:
+    assert parse_size(text, "test") == size
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1G", "1.5K", 0, -3, True])
+def test_sizes_that_are_none(text: int | str) -> None:
+    with pytest.raises(BoardError, match="is not a size"):
+        parse_size(text, "test")

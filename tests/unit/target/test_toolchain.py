@@ -1,0 +1,72 @@
+"""Compilers are found, preferred and missed as asked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import ToolMissing
+from edgec.target import toolchain as module
+from edgec.target.core import find_core, host_core
+from edgec.target.toolchain import available_toolchains, find_toolchain
+
+M4 = find_core("cortex-m4")
+
+
+def needs(prefer: str) -> module.Toolchain:
+    try:
+        return find_toolchain(M4, prefer)
+    except ToolMissing as error:
+        pytest.skip(error.message)
+
+
+def test_gcc_is_preferred_where_it_is_installed() -> None:
+    gcc = needs("gcc")
+    assert find_toolchain(M4) == gcc
+    assert "arm-none-eabi-gcc" in gcc.version
+
+
+def test_clang_comes_with_a_package() -> None:
+    clang = needs("clang")
+    assert clang.is_zig
+    assert clang.version.startswith("clang version")
+
+
+def test_nothing_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(module, "zig_program", lambda: None)
+    with pytest.raises(ToolMissing, match="no C compiler for cortex-m4") as caught:
+        find_toolchain(M4)
+    assert "arm-none-eabi-gcc" in caught.value.hint
+    assert "edgec[toolchain]" in caught.value.hint
+
+
+def test_without_gcc_clang_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("clang")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert find_toolchain(M4).name == "clang"
+    with pytest.raises(ToolMissing, match="the toolchain 'gcc' for cortex-m4 is not installed"):
+        find_toolchain(M4, "gcc")
+
+
+def test_unknown_preference() -> None:
+    with pytest.raises(ToolMissing, match="there is no toolchain 'icc'"):
+        find_toolchain(M4, "icc")
+
+
+def test_host_has_a_compiler() -> None:
+    assert available_toolchains(host_core())
+
+
+def test_firmware_flags() -> None:
+    for toolchain in available_toolchains(M4):
+        command = toolchain.compile_command(
+            Path("a.c"), Path("a.o"), flags=["-O2"], include_dirs=[Path("inc")], defines=["X=1"]
+        )
+        assert {"-std=c99", "-ffp-contract=off", "-ffreestanding", "-DX=1", "-Iinc"} <= set(command)
+        link = toolchain.link_command([Path("a.o")], Path("link.ld"), Path("a.elf"))
+        # zig ignores ENTRY of the script, and drops its run-time library with -nostdlib.
+        assert "-Wl,-e,Reset_Handler" in link
+        assert ("-nostdlib" in link) == (not toolchain.is_zig)

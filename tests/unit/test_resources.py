@@ -1,0 +1,59 @@
+"""Boards, templates and runtime are found in a checkout and in an installed package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgec import resources
+from edgec.errors import ToolMissing
+
+
+@pytest.mark.parametrize("name", resources.RESOURCE_DIRS)
+def test_checkout_has_each_folder(name: str) -> None:
+    folder = resources.resource_dir(name)
+    assert folder.is_dir()
+    assert any(folder.iterdir())
+
+
+def test_unknown_name_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="docs"):
+        resources.resource_dir("docs")
+
+
+def test_incomplete_installation_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "edgec")
+    with pytest.raises(ToolMissing, match="no 'boards' folder"):
+        resources.resource_dir("boards")
+
+
+def test_built_package_holds_copies(repo_root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "build", "--build-base", str(tmp_path)],
+        cwd=repo_root,
+        check=True,
+        capture_output=True,
+    )
+    package = tmp_path / "lib" / "edgec"
+    for name in ("boards/host.toml", "templates/link.ld.j2", "runtime_c/ports/ec_port.h"):
+        assert (package / "_resources" / name).read_bytes() == (repo_root / name).read_bytes()
+    # The copy finds itself, not the checkout.
+    code = "from edgec.target.board import load_board; import edgec.resources as r;"
+    code += "print(r.resource_dir('boards')); load_board('stm32')"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(package.parent)!r}); {code}",
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(done.stdout.strip()) == package / "_resources" / "boards"
