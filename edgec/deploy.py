@@ -23,13 +23,14 @@ TRACE_DEFINE = "EC_TRACE_HOOK"
 
 @dataclass(frozen=True)
 class Built:
-    """A project on disk. `artefact` is the ELF or the host's shared library, `traced` the same
-    with the EC_TRACE hook (None unless it was asked for); `image` measures an ELF."""
+    """A project on disk. `artefact` is the ELF or the host's shared library (None where only C
+    was emitted), `traced` the same with the EC_TRACE hook (None unless it was asked for);
+    `image` measures an ELF."""
 
     project: Path
     manifest: Manifest
-    board: Board
-    artefact: Path
+    board: Board | None
+    artefact: Path | None
     traced: Path | None
     image: Image | None
 
@@ -64,6 +65,13 @@ def deploy(compiled: Compiled, board: Board, out: Path, *, traced: bool = False)
         traced=None if with_trace is None else moved(with_trace),
         image=image,
     )
+
+
+def deploy_library(compiled: Compiled, out: Path) -> Built:
+    """Write the C library alone into `out`, for a build system of the user's own."""
+    with staged_folder(out) as folder:
+        manifest = write_project(compiled.program, folder, None)
+    return Built(out.absolute(), manifest, None, None, None, None)
 
 
 def _build(

@@ -133,11 +133,11 @@ for _definition in (
     ),
     IntrinsicDef(
         "count_leading_zeros", ("int32",), "int32",
-        count_leading_zeros, "ec_count_leading_zeros", "ec_reciprocal.h", 1,
+        count_leading_zeros, "ec_count_leading_zeros", "ec_fixed_point.h", 1,
     ),
     IntrinsicDef(
         "one_over_one_plus_x", ("int32",), "int32",
-        one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_reciprocal.h", 60,
+        one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_fixed_point.h", 60,
     ),
     IntrinsicDef(
         "requantize_single", ("int32", "int32", "int32"), "int32",
@@ -154,12 +154,12 @@ for _definition in (
     IntrinsicDef(
         "rounding_doubling_high_multiply", ("int32", "int32"), "int32",
         rounding_doubling_high_multiply,
-        "ec_saturating_rounding_doubling_high_mul", "ec_fixed_point.h", 6,
+        "ec_rounding_doubling_high_multiply", "ec_fixed_point.h", 6,
     ),
     IntrinsicDef(
         "rounding_divide_by_power_of_two", ("int32", "int32"), "int32",
         rounding_divide_by_power_of_two,
-        "ec_rounding_divide_by_pot", "ec_fixed_point.h", 6,
+        "ec_rounding_divide_by_power_of_two", "ec_fixed_point.h", 6,
     ),
 ):  # fmt: skip
     register(_definition)

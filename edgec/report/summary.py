@@ -1,0 +1,76 @@
+"""What a build or a run says about itself: one dictionary, shown as JSON or as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgec.deploy import Built
+    from edgec.pipeline import Compiled
+
+
+def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
+    """All figures of a build, by the names that scripts rely on; sizes in bytes."""
+    image, region = built.image, compiled.plan.certificate.region("arena")
+    program = compiled.program
+    weights = image.weights_bytes if image else built.manifest.weights_bytes
+    return {
+        "model": program.model,
+        "source": compiled.imported.source,
+        "board": built.board.name if built.board else None,
+        "core": program.target,
+        "project": str(built.project),
+        "elf": str(built.artefact) if built.artefact else None,
+        "macs": compiled.macs,
+        "arena_bytes": program.arena_bytes,
+        "arena_lower_bound": region.lower_bound_bytes,
+        "state_bytes": program.state_bytes,
+        "weights_bytes": weights,
+        "stack_bytes": image.stack_bytes if image else None,
+        "code_bytes": image.code_bytes if image else None,
+        "flash_bytes": image.flash_bytes if image else None,
+        "ram_bytes": image.ram_bytes if image else None,
+        "certificate": compiled.plan.certificate.to_dict(),
+        "layers": [
+            {
+                "title": step.title,
+                "function": entry.function,
+                "sources": list(step.sources),
+                "shapes": step.shapes,
+                "macs": step.macs,
+            }
+            for step, entry in zip(program.steps, built.manifest.steps, strict=True)
+        ],
+    }
+
+
+def print_build(report: dict[str, Any]) -> None:
+    """Show a build as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{report['source']} for {report['board'] or report['core']}")
+    table.add_column("what")
+    table.add_column("bytes", justify="right")
+    table.add_column("")
+    bound = report["arena_lower_bound"]
+    gap = report["arena_bytes"] - bound
+    rows = (
+        ("arena", report["arena_bytes"],
+         f"lower bound {bound:,}: {'optimal' if gap == 0 else f'gap {gap:,}'}"),
+        ("state", report["state_bytes"], ""),
+        ("stack", report["stack_bytes"], "bound from the call graph"),
+        ("RAM in all", report["ram_bytes"], ""),
+        ("weights and tables", report["weights_bytes"], ""),
+        ("code", report["code_bytes"], "start-up and link included"),
+        ("flash in all", report["flash_bytes"], ""),
+    )  # fmt: skip
+    for name, value, note in rows:
+        if value is not None:
+            table.add_row(name, f"{value:,}", note)
+    console.print(table)
+    console.print(f"{report['macs']:,} multiply-accumulates in {len(report['layers'])} steps")
+    console.print(f"project: {report['project']}", highlight=False, soft_wrap=True)
+    if report["elf"]:
+        console.print(f"binary:  {report['elf']}", highlight=False, soft_wrap=True)
