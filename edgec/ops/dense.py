@@ -100,11 +100,9 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         attrs = ReshapeAttrs((x.type.elements // depth, depth))
         x = builder.op("reshape", [x], attrs, name=f"{raw.name}/flatten", sources=(raw.name,))
 
-    scales = weight_scales(weights.type, channels)
-    if len(scales) == 1:
-        multiplier = _single_multiplier(x.type, scales[0], declared)
-    else:
-        multiplier = product_multipliers(x.type, scales, declared)
+    # In double throughout, as convolutions: TFLite Micro's GetQuantizedConvolutionMultipler
+    # rounded the product of scales to float32 in the past; its interpreter no longer does.
+    multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
     acc = builder.op("dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"])
     result = append_requantize(builder, raw, acc, multiplier)
     if result.type.shape == declared.shape:
@@ -114,13 +112,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         sources=(raw.name,),
     )  # fmt: skip
 
-
-def _single_multiplier(x: TensorType, weight_scale: float, output: TensorType) -> tuple[float, ...]:
-    """One multiplier from a float32 product of scales: GetQuantizedConvolutionMultipler."""
-    if output.quant is None or not output.quant.per_tensor:
-        raise ImportFailed("the output is not quantized per tensor")
-    product = np.float32(x.scalar_quant()[0]) * np.float32(weight_scale)
-    return (float(product) / output.quant.scale[0],)
 
 
 @from_onnx("Gemm")

@@ -1,7 +1,4 @@
-"""requantize: the three roundings against their definitions in exact fractions, and its types.
-
-Its agreement with TFLite Micro is tested through the convolutions that it ends.
-"""
+"""requantize: the three roundings in exact fractions, and TFLite Micro's in every bit."""
 
 from __future__ import annotations
 
@@ -9,13 +6,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from against_tflm import assert_same_bits
+from quantized_cases import log_uniform
+from tflite_builder import TfliteBuilder
 
+from edgec import fixed_point as fp
 from edgec.errors import TypeMismatch
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.requantize import Requantize, RequantizeAttrs
 
 OUTPUT = Quant((0.5,), (-3,))
 ACC = TensorType((2, 4), "int32")
+STRIDES = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
 
 
 def attrs(**changes) -> RequantizeAttrs:
@@ -114,3 +116,39 @@ def test_real_products_of_powers_of_two_are_exact() -> None:
         exact = quarters == np.floor(quarters)
         wanted = np.clip(quarters[exact] - 3, -128, 127)
         assert np.array_equal(result[exact], wanted), rounding
+
+
+def near_ties(multiplier: float, zero_point: int) -> np.ndarray:
+    """Accumulators whose products are next to k + 1/2 for every int8 result, and beyond."""
+    halves = (np.arange(-131, 131) + 0.5 - zero_point) / multiplier
+    found = np.round(halves)[:, None] + np.arange(-3, 4)
+    return np.clip(found.ravel(), fp.INT32_MIN + 1, fp.INT32_MAX).astype(np.int32)
+
+
+@pytest.mark.parametrize("kind", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"])
+@pytest.mark.parametrize("block", range(4))
+def test_near_ties_equal_tflm(kind: str, block: int, tmp_path) -> None:
+    """Weights of zero make the bias the accumulator: here the last bit of a multiplier shows."""
+    for seed in range(20 * block, 20 * block + 20):
+        rng = np.random.default_rng(seed)
+        x_scale, w_scale = (log_uniform(rng, 1e-3, 1.0) for _ in range(2))
+        multiplier = log_uniform(rng, 2e-7, 0.5)
+        y_scale = float(np.float32(x_scale * w_scale / multiplier))
+        zero_point = int(rng.choice([-128, 0, 17]))
+        bias = near_ties(x_scale * w_scale / y_scale, zero_point)
+        n = bias.size
+        model = TfliteBuilder()
+        spatial = () if kind == "FULLY_CONNECTED" else (1, 1)
+        x = model.tensor("x", (1, *spatial, 1), "int8", scale=x_scale, zero_point=0)
+        shape = {"FULLY_CONNECTED": (n, 1), "CONV_2D": (n, 1, 1, 1)}.get(kind, (1, 1, 1, n))
+        zeros = np.zeros(shape, np.int8)
+        w = model.tensor("w", shape, "int8", scale=w_scale, zero_point=0, data=zeros)
+        b = model.tensor("b", (n,), "int32", scale=x_scale * w_scale, zero_point=0, data=bias)
+        y = model.tensor("y", (1, *spatial, n), "int8", scale=y_scale, zero_point=zero_point)
+        options = {
+            "FULLY_CONNECTED": ("FullyConnectedOptions", {}),
+            "CONV_2D": ("Conv2DOptions", STRIDES),
+            "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", {**STRIDES, "DepthMultiplier": n}),
+        }[kind]
+        model.operator(kind, [x, w, b], [y], options[0], **options[1])
+        assert_same_bits(model.build([x], [y]), tmp_path, seeds=(1,))
