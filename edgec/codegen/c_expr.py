@@ -33,7 +33,7 @@ from edgec.codegen.c_term import (
     term_text,
 )
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, PROMOTED, is_integer, literal
-from edgec.codegen.ranges import Ranges
+from edgec.codegen.ranges import REQUANTIZE_RELU, REQUANTIZE_TFLM, Ranges
 from edgec.errors import ContractError
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import (
@@ -165,14 +165,38 @@ class ExprPrinter:
         return Text(f"{self.buffer(expr.buffer)}[{self.as_dtype(flat, 'int32')}]")
 
     def _intrinsic(self, expr: Intrinsic) -> CValue:
-        definition = get_intrinsic(expr.name)
+        name = "requantize_tflm" if expr.name == REQUANTIZE_RELU else expr.name
+        definition = get_intrinsic(name)
         args = [self.as_dtype(a, d) for a, d in zip(expr.args, definition.args, strict=True)]
         function = definition.c_name
-        if expr.name == "requantize_tflm":
-            shift = self.ranges.of(expr.args[2])
-            if shift is not None and shift[1] < 0:
-                function = "ec_requantize_tflm_right"  # half the instructions
+        if expr.name in REQUANTIZE_TFLM and self._is_small(expr):
+            relu = expr.name == REQUANTIZE_RELU
+            function = "ec_requantize_tflm_relu" if relu else "ec_requantize_tflm_small"
         return CValue(Text(f"{function}({', '.join(args)})"), definition.dtype)
+
+    def _is_small(self, expr: Intrinsic) -> bool:
+        """Whether the short form holds: shift < 0 and the accumulator's double fits in int32."""
+        acc, shift = self.ranges.of(expr.args[0]), self.ranges.of(expr.args[2])
+        if acc is None or shift is None:
+            return False
+        return shift[1] < 0 and acc[0] >= -(1 << 30) and acc[1] < 1 << 30
+
+    def _limited(self, expr: Expr, limit: int) -> CValue:
+        """A value of which everything below `limit` will become `limit`."""
+        if (
+            isinstance(expr, Binary)
+            and expr.op == "add"
+            and expr not in self.named
+            and isinstance(expr.left, Intrinsic)
+            and expr.left.name in REQUANTIZE_TFLM
+            and expr.left not in self.named
+            and isinstance(expr.right, Const)
+            and expr.right.value <= limit
+            and self._is_small(expr.left)
+        ):
+            left = Intrinsic(REQUANTIZE_RELU, expr.left.args, expr.left.dtype)
+            return self.value(Binary("add", left, expr.right))
+        return self.value(expr)
 
     def _cast(self, expr: Cast) -> CValue:
         saturated = self._saturation(expr)
@@ -213,7 +237,7 @@ class ExprPrinter:
                 and inner.right == Const(inner_limit, "int32")
             ):
                 suffix = {"int8": "s8", "uint8": "u8", "int16": "s16"}[expr.dtype]
-                text = f"ec_saturate_{suffix}({self.value(inner.left).text.text})"
+                text = f"ec_saturate_{suffix}({self._limited(inner.left, low).text.text})"
                 return CValue(Text(text), expr.dtype)
         return None
 
@@ -227,6 +251,8 @@ class ExprPrinter:
         dtype = expr.left.dtype
         promoted = PROMOTED[dtype]
         if expr.op in ("min", "max"):
+            if expr.op == "max" and isinstance(expr.right, Const) and dtype == "int32":
+                left = self._limited(expr.left, int(expr.right.value))
             function = f"ec_{expr.op}_{SUFFIX[promoted]}"
             return CValue(Text(f"{function}({left.text.text}, {right.text.text})"), promoted)
         if dtype == "bool" and expr.op in BOOL_OPERATORS:

@@ -19,10 +19,11 @@ from edgec.codegen.c_term import RELATION, SUM, Text, flat_index, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.expand import expand
 from edgec.codegen.names import identifier
-from edgec.codegen.ranges import Range, Ranges
+from edgec.codegen.ranges import Range, Ranges, accumulated_range
 from edgec.codegen.register import Element, Registers
 from edgec.errors import ContractError
 from edgec.loop.ir import (
+    Binary,
     Buffer,
     BufferRef,
     Call,
@@ -254,8 +255,15 @@ class _FunctionPrinter:
             position = self.registers.first_store(element, stmts)
             if position is None:
                 lines.append(INDENT * depth + self.declaration(element))
-            else:
-                with_store[position] = element
+                continue
+            with_store[position] = element
+            first = stmts[position]
+            if element[1] is not None and isinstance(first, Store):
+                found = accumulated_range(
+                    self.ranges, (element[0], element[1]), first, stmts[position + 1 :]
+                )
+                if found is not None:
+                    self.ranges.elements[element] = found
         position = 0
         while position < len(stmts):
             stmt = stmts[position]
@@ -318,7 +326,13 @@ class _FunctionPrinter:
 
     def store(self, store: Store, printer: ExprPrinter) -> str:
         target = self.element(store.buffer, store.indices).text
-        return f"{target} = {printer.as_dtype(store.value, store.buffer.dtype)};"
+        value = printer.as_dtype(store.value, store.buffer.dtype)
+        own = Load(store.buffer, store.indices)
+        if isinstance(store.value, Binary) and store.value.left == own:
+            for operator in ("+", "-"):
+                if value.startswith(f"{target} {operator} "):
+                    return f"{target} {operator}= {value[len(target) + 3 :]};"
+        return f"{target} = {value};"
 
     def loop(self, loop: For, depth: int) -> list[str]:
         start = term_text(loop.start, self.var_name).text

@@ -32,7 +32,7 @@ _RESERVED = frozenset(
         """,
     )
 )
-_RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|str[a-z]|mem[a-z]|is[a-z]|to[a-z]")
+_RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|EC_")
 
 
 def identifier(name: str, *, fallback: str = "v") -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgec.codegen.c_types import INT_RANGE
 from edgec.codegen.program import Program, Step
-from edgec.codegen.ranges import Range, sign_class
+from edgec.codegen.ranges import Range, range_class
 from edgec.loop.ir import Axis, Block, Buffer, For, PrimFunc, Stmt
 from edgec.loop.rewrite import Rewriter
 from edgec.loop.term import Term, Var, as_term
@@ -43,13 +44,13 @@ def share(program: Program) -> tuple[SharedFunction, ...]:
 
 
 def constant_ranges(step: Step, constants: Mapping[str, np.ndarray]) -> dict[str, Range]:
-    """By parameter name, the signs of each int32 constant that the step is called with."""
+    """By parameter name, roughly what range each integer constant of the step has."""
     known = {}
     for param, arg in zip(step.function.params, step.args, strict=True):
-        if param.scope == "constant" and param.dtype == "int32" and arg in constants:
+        if param.scope == "constant" and arg in constants:
             array = constants[arg]
-            if array.size:
-                known[param.name] = sign_class(int(array.min()), int(array.max()))
+            if array.size and param.dtype in INT_RANGE:
+                known[param.name] = range_class(param.dtype, int(array.min()), int(array.max()))
     return known
 
 
