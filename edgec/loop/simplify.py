@@ -11,29 +11,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgec.loop.access import accesses, region, term_range
+from edgec.loop.access import term_range
+from edgec.loop.compact import compact_buffers, private_buffers
 from edgec.loop.ir import (
     Block,
-    Buffer,
     Expr,
     For,
     If,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
-    Store,
 )
 from edgec.loop.primitives.lookup import reduce_vars
-from edgec.loop.rewrite import Rewriter, Substitute, prune, walk
-from edgec.loop.term import Term, as_term
+from edgec.loop.rewrite import Rewriter, Substitute, prune
+from edgec.loop.term import as_term
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """All three steps. The result holds no block and means the same."""
-    func = replace(func, body=lower_blocks(func.body))
-    func = replace(func, body=drop_decided(func.body))
-    func = compact_buffers(func)
+    private = private_buffers(func)
+    func = replace(func, body=drop_decided(lower_blocks(func.body)))
+    func = compact_buffers(func, private)
     return replace(func, body=drop_decided(func.body))
 
 
@@ -99,99 +97,6 @@ class _DropDecided(Rewriter):
 def drop_decided(stmt: Stmt) -> Stmt:
     """Remove loops of one step, empty loops and decided conditions."""
     return prune(_DropDecided().stmt(stmt))
-
-
-def compact_buffers(func: PrimFunc) -> PrimFunc:
-    """Shrink each temporary to the box that is live inside the loops around all its uses.
-
-        alloc acc: register int32[64]            alloc acc: register int32[4]
-        for o in 0..16 {                         for o in 0..16 {
-          for i in 0..4 { acc[o*4 + i] = ..  ->    for i in 0..4 { acc[i] = ..
-        } }                                      } }
-
-    Needs blocks lowered. A buffer whose first use in an iteration is not a write is left alone,
-    and so is one that is passed to a call.
-    """
-    for buffer in (*func.params, *func.allocs):
-        if buffer.scope in ("scratch", "register"):
-            func = _compact(func, buffer)
-    return func
-
-
-def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
-    loops, home = _common_place(func.body, buffer)
-    if home is None or not loops:
-        return func
-    touched = [a for a in accesses(home) if a.buffer == buffer]
-    writes_first = isinstance(_first_store(home, buffer), Store)
-    if any(a.indices is None for a in touched) or not writes_first:
-        return func
-    box = region(buffer, home, outer=loops)
-    assert box is not None
-    sizes = box.largest_extents()
-    kept = [d for d, size in enumerate(sizes) if size > 1]
-    shape = tuple(sizes[d] for d in kept) or (1,)
-    if shape == buffer.shape:
-        return func
-    small = replace(buffer, shape=shape)
-    change = _Reindex(buffer, small, box.starts, tuple(kept))
-    return replace(
-        func,
-        params=tuple(small if p == buffer else p for p in func.params),
-        allocs=tuple(small if a == buffer else a for a in func.allocs),
-        body=change.stmt(func.body),
-    )
-
-
-def _common_place(body: Stmt, buffer: Buffer) -> tuple[list[For], Stmt | None]:
-    """The loops around all uses of the buffer, and the smallest statement that holds all uses."""
-    paths = [
-        (*path, stmt)
-        for stmt, path in walk(body)
-        if not isinstance(stmt, (For, If, Seq)) and any(a.buffer == buffer for a in accesses(stmt))
-    ]
-    if not paths:
-        return [], None
-    common: list[Stmt] = []
-    for level in zip(*paths, strict=False):
-        if any(s is not level[0] for s in level):
-            break
-        common.append(level[0])
-    while isinstance(common[-1], For):  # the loop itself is outside; what it runs is the place
-        common.append(common[-1].body)
-    return [s for s in common if isinstance(s, For)], common[-1]
-
-
-def _first_store(stmt: Stmt, buffer: Buffer) -> Stmt | None:
-    """The first use of the buffer in order of execution: a store, or None if it reads first."""
-    for child, _ in walk(stmt):
-        if isinstance(child, (For, If, Seq)):
-            continue
-        found = [a.is_write for a in accesses(child) if a.buffer == buffer]
-        if found:
-            return child if found[0] else None
-    return None
-
-
-class _Reindex(Rewriter):
-    def __init__(
-        self, old: Buffer, new: Buffer, starts: tuple[Term, ...], kept: tuple[int, ...]
-    ) -> None:
-        self.old, self.new, self.starts, self.kept = old, new, starts, kept
-
-    def _indices(self, indices: tuple[Term, ...]) -> tuple[Term, ...]:
-        return tuple(indices[d] - self.starts[d] for d in self.kept) or (as_term(0),)
-
-    def load(self, load: Load) -> Expr:
-        if load.buffer != self.old:
-            return load
-        return Load(self.new, self._indices(load.indices))
-
-    def store(self, store: Store) -> Stmt:
-        value = self.expr(store.value)
-        if store.buffer != self.old:
-            return replace(store, value=value)
-        return Store(self.new, self._indices(store.indices), value)
 
 
 class _Unroll(Rewriter):

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import Region, accesses, region
+from edgec.loop.access import Region, accesses, reads, region
 from edgec.loop.ir import Axis, Block, Buffer, For, Load, PrimFunc, Scope, Seq, Stmt, Store
-from edgec.loop.primitives.lookup import find_buffer, find_loop, fresh, loops_on, with_changes
+from edgec.loop.primitives.lookup import (
+    blocks_inside,
+    find_buffer,
+    find_loop,
+    fresh,
+    loops_on,
+    reduce_vars,
+    with_changes,
+)
 from edgec.loop.primitives.nests import require_box
 from edgec.loop.rewrite import ReplaceBuffer, sequence
 from edgec.loop.term import Term, Var, as_term
@@ -75,6 +83,13 @@ def cache_write(
         raise ScheduleError(f"cache_write: loop {loop} uses {buffer} at indices that data choose")
     if not used[0].is_write:
         raise ScheduleError(f"cache_write: loop {loop} reads {buffer} before it writes it")
+    outside = {s.var for s in loops_on(*above, target)}
+    for block in blocks_inside(target.body):
+        if out in reads(block) and reduce_vars(block) & outside:
+            raise ScheduleError(
+                f"cache_write: block {block.name} accumulates in {buffer} over several steps of "
+                f"loop {loop} or of loops around it"
+            )
     for access in used:
         if access.is_write:
             require_box(access)

@@ -108,6 +108,11 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
                 "not to one loop",
                 hint="move the block before its loops are split or fused",
             )
+        if not any(isinstance(s, For) and s.var == plain[0] for s in nest.around):
+            raise ScheduleError(
+                f"loop {plain[0].name} of block {nest.block.name} also runs other blocks",
+                hint="move the block before its reduction is decomposed",
+            )
         by_loop[plain[0]] = ranges[axis.var]
     values: dict[Var, TermLike] = {}
     around: list[For | If] = []
@@ -121,7 +126,9 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
                 values[stmt.var] = start
                 continue
             var = Var(stmt.var.name, 0, max((stop - start).bounds()[1], 1))
-            around.append(replace(stmt, var=var, start=as_term(0), stop=stop - start))
+            fixed = (stop - start).constant is not None
+            kind = "serial" if stmt.kind in ("unrolled", "vectorized") and not fixed else stmt.kind
+            around.append(For(var, as_term(0), stop - start, kind, stmt.body))
             values[stmt.var] = start + as_term(var)
         else:
             start, stop = stmt.start.substitute(values), stmt.stop.substitute(values)

@@ -1,0 +1,162 @@
+"""Read the text of the loop IR back; the inverse of `edgec.loop.printer`.
+
+The grammar is in `docs/loop_ir.md`. A mistake raises ContractError with the line and what was
+expected there.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from edgec.loop.dtype import DTYPES
+from edgec.loop.expr_parser import ExprParser
+from edgec.loop.ir import (
+    Axis,
+    AxisKind,
+    Block,
+    Buffer,
+    BufferRef,
+    Call,
+    Expr,
+    For,
+    ForKind,
+    If,
+    PrimFunc,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.term import Term, Var
+
+_SCOPES = ("arena", "scratch", "constant", "register", "shared")
+_KINDS = ("unrolled", "vectorized", "parallel")
+
+
+def parse_func(text: str) -> PrimFunc:
+    """The function that the text describes; ContractError with its line if it is malformed."""
+    return _FuncParser(text).func()
+
+
+class _FuncParser(ExprParser):
+    def func(self) -> PrimFunc:
+        self.expect("func")
+        name = self.name()
+        self.expect("(")
+        params = self.separated(self.declaration, ")")
+        self.expect("{")
+        allocs: list[Buffer] = []
+        while self.accept("alloc"):
+            allocs.append(self.declaration())
+        body = self.body()
+        if self.peek() != "":
+            self.fail("the end")
+        return PrimFunc(name, tuple(params), tuple(allocs), body)
+
+    def declaration(self) -> Buffer:
+        name = self.name()
+        self.expect(":")
+        scope = self.one_of(_SCOPES)
+        dtype = self.one_of(DTYPES)
+        self.expect("[")
+        shape = self.separated(self.integer, "]")
+        buffer = Buffer(name, tuple(shape), dtype, cast(Scope, scope))
+        if name in self.buffers:
+            self.fail("a buffer name that is not taken")
+        self.buffers[name] = buffer
+        return buffer
+
+    def body(self) -> Stmt:
+        """Statements up to the closing brace, which is consumed."""
+        stmts: list[Stmt] = []
+        while not self.accept("}"):
+            stmts.append(self.stmt())
+        return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
+
+    def stmt(self) -> Stmt:
+        if self.accept("{"):
+            inner = self.body()
+            return Seq(inner.stmts if isinstance(inner, Seq) else (inner,))
+        if self.peek() in (*_KINDS, "for"):
+            return self.loop()
+        if self.accept("block"):
+            return self.block()
+        if self.accept("if"):
+            left = self.term()
+            self.expect("<")
+            right = self.term()
+            self.expect("{")
+            body = self.body()
+            otherwise = None
+            if self.accept("else"):
+                self.expect("{")
+                otherwise = self.body()
+            return If(left, right, body, otherwise)
+        if self.accept("call"):
+            callee = self.name()
+            self.expect("(")
+            return Call(callee, tuple(self.separated(self.argument, ")")))
+        buffer, indices = self.element()
+        self.expect("=")
+        return Store(buffer, indices, self.expr())
+
+    def loop(self) -> For:
+        kind = self.peek() if self.peek() in _KINDS else "serial"
+        if kind != "serial":
+            self.next()
+        self.expect("for")
+        name, bounds = self.variable()
+        self.expect("in")
+        start = self.term()
+        self.expect("..")
+        stop = self.term()
+        low, high = bounds or (start.bounds()[0], stop.bounds()[1])
+        var = Var(name, low, high)
+        self.expect("{")
+        with self.scope({name: var}):
+            body = self.body()
+        return For(var, start, stop, cast(ForKind, kind), body)
+
+    def variable(self) -> tuple[str, tuple[int, int] | None]:
+        name = self.name()
+        if not self.accept("["):
+            return name, None
+        low = self.integer()
+        self.expect("..")
+        high = self.integer()
+        self.expect("]")
+        return name, (low, high)
+
+    def block(self) -> Block:
+        name = self.name()
+        self.expect("(")
+        axes = self.separated(self.axis, ")")
+        self.expect("{")
+        init: Stmt | None = None
+        with self.scope({a.var.name: a.var for a in axes}):
+            if self.accept("init"):
+                self.expect("{")
+                init = self.body()
+            body = self.body()
+        return Block(name, tuple(axes), init, body)
+
+    def axis(self) -> Axis:
+        name, bounds = self.variable()
+        self.expect(":")
+        kind = self.one_of(("spatial", "reduce"))
+        self.expect("=")
+        binding: Term = self.term()
+        low, high = binding.bounds()
+        start, stop = bounds or (low, high + 1)
+        return Axis(Var(name, start, stop), cast(AxisKind, kind), binding)
+
+    def argument(self) -> BufferRef | Expr:
+        if self.accept("&"):
+            buffer, indices = self.element()
+            return BufferRef(buffer, indices)
+        return self.expr()
+
+    def one_of(self, words: tuple[str, ...]) -> str:
+        if self.peek() not in words:
+            self.fail(" or ".join(words))
+        return self.next()

@@ -1,0 +1,224 @@
+"""Every primitive keeps the meaning: random nests and steps, interpreted before and after."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgec.errors import ScheduleError
+from edgec.loop.define import Definition
+from edgec.loop.interpret import interpret
+from edgec.loop.parser import parse_func
+from edgec.loop.printer import print_func
+from edgec.loop.rewrite import blocks_of, buffers_of, loops_of
+from edgec.loop.schedule import Schedule, replay
+from edgec.loop.simplify import expand_unrolled, simplify
+from edgec.loop.values import int8, int32, maximum, minimum
+from edgec.loop.verify import verify_func
+
+APPLIED = Counter()
+
+
+def window(b, x, w, height, kernel, stride, channels, *, empty):
+    """A reduction over a clipped window; with `empty`, some windows hold nothing."""
+    before = kernel + 1 if empty else kernel // 2
+    rows = (height + 2 * before - kernel) // stride + 1
+    return b.reduce(
+        "acc",
+        [
+            (
+                "k",
+                lambda h, c: maximum(0, before - h * stride),
+                lambda h, c: minimum(kernel, height + before - h * stride),
+            ),
+            ("i", 0, x.shape[1]),
+        ],
+        init=lambda h, c: 5,
+        update=lambda acc, h, c, k, i: (
+            acc + int32(x[h * stride + k - before, i]) * int32(w[c, k, i])
+        ),
+        shape=(rows, channels),
+        dtype="int32",
+    )
+
+
+@st.composite
+def definitions(draw):
+    b = Definition("f")
+    height, inner = draw(st.integers(2, 6)), draw(st.integers(1, 4))
+    channels, kernel = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    x = b.input("x", (height, inner), "int8")
+    w = b.constant("w", (channels, kernel, inner), "int8")
+    source = x
+    if draw(st.booleans()):
+        source = b.compute("pre", lambda h, i: int8(int32(x[h, i]) * 3 + 1),
+                           shape=x.shape, dtype="int8")  # fmt: skip
+    acc = window(b, source, w, height, kernel, draw(st.integers(1, 2)), channels,
+                 empty=draw(st.booleans()))  # fmt: skip
+    value = acc
+    if draw(st.booleans()):
+        value = b.compute("mid", lambda h, c: acc[h, c] * 7 - 3, shape=acc.shape, dtype="int32")
+    out = b.output("out", acc.shape, "int32")
+    if draw(st.booleans()):
+        flip = acc.shape[0] - 1
+        b.compute(out, lambda h, c: value[flip - h, c] + value[h, c])
+    else:
+        b.compute(out, lambda h, c: value[h, c] + 1)
+    return b
+
+
+def arrays_of(definition, seed=1):
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(-128, 128, t.shape).astype(t.dtype)
+        for name, t in definition.tensors.items()
+        if t.buffer.scope == "constant" or name == "x"
+    }
+
+
+PRIMITIVES = (
+    "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
+    "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+)  # fmt: skip
+
+
+def arguments(s, primitive, rng):
+    """All argument lists worth trying, in random order."""
+    loops, blocks = loops_of(s.func.body), list(blocks_of(s.func.body))
+    pairs = [(b, loop) for b in blocks for loop in loops]
+    factor = rng.randint(1, 4)
+    orders = []
+    for name, loop in loops.items():
+        chain, body = [name], loop.body
+        while hasattr(body, "kind") or hasattr(body, "right"):
+            if hasattr(body, "kind"):
+                chain.append(body.var.name)
+            body = body.body
+        orders.append(rng.sample(chain, rng.randint(1, len(chain))))
+    found = {
+        "split": [(loop, factor) for loop in loops],
+        "fuse": [(a, b) for a in loops for b in loops],
+        "reorder": [tuple(order) for order in orders],
+        "set_kind": [(x, k) for x in loops for k in ("unrolled", "vectorized", "parallel")],
+        "compute_at": pairs,
+        "reverse_compute_at": pairs,
+        "compute_inline": [(b,) for b in blocks],
+        "cache_read": [(b, loop) for b in buffers_of(s.func) for loop in loops],
+        "cache_write": [(b, loop) for b in buffers_of(s.func) for loop in loops],
+        "decompose_reduction": [*((b,) for b in blocks), *pairs],
+        "transform_layout": [
+            ("w", f"CKI -> C/{factor} K I C%{factor}"),
+            ("w", "CKI -> K C I"),
+            ("w", f"CKI -> C K I/{factor} I%{factor}"),
+        ],
+    }[primitive]
+    rng.shuffle(found)
+    return found
+
+
+def apply_one(s, rng):
+    """One random primitive with the first arguments to which it applies, if there are any."""
+    primitive = rng.choice(PRIMITIVES)
+    for args in arguments(s, primitive, rng):
+        before = s.func
+        try:
+            getattr(s, primitive)(*args)
+            APPLIED.update([primitive])
+            return
+        except ScheduleError:
+            assert s.func is before
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(definitions(), st.integers(0, 1 << 30))
+def test_random_schedules_keep_the_meaning(definition, seed):
+    func = definition.build()
+    arrays = arrays_of(definition)
+    expected = definition.evaluate(arrays)["out"]
+    assert np.array_equal(interpret(func, arrays)["out"], expected)
+    s = Schedule(func)
+    rng = random.Random(seed)
+    for _ in range(rng.randint(1, 10)):
+        apply_one(s, rng)
+    given_arrays = {k: s.repacked[k](v) if k in s.repacked else v for k, v in arrays.items()}
+    lowered = simplify(s.func)
+    for version in (s.func, lowered, expand_unrolled_func(lowered)):
+        verify_func(version)
+        text = print_func(version)
+        assert parse_func(text) == version, text
+        assert np.array_equal(interpret(version, given_arrays)["out"], expected), text
+    assert replay(func, s.trace_json()).func == s.func
+
+
+def test_every_primitive_was_applied():
+    assert len(APPLIED) == 11 and min(APPLIED.values()) > 3, APPLIED
+
+
+def expand_unrolled_func(func):
+    from dataclasses import replace
+
+    return replace(func, body=expand_unrolled(func.body))
+
+
+def dense():
+    b = Definition("dense")
+    x = b.input("x", (8,), "int8")
+    w = b.constant("w", (6, 8), "int8")
+    out = b.output("out", (6,), "int32")
+    b.reduce(out, [("k", 0, 8)], init=lambda c: 0,
+             update=lambda acc, c, k: acc + int32(x[k]) * int32(w[c, k]))  # fmt: skip
+    return b
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda s: s.split("nope", 2), "no loop 'nope'"),
+        (lambda s: s.split("out_k", 0), "not positive"),
+        (lambda s: s.split("out_c", 4, tail="exact"), "4 does not divide the extent 6"),
+        (lambda s: s.fuse("out_k", "out_c"), "not directly inside"),
+        (lambda s: s.fuse("out_c", "out_k"), "reduces in block out"),
+        (lambda s: s.reorder("out_c", "out_c"), "named twice"),
+        (lambda s: s.parallel("out_k"), "block out reduces over it"),
+        (lambda s: s.compute_at("out", "out_c"), "not a temporary"),
+        (lambda s: s.compute_inline("out"), "not one store"),
+        (lambda s: s.cache_read("out", "out_c"), "writes out"),
+        (lambda s: s.cache_write("x", "out_c"), "does not write x"),
+        (lambda s: s.cache_write("out", "out_k"), "block out accumulates in out over"),
+        (lambda s: s.transform_layout("x", "K -> K"), "is arena, not constant"),
+        (lambda s: s.transform_layout("w", "CK -> C/2 K"), "every part of every dimension"),
+        (lambda s: s.decompose_reduction("nope"), "no block 'nope'"),
+        (lambda s: s.sample_perfect_tile("out_c", 2, decision=[4, 2]), "does not tile"),
+    ],
+)
+def test_what_does_not_apply_says_why(step, why):
+    s = Schedule(dense().build())
+    with pytest.raises(ScheduleError, match=why):
+        step(s)
+    assert s.trace == []
+
+
+def test_sampling_is_repeatable_and_can_be_changed():
+    def policy(s):
+        outer, inner = s.sample_perfect_tile("out_c", 2)
+        s.split("out_c", inner)
+        s.unroll("out_c_i")
+        return outer, inner
+
+    first, second = Schedule(dense().build(), seed=3), Schedule(dense().build(), seed=3)
+    assert policy(first) == policy(second)
+    changed = replay(dense().build(), first.trace_json(), decisions={0: [1, 6]})
+    assert loops_of(changed.func.body)["out_c_i"].stop.constant == 6
+    assert replay(dense().build(), first.trace_json()).func == first.func
+
+
+def test_categorical_choice_is_recorded():
+    s = Schedule(dense().build())
+    factor = s.sample_categorical([2, 3], [0.5, 0.5], decision=[1])
+    s.split("out_c", factor)
+    assert factor == 3
+    again = replay(dense().build(), s.trace_json(), decisions={0: [0]})
+    assert loops_of(again.func.body)["out_c_i"].stop.constant == 2
