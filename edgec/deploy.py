@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.build.firmware import build_firmware
+from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
-from edgec.build.image import Image
-from edgec.codegen.manifest import Manifest
+from edgec.build.image import Image, measure
+from edgec.codegen.manifest import MANIFEST_NAME, Manifest
 from edgec.codegen.project import staged_folder, write_project
-from edgec.errors import BudgetExceeded
+from edgec.errors import BudgetExceeded, BuildFailed
 from edgec.options import Options
 from edgec.pipeline import Compiled
-from edgec.target.board import Board
+from edgec.target.board import Board, load_board
 from edgec.target.toolchain import find_toolchain
 
 BUILD_DIR = "build"
@@ -72,6 +72,39 @@ def deploy_library(compiled: Compiled, out: Path) -> Built:
     with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, None)
     return Built(out.absolute(), manifest, None, None, None, None)
+
+
+def open_project(folder: Path, board: str | None, *, traced: bool = False) -> Built:
+    """A project that `edgec build` wrote. Raises BuildFailed if it is not one or is not built."""
+    path = folder / MANIFEST_NAME
+    if not path.is_file():
+        raise BuildFailed(
+            f"{folder} is no edgec project: it has no {MANIFEST_NAME}",
+            hint="give a model file, or a folder that `edgec build` made",
+        )
+    manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    name = board or manifest.board
+    if not name:
+        raise BuildFailed(f"{folder} is a library for {manifest.target}, not a board's program")
+    chosen = load_board(name)
+    if chosen.name != manifest.board:
+        raise BuildFailed(f"{folder} was built for {manifest.board}, not for {chosen.name}")
+    stem = library_name(manifest.model) if not chosen.core.is_embedded else ELF_NAME
+    artefact, with_trace = folder / BUILD_DIR / stem, folder / TRACE_DIR / stem
+    if not artefact.is_file() or (traced and not with_trace.is_file()):
+        missing = with_trace if artefact.is_file() else artefact
+        raise BuildFailed(
+            f"{missing} does not exist",
+            hint="build again with `edgec build`, for a profile with --trace",
+        )
+    return Built(
+        project=folder.absolute(),
+        manifest=manifest,
+        board=chosen,
+        artefact=artefact.absolute(),
+        traced=with_trace.absolute() if with_trace.is_file() else None,
+        image=measure(artefact, chosen) if chosen.core.is_embedded else None,
+    )
 
 
 def _build(

@@ -21,6 +21,8 @@ from edgec.cli.arguments import MODEL, compile_options, json_option, make_option
 @click.option("--max-ram", metavar="SIZE", help="Fail over this much RAM (status 3).")
 @click.option("--max-flash", metavar="SIZE", help="Fail over this much flash (status 3).")
 @click.option("--max-stack", metavar="SIZE", help="Fail over this much stack (status 3).")
+@click.option("--trace", "traced", is_flag=True,
+              help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @compile_options
 @json_option
 def command(
@@ -32,6 +34,7 @@ def command(
     max_ram: str | None,
     max_flash: str | None,
     max_stack: str | None,
+    traced: bool,
     dump: Path | None,
     as_json: bool,
     **words: Any,
@@ -55,7 +58,7 @@ def command(
     if board is not None:
         chosen = load_board(board)
         compiled = compile_model(model, chosen.core, options, board_name=chosen.name, dump=dump)
-        built = deploy(compiled, chosen, output)
+        built = deploy(compiled, chosen, output, traced=traced)
     else:
         compiled = compile_model(model, find_core(str(target)), options, dump=dump)
         built = deploy_library(compiled, output)

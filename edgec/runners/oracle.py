@@ -235,6 +235,9 @@ class OnnxRuntimeOracle(Oracle):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors only
+        # Without this, x86 runs int8 activations as uint8 by instructions that saturate pairs of
+        # products at 16 bits: then results depend on the CPU and are not what the file says.
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
         try:
             return self._onnxruntime.InferenceSession(
                 data, options, providers=["CPUExecutionProvider"]

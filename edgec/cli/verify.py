@@ -1,0 +1,96 @@
+"""`edgec verify`: the same bits as the model's own framework, or the first that differs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgec.cli.arguments import MODEL, compile_options, json_option, make_options
+
+
+@click.command()
+@click.argument("model", type=MODEL)
+@click.option("--board", required=True, metavar="B", help="Board name, alias or TOML file.")
+@click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
+              help="Default: qemu where the board can be emulated, else core.")  # fmt: skip
+@click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
+@click.option("--inputs", "inputs_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
+@click.option("--random", "random_cases", type=click.IntRange(min=1), metavar="N",
+              help="N generated cases (seeds 1 to N); the default is 4.")  # fmt: skip
+@click.option("--reference", type=click.Choice(["tflm", "litert", "onnx"]),
+              help="Framework to compare with; by the format if not given.")  # fmt: skip
+@click.option("--layers", is_flag=True, help="Compare every layer, not only the outputs.")
+@compile_options
+@json_option
+def command(
+    model: Path,
+    board: str,
+    engine: str | None,
+    port: str | None,
+    inputs_file: Path | None,
+    random_cases: int | None,
+    reference: str | None,
+    layers: bool,
+    dump: Path | None,
+    as_json: bool,
+    **words: Any,
+) -> None:
+    """Compare MODEL on a board with its own framework, bit by bit; status 3 if any differs."""
+    from edgec.cli.samples import load_cases
+    from edgec.frontends import import_model
+    from edgec.runners.engine import default_engine
+    from edgec.target.board import load_board
+    from edgec.verify import verify_model
+
+    if inputs_file is not None and random_cases is not None:
+        raise click.UsageError("give either --inputs or --random")
+    chosen = load_board(board)
+    params = import_model(model).main.params
+    cases = load_cases(params, inputs_file, random_cases or 4)
+    with tempfile.TemporaryDirectory(prefix="edgec_verify_") as work:
+        result = verify_model(
+            model,
+            chosen,
+            make_options(**words),
+            engine or default_engine(chosen, port),
+            cases,
+            Path(work),
+            layers=layers,
+            reference=reference,
+            port=port,
+        )
+    report = result.to_dict()
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        _print(report, chosen.name)
+    if result.mismatches:
+        click.get_current_context().exit(3)
+
+
+def _print(report: dict[str, Any], board: str) -> None:
+    for row in report["layers"]:
+        mark = "same  " if not row["mismatches"] else f"{row['mismatches']:,} differ"
+        click.echo(f"{mark}  {row['elements']:>9,}  {row['operator']:<18} {row['tensor']}")
+    for name in report["uncovered"]:
+        click.echo(f"absent             {'':<18} {name}")
+    verdict = (
+        "all the same bits"
+        if not report["mismatches"]
+        else f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most"
+    )
+    click.echo(
+        f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
+        f" {report['elements']:,} elements: {verdict}"
+    )
+    first = report["first_difference"]
+    if first:
+        click.echo(
+            f"first difference: case {first['case']}, {first['operator']} {first['tensor']}"
+            f"{first['index']}: expected {first['expected']}, found {first['found']}"
+        )

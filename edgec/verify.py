@@ -1,0 +1,212 @@
+"""Compare what a target computes with the model's own framework, element by element.
+
+1. Every value that exists in the shipped code, through EC_TRACE, mapped to the source's tensors
+   by provenance.
+2. The rest in a build of the same model with one function for every operator (`unfused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.deploy import deploy
+from edgec.errors import RunFailed
+from edgec.graph.ir import Function, Value
+from edgec.graph.types import Array
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_model
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import Oracle, open_oracle
+from edgec.target.board import Board
+
+
+@dataclass
+class Comparison:
+    """One tensor compared over all cases. `first` is the first element that differs."""
+
+    tensor: str
+    operator: str
+    shape: tuple[int, ...]
+    elements: int = 0
+    mismatches: int = 0
+    max_abs_diff: float = 0.0
+    first: dict[str, Any] | None = None
+
+    def add(self, case: int, expected: Array, found: Array) -> None:
+        """Compare one case. Both arrays have the source tensor's layout; NaN equals NaN."""
+        self.elements += expected.size
+        same = expected == found
+        if expected.dtype.kind == "f":
+            same |= np.isnan(expected) & np.isnan(found)
+        wrong = np.flatnonzero(~same.reshape(-1))
+        if not wrong.size:
+            return
+        self.mismatches += int(wrong.size)
+        difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+        self.max_abs_diff = max(self.max_abs_diff, float(np.nanmax(difference)))
+        if self.first is None:
+            position = np.unravel_index(int(wrong[0]), expected.shape)
+            self.first = {
+                "case": case,
+                "tensor": self.tensor,
+                "operator": self.operator,
+                "index": [int(p) for p in position],
+                "expected": expected[position].item(),
+                "found": found[position].item(),
+            }
+
+
+@dataclass
+class Verification:
+    """The result: outputs and, if asked for, every source tensor.
+
+    uncovered: source tensors that the compiled graph has no value for (a pass removed them).
+    """
+
+    reference: str
+    engine: str
+    cases: int = 0
+    outputs: list[Comparison] = field(default_factory=list)
+    layers: list[Comparison] = field(default_factory=list)
+    uncovered: list[str] = field(default_factory=list)
+
+    @property
+    def mismatches(self) -> int:
+        """Elements that differ, over outputs and layers."""
+        return sum(c.mismatches for c in (*self.outputs, *self.layers))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `edgec verify --json` prints."""
+        compared = [*self.layers, *self.outputs]  # layers in order: the first cause comes first
+        return {
+            "reference": self.reference,
+            "engine": self.engine,
+            "cases": self.cases,
+            "elements": sum(c.elements for c in compared),
+            "mismatches": self.mismatches,
+            "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
+            "first_difference": next((c.first for c in compared if c.first), None),
+            "layers": [
+                {
+                    "tensor": c.tensor,
+                    "operator": c.operator,
+                    "shape": list(c.shape),
+                    "elements": c.elements,
+                    "mismatches": c.mismatches,
+                    "max_abs_diff": c.max_abs_diff,
+                }
+                for c in self.layers
+            ],
+            "uncovered": self.uncovered,
+        }
+
+
+def verify_model(
+    model: Path,
+    board: Board,
+    options: Options,
+    engine: str,
+    cases: Iterable[Sequence[Array]],
+    work: Path,
+    *,
+    layers: bool = False,
+    reference: str | None = None,
+    port: str | None = None,
+) -> Verification:
+    """Run every case on the engine and on the reference framework and compare all bits.
+
+    work: a folder for the projects that are built. Raises ToolMissing where the framework or the
+    engine is not installed.
+    """
+    oracle = open_oracle(model, reference)
+    result = Verification(oracle.name, engine)
+    inputs = [list(case) for case in cases]
+    result.cases = len(inputs)
+    compiled = compile_model(model, board.core, options, board_name=board.name)
+    seen = _compare(result, oracle, compiled, board, engine, inputs, work / "fused", layers, port)
+    if layers and not options.unfused:
+        loose = compile_model(
+            model, board.core, replace(options, unfused=True), board_name=board.name
+        )
+        rest = {name for name in _tensors(loose.module.main) if name not in seen}
+        if rest:
+            seen |= _compare(
+                result, oracle, loose, board, engine, inputs, work / "unfused", True, port, rest
+            )
+    if layers:
+        known = _tensors(compiled.imported.main)
+        result.uncovered = [name for name in known if name not in seen]
+    return result
+
+
+def _tensors(function: Function) -> dict[str, Value]:
+    """Every value that stands for a source tensor, by that tensor's name."""
+    return {v.origin.tensor: v for v in function.values() if v.origin is not None}
+
+
+def _compare(
+    result: Verification,
+    oracle: Oracle,
+    compiled: Compiled,
+    board: Board,
+    engine: str,
+    inputs: Sequence[Sequence[Array]],
+    work: Path,
+    layers: bool,
+    port: str | None,
+    only: set[str] | None = None,
+) -> set[str]:
+    """Run all cases on one build; returns the names of the source tensors that it compared."""
+    built = deploy(compiled, board, work, traced=layers)
+    function = compiled.module.main
+    values = {value.name: value for value in function.values()}
+    operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
+    rows: dict[str, Comparison] = {}
+    outputs = [
+        Comparison(_tensor_name(value), "output", value.type.shape) for value in function.results
+    ]
+    with open_session(engine, built, port=port) as session:
+        for case, arrays in enumerate(inputs):
+            expected = oracle.run(arrays, tensors=layers)
+            found = session.run(arrays, trace=layers)
+            if only is None:
+                for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
+                    row.add(case, np.asarray(want), got.reshape(want.shape))
+            for trace in built.manifest.traces if layers else ():
+                value = values[trace.value]
+                tensor = _source_tensor(expected, value)
+                if tensor is None or (only is not None and _tensor_name(value) not in only):
+                    continue
+                if trace.id not in found.traces:
+                    raise RunFailed(f"the {engine} engine did not trace {value.name}")
+                row = rows.setdefault(
+                    value.name,
+                    Comparison(_tensor_name(value), operators.get(value.name, ""), tensor.shape),
+                )
+                raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
+                assert value.origin is not None
+                row.add(case, tensor, value.origin.to_source(raw).reshape(tensor.shape))
+    if only is None:
+        result.outputs = outputs
+    result.layers += rows.values()
+    return {row.tensor for row in rows.values()}
+
+
+def _tensor_name(value: Value) -> str:
+    return value.origin.tensor if value.origin is not None else value.name
+
+
+def _source_tensor(expected: Any, value: Value) -> Array | None:
+    """The framework's own array of the tensor that a value stands for, if it shows it."""
+    if value.origin is None:
+        return None
+    if value.origin.index is not None and value.origin.index in expected.indexed:
+        found: Array = expected.indexed[value.origin.index]
+        return found
+    array: Array | None = expected.tensors.get(value.origin.tensor)
+    return array
