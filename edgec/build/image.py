@@ -53,8 +53,13 @@ class Image:
     functions: tuple[FunctionSize, ...]
 
     def function(self, name: str) -> FunctionSize | None:
-        """Return the first function called `name`, or None."""
-        return next((f for f in self.functions if f.name == name), None)
+        """Return the function called `name`, or a compiler's clone such as `name.constprop.0`.
+
+        Of several static functions with one name the first; None if there is none.
+        """
+        exact = next((f for f in self.functions if f.name == name), None)
+        clones = (f for f in self.functions if f.name.startswith(f"{name}."))
+        return exact if exact is not None else next(clones, None)
 
 
 def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = None) -> Image:

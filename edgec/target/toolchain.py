@@ -88,6 +88,8 @@ class Toolchain:
             command.append("-fstack-size-section" if self.family == "clang" else "-fstack-usage")
         if self.is_zig and not any(flag.startswith("-fsanitize") for flag in flags):
             command.append("-fno-sanitize=all")
+        if self.is_zig and not any(flag.startswith("-g") for flag in flags):
+            command.append("-g0")  # its default names the folder that it runs in
         command += flags
         command += [f"-D{define}" for define in defines]
         command += [f"-I{folder}" for folder in include_dirs]

@@ -1,4 +1,5 @@
-/* The four memory functions that C compilers call by themselves, weak: a libc's own win.
+/* The four memory functions that C compilers call by themselves, and the names that the Arm
+ * run-time ABI (IHI 0043, 4.3.4) has for them. All are weak: a libc's own win.
  *
  * The empty assembly in each loop keeps the compiler from recognising the loop as the very
  * function it implements.
@@ -111,3 +112,39 @@ __attribute__((weak)) int memcmp(const void *left, const void *right, size_t cou
     }
     return 0;
 }
+
+/* clang calls these; gcc does not. The 4 and 8 promise alignment. The order of set's arguments is
+ * the ABI's own. */
+#define ABI_COPY(name)                                                          \
+    void name(void *to, const void *from, size_t count);                        \
+    __attribute__((weak)) void name(void *to, const void *from, size_t count) { \
+        (void)memcpy(to, from, count);                                          \
+    }
+#define ABI_MOVE(name)                                                          \
+    void name(void *to, const void *from, size_t count);                        \
+    __attribute__((weak)) void name(void *to, const void *from, size_t count) { \
+        (void)memmove(to, from, count);                                         \
+    }
+#define ABI_SET(name)                                                    \
+    void name(void *to, size_t count, int value);                        \
+    __attribute__((weak)) void name(void *to, size_t count, int value) { \
+        (void)memset(to, value, count);                                  \
+    }
+#define ABI_CLEAR(name)                                       \
+    void name(void *to, size_t count);                        \
+    __attribute__((weak)) void name(void *to, size_t count) { \
+        (void)memset(to, 0, count);                           \
+    }
+
+ABI_COPY(__aeabi_memcpy)
+ABI_COPY(__aeabi_memcpy4)
+ABI_COPY(__aeabi_memcpy8)
+ABI_MOVE(__aeabi_memmove)
+ABI_MOVE(__aeabi_memmove4)
+ABI_MOVE(__aeabi_memmove8)
+ABI_SET(__aeabi_memset)
+ABI_SET(__aeabi_memset4)
+ABI_SET(__aeabi_memset8)
+ABI_CLEAR(__aeabi_memclr)
+ABI_CLEAR(__aeabi_memclr4)
+ABI_CLEAR(__aeabi_memclr8)
