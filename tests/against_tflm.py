@@ -1,4 +1,4 @@
-"""Compare edgec's integer reference with TFLite Micro's interpreter, tensor by tensor."""
+"""Compare edgec's integer reference with TFLite's interpreters, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -41,13 +41,18 @@ def differences(module: Module, oracle: Oracle, inputs: Sequence[np.ndarray]) ->
     return [text for text in found.values() if text]
 
 
-def assert_same_bits(data: bytes, folder: Path, seeds: Sequence[int] = (1, 2)) -> Module:
-    """Import a TFLite file given as bytes, run it on generated inputs, compare every tensor."""
+def assert_same_bits(
+    data: bytes, folder: Path, seeds: Sequence[int] = (1, 2), reference: str = "tflm"
+) -> Module:
+    """Import a TFLite file given as bytes, run it on generated inputs, compare every tensor.
+
+    reference: "tflm" or "litert", for both the import's `match` and the oracle.
+    """
     path = folder / "case.tflite"
     path.write_bytes(data)
-    module = import_model(path)
+    module = import_model(path, match=reference)
     verify_module(module)
-    oracle = open_oracle(path, "tflm")
+    oracle = open_oracle(path, reference)
     for seed in seeds:
         inputs = generate_inputs(seed, [(v.type.shape, v.type.dtype) for v in module.main.params])
         wrong = differences(module, oracle, inputs)

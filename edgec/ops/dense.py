@@ -100,8 +100,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         attrs = ReshapeAttrs((x.type.elements // depth, depth))
         x = builder.op("reshape", [x], attrs, name=f"{raw.name}/flatten", sources=(raw.name,))
 
-    # In double throughout, as convolutions: TFLite Micro's GetQuantizedConvolutionMultipler
-    # rounded the product of scales to float32 in the past; its interpreter no longer does.
+    # All in double, as for convolutions: older TFLite sources round the product of two scales to
+    # float32 here; accumulators next to ties show that TFLite Micro's interpreter does not.
     multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
     acc = builder.op("dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"])
     result = append_requantize(builder, raw, acc, multiplier)
@@ -111,7 +111,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         "reshape", [result], ReshapeAttrs(declared.shape), name=f"{raw.name}/unflatten",
         sources=(raw.name,),
     )  # fmt: skip
-
 
 
 @from_onnx("Gemm")
