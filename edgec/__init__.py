@@ -1,3 +1,23 @@
-"""edgec: an ahead-of-time compiler for neural networks on small machines."""
+"""edgec: an ahead-of-time compiler for neural networks on small machines.
+
+import edgec
+
+with edgec.compile("model.tflite", board="stm32") as model:
+    y = model.run(x)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgec.api import Model
 
 __version__ = "0.1.0"
+
+
+def compile(path: Any, **options: Any) -> Model:
+    """Compile and build a model file: see `edgec.api.compile`."""
+    from edgec.api import compile as compile_file  # keeps `import edgec` and `--help` fast
+
+    return compile_file(path, **options)

@@ -1,0 +1,95 @@
+"""The Python interface: `edgec.compile(path, board=...).run(x)`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.cli.arguments import fit_input
+from edgec.deploy import Built, deploy
+from edgec.errors import EdgecError
+from edgec.graph.types import Array
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_model
+from edgec.report.summary import build_report
+from edgec.runners.engine import default_engine, open_session
+from edgec.target.board import Board, load_board
+
+
+class Model:
+    """A model compiled and built for a board; a context manager that owns its engine.
+
+    `report` has the figures of `edgec build --json`.
+    """
+
+    def __init__(self, compiled: Compiled, built: Built, board: Board, engine: str | None) -> None:
+        self.compiled = compiled
+        self.built = built
+        self.board = board
+        self.engine = engine or default_engine(board, None)
+        self.report = build_report(compiled, built)
+        self._session: Any = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def run(self, *inputs: Array) -> Any:
+        """Run one inference; see `run_all` for its cost.
+
+        inputs: one array per input, in the model's own shape and dtype (a leading axis of 1 may
+        be left out). Returns the output array, or a tuple of arrays if there are several.
+        Raises EdgecError for a wrong number of inputs, shape or dtype.
+        """
+        outputs = self.run_all(inputs).outputs
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run_all(self, inputs: Sequence[Array]) -> Any:
+        """Run one inference and return outputs, instructions, cycles and stack bytes."""
+        ports = self.built.manifest.inputs
+        if len(inputs) != len(ports):
+            raise EdgecError(f"{len(ports)} inputs are needed, {len(inputs)} were given")
+        arrays = [fit_input(np.asarray(x), port) for x, port in zip(inputs, ports, strict=True)]
+        if self._session is None:
+            self._session = open_session(self.engine, self.built).__enter__()
+        return self._session.run(arrays)
+
+    def close(self) -> None:
+        """Stop the engine and remove the temporary project, if it was one."""
+        if self._session is not None:
+            self._session.__exit__(None, None, None)
+            self._session = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def compile(
+    path: str | Path,
+    *,
+    board: str = "host",
+    engine: str | None = None,
+    output: str | Path | None = None,
+    **options: Any,
+) -> Model:
+    """Compile and build a model file for a board.
+
+    output: the project folder to write; a temporary one if None. options: fields of
+    `edgec.options.Options`. Raises EdgecError with what is wrong and what to do.
+    """
+    chosen = load_board(board)
+    compiled = compile_model(Path(path), chosen.core, Options(**options), board_name=chosen.name)
+    folder = None
+    if output is None:
+        folder = tempfile.TemporaryDirectory(prefix="edgec_")
+        output = Path(folder.name) / "project"
+    model = Model(compiled, deploy(compiled, chosen, Path(output)), chosen, engine)
+    model._folder = folder
+    return model
