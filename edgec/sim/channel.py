@@ -28,17 +28,20 @@ class Channel:
         environment = dict(os.environ)
         package_root = str(Path(edgec.__file__).resolve().parent.parent)
         old_path = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = (
-            package_root + (os.pathsep + old_path if old_path else ""))
+        environment["PYTHONPATH"] = package_root + (os.pathsep + old_path if old_path else "")
         command = command or [sys.executable, "-m", "edgec.sim.worker"]
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=environment)
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
         except OSError as error:
             raise ToolMissing(f"cannot start the simulator: {error}") from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._requests: BinaryIO = self._process.stdin      # type: ignore[assignment]
+        self._requests: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self._replies: queue.Queue[_Frame | Exception | None] = queue.Queue()
         self._stderr = b""
         self._threads = [
@@ -66,8 +69,7 @@ class Channel:
         try:
             reply = self._replies.get(timeout=timeout_s)
         except queue.Empty:
-            self._fail(f"the simulator did not answer `{header['command']}` "
-                       f"within {timeout_s:g} s")
+            self._fail(f"the simulator did not answer `{header['command']}` within {timeout_s:g} s")
         if reply is None:
             self._fail("the simulator process died")
         if isinstance(reply, Exception):
@@ -77,10 +79,14 @@ class Channel:
             self.close()
             raise ToolMissing(
                 f"the core simulator needs the Python package {answer['missing']}",
-                details=(answer["reason"],), hint="pip install edgec[sim]")
+                details=(answer["reason"],),
+                hint="pip install edgec[sim]",
+            )
         if "error" in answer:
-            raise RunFailed(f"the simulator refused `{header['command']}`: {answer['error']}",
-                            details=tuple(answer.get("traceback", "").splitlines()[-6:]))
+            raise RunFailed(
+                f"the simulator refused `{header['command']}`: {answer['error']}",
+                details=tuple(answer.get("traceback", "").splitlines()[-6:]),
+            )
         return answer, data
 
     def close(self) -> None:
@@ -89,7 +95,7 @@ class Channel:
             return
         self._open = False
         with contextlib.suppress(OSError):
-            self._requests.close()              # the worker ends with its input
+            self._requests.close()  # the worker ends with its input
         try:
             self._process.wait(_CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -106,8 +112,7 @@ class Channel:
         self._process.kill()
         self.close()
         tail = self._stderr.decode(errors="replace").strip().splitlines()[-8:]
-        raise RunFailed(message, details=(
-            f"exit status {self._process.returncode}", *tail))
+        raise RunFailed(message, details=(f"exit status {self._process.returncode}", *tail))
 
     def _read_replies(self, stream: BinaryIO) -> None:
         try:

@@ -113,8 +113,9 @@ class CoreSimulator:
         Raises RunFailed for an unusable image or core, ToolMissing without Unicorn or Capstone.
         """
         if core not in CORES:
-            raise RunFailed(f"the core simulator has no core {core!r}",
-                            hint=f"it has {', '.join(CORES)}")
+            raise RunFailed(
+                f"the core simulator has no core {core!r}", hint=f"it has {', '.join(CORES)}"
+            )
         self.core = core
         self.image: Image = load_image(Path(elf))
         self._layout = plan_layout(self.image)
@@ -132,8 +133,15 @@ class CoreSimulator:
 
     def _load(self, native_counter: bool) -> None:
         regions = [(r.address, r.size, r.writable, r.executable) for r in self._layout.regions]
-        self._ask({"command": "open", "core": self.core, "regions": regions,
-                   "return": self._layout.return_address, "native": native_counter})
+        self._ask(
+            {
+                "command": "open",
+                "core": self.core,
+                "regions": regions,
+                "return": self._layout.return_address,
+                "native": native_counter,
+            }
+        )
         for segment in self.image.segments:
             if segment.data:
                 self.write(segment.address, segment.data)
@@ -176,8 +184,11 @@ class CoreSimulator:
 
     def read_only_spans(self) -> list[Span]:
         """Return a read-only span for each segment that is not writable: code and constants."""
-        return [Span(f"read-only memory at 0x{s.address:08x}", s.address, s.size, False)
-                for s in self.image.segments if not s.writable]
+        return [
+            Span(f"read-only memory at 0x{s.address:08x}", s.address, s.size, False)
+            for s in self.image.segments
+            if not s.writable
+        ]
 
     def allocate(self, name: str, size: int, *, write: bool = True) -> Span:
         """Map `size` fresh zero bytes, away from everything else, for a call to use.
@@ -222,17 +233,23 @@ class CoreSimulator:
         entry = self.symbol(function).address if isinstance(function, str) else function & ~1
         spans = self._spans(allow)
         header = {
-            "command": "call", "entry": entry, "args": [arg & 0xFFFFFFFF for arg in args],
-            "stack_top": self._layout.stack_top, "stack_limit": self._layout.stack_limit,
-            "budget": budget_instructions, "check_alignment": check_alignment,
+            "command": "call",
+            "entry": entry,
+            "args": [arg & 0xFFFFFFFF for arg in args],
+            "stack_top": self._layout.stack_top,
+            "stack_limit": self._layout.stack_limit,
+            "budget": budget_instructions,
+            "check_alignment": check_alignment,
             "gaps": [] if spans is None else forbidden_gaps(self._mapped, spans),
         }
-        timeout_s = min(max(_LEAST_TIMEOUT_S, budget_instructions * _SECONDS_PER_INSTRUCTION),
-                        _MOST_TIMEOUT_S)
+        timeout_s = min(
+            max(_LEAST_TIMEOUT_S, budget_instructions * _SECONDS_PER_INSTRUCTION), _MOST_TIMEOUT_S
+        )
         reply, payload = self._ask(header, timeout_s=timeout_s)
         if "fault" in reply:
-            raise explain_fault(reply["fault"], self.image, self.core, self._layout, spans,
-                                budget_instructions)
+            raise explain_fault(
+                reply["fault"], self.image, self.core, self._layout, spans, budget_instructions
+            )
         return self._result(reply, payload)
 
     def _spans(self, allow: Sequence[Span] | None) -> list[Span] | None:
@@ -240,19 +257,20 @@ class CoreSimulator:
             return None
         layout = self._layout
         stack = Span("the stack", layout.stack_limit, layout.stack_top - layout.stack_limit, True)
-        code = [Span("code", section.address, len(section.data), False)
-                for section in self.image.code]
+        code = [
+            Span("code", section.address, len(section.data), False) for section in self.image.code
+        ]
         return [*allow, stack, *code]
 
     def _result(self, reply: dict[str, Any], payload: bytes) -> CallResult:
-        table_bytes = reply["blocks"] * 24                  # three 64-bit words a block
+        table_bytes = reply["blocks"] * 24  # three 64-bit words a block
         blocks = np.frombuffer(payload[:table_bytes], "<u8").reshape(-1, 3).tolist()
         if self._costs is None:
             self._costs = CostTable(self.image.code)
         counts = self._counts(self._costs, blocks)
         cycles = self._costs.cycles(counts)
         executed = dict(counts)
-        for address, calls in reply["trace_callers"]:       # what tracing cost
+        for address, calls in reply["trace_callers"]:  # what tracing cost
             self._leave_out(address, calls, counts, cycles, executed)
         if self._trace_address is not None:
             calls = counts.get(self._trace_address, 0)
@@ -262,10 +280,19 @@ class CoreSimulator:
         if instructions != reply["instructions"]:
             raise RunFailed(
                 f"the simulator counted {reply['instructions']} instructions in blocks that have "
-                f"{instructions}", hint="this is a bug in edgec")
+                f"{instructions}",
+                hint="this is a bug in edgec",
+            )
         return CallResult(
-            reply["value"], instructions, sum(cycles.values()), functions, reply["stack_bytes"],
-            counts, self._trace(reply, payload[table_bytes:]), reply["high_value"])
+            reply["value"],
+            instructions,
+            sum(cycles.values()),
+            functions,
+            reply["stack_bytes"],
+            counts,
+            self._trace(reply, payload[table_bytes:]),
+            reply["high_value"],
+        )
 
     @staticmethod
     def _counts(costs: CostTable, blocks: list[list[int]]) -> dict[int, int]:
@@ -282,7 +309,10 @@ class CoreSimulator:
 
     @staticmethod
     def _leave_out(
-        address: int, calls: int, counts: dict[int, int], cycles: dict[int, int],
+        address: int,
+        calls: int,
+        counts: dict[int, int],
+        cycles: dict[int, int],
         executed: dict[int, int],
     ) -> None:
         """Take `calls` executions of a branch at `address` out of the sums."""
@@ -312,7 +342,7 @@ class CoreSimulator:
         events = []
         at = 0
         for id_, row, address, size, instructions in reply["traces"]:
-            events.append(TraceEvent(id_, row, data[at:at + size], instructions, address))
+            events.append(TraceEvent(id_, row, data[at : at + size], instructions, address))
             at += size
         return tuple(events)
 

@@ -23,7 +23,8 @@ from edgec.sim.thumb import is_wide
 # (block address, block size in bytes, executions)
 Block = tuple[int, int, int]
 BLOCK_CALLBACK = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p)
+    None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p
+)
 
 
 class CodeBytes:
@@ -42,7 +43,7 @@ class CodeBytes:
             known, at = 0, address - self.address
             stop = at + size
             while at < stop:
-                at += 4 if is_wide(int.from_bytes(self.data[at:at + 2], "little")) else 2
+                at += 4 if is_wide(int.from_bytes(self.data[at : at + 2], "little")) else 2
                 known += 1
             self._lengths[key] = known
         return known
@@ -89,8 +90,7 @@ class PythonCounter:
 
     def blocks(self) -> list[Block]:
         """See Counter."""
-        return [(key & 0xFFFFFFFF, key >> 32, count)
-                for key, count in list(self._counts.items())]
+        return [(key & 0xFFFFFFFF, key >> 32, count) for key, count in list(self._counts.items())]
 
     def consistent(self) -> bool:
         """See Counter."""
@@ -102,17 +102,17 @@ _SLOT = np.dtype([("count", "<u8"), ("size", "<u4"), ("conflicts", "<u4")])
 # System V calling convention: address in rsi, size in edx, user data in rcx, which points to
 # where the slot of address 0 would be.
 _X86_64 = bytes.fromhex(
-    "488d04f1"      # lea  rax, [rcx + rsi*8]      the block's slot
-    "48ff00"        # inc  qword [rax]             count += 1
-    "395008"        # cmp  [rax + 8], edx          same size as before?
-    "7501"          # jne  other
-    "c3"            # ret
-    "83780800"      # other: cmp dword [rax + 8], 0
-    "7504"          # jne  conflict
-    "895008"        # mov  [rax + 8], edx          first time: keep the size
-    "c3"            # ret
-    "ff400c"        # conflict: inc dword [rax + 12]
-    "c3"            # ret
+    "488d04f1"  # lea  rax, [rcx + rsi*8]      the block's slot
+    "48ff00"  # inc  qword [rax]             count += 1
+    "395008"  # cmp  [rax + 8], edx          same size as before?
+    "7501"  # jne  other
+    "c3"  # ret
+    "83780800"  # other: cmp dword [rax + 8], 0
+    "7504"  # jne  conflict
+    "895008"  # mov  [rax + 8], edx          first time: keep the size
+    "c3"  # ret
+    "ff400c"  # conflict: inc dword [rax + 12]
+    "c3"  # ret
 )
 
 
@@ -127,16 +127,17 @@ class NativeCounter:
         self._entry = self._machine_code()
         self._table = np.zeros(len(code.data) // 2 + 1, _SLOT)
         self._biased = ctypes.c_void_p(
-            (self._table.ctypes.data - code.address * 8) & 0xFFFFFFFFFFFFFFFF)
+            (self._table.ctypes.data - code.address * 8) & 0xFFFFFFFFFFFFFFFF
+        )
 
     @classmethod
     def _machine_code(cls) -> int:
-        if platform.machine() not in ("x86_64", "AMD64") or sys.platform not in (
-                "linux", "darwin"):
+        if platform.machine() not in ("x86_64", "AMD64") or sys.platform not in ("linux", "darwin"):
             raise OSError("no machine code for this machine")
         if cls._code_page is None:
-            page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE
-                             | mmap.PROT_EXEC)
+            page = mmap.mmap(
+                -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+            )
             page.write(_X86_64)
             cls._code_page = page
             cls._code_address = ctypes.addressof(ctypes.c_char.from_buffer(page))
@@ -155,8 +156,9 @@ class NativeCounter:
         used: npt.NDArray[np.intp] = np.nonzero(self._table["count"])[0]
         rows = self._table[used]
         addresses = self.code.address + 2 * used
-        return list(zip(addresses.tolist(), rows["size"].tolist(), rows["count"].tolist(),
-                        strict=True))
+        return list(
+            zip(addresses.tolist(), rows["size"].tolist(), rows["count"].tolist(), strict=True)
+        )
 
     def consistent(self) -> bool:
         """See Counter."""
@@ -175,5 +177,8 @@ def make_counter(code: CodeBytes, native: bool) -> Counter:
 
 def total_instructions(counters: list[Counter]) -> int:
     """Return the instructions executed since the last reset."""
-    return sum(count * counter.code.instructions(address, size)
-               for counter in counters for address, size, count in counter.blocks())
+    return sum(
+        count * counter.code.instructions(address, size)
+        for counter in counters
+        for address, size, count in counter.blocks()
+    )

@@ -22,15 +22,29 @@ from edgec.sim.image import CodeSection
 from edgec.sim.thumb import Instruction, Kind, decode, is_wide, it_length
 
 _FIXED_COST = {
-    Kind.OTHER: 1, Kind.IT: 1, Kind.STORE: 1, Kind.VECTOR_STORE: 1, Kind.DUAL: 3,
-    Kind.BRANCH: 1, Kind.CONDITIONAL_BRANCH: 1, Kind.TABLE_BRANCH: 4, Kind.DIVIDE: 8,
-    Kind.VECTOR_DIVIDE: 14, Kind.VECTOR_MULTIPLY_ADD: 3, Kind.VECTOR_MOVE_PAIR: 2,
+    Kind.OTHER: 1,
+    Kind.IT: 1,
+    Kind.STORE: 1,
+    Kind.VECTOR_STORE: 1,
+    Kind.DUAL: 3,
+    Kind.BRANCH: 1,
+    Kind.CONDITIONAL_BRANCH: 1,
+    Kind.TABLE_BRANCH: 4,
+    Kind.DIVIDE: 8,
+    Kind.VECTOR_DIVIDE: 14,
+    Kind.VECTOR_MULTIPLY_ADD: 3,
+    Kind.VECTOR_MOVE_PAIR: 2,
 }
 _REFILL = 2
 # Inside an IT block these are written with a condition and then count as any instruction.
-_PLAIN_IN_IT = frozenset({
-    Kind.BRANCH, Kind.TABLE_BRANCH, Kind.DIVIDE, Kind.VECTOR_MOVE_PAIR,
-})
+_PLAIN_IN_IT = frozenset(
+    {
+        Kind.BRANCH,
+        Kind.TABLE_BRANCH,
+        Kind.DIVIDE,
+        Kind.VECTOR_MOVE_PAIR,
+    }
+)
 _SINGLE = frozenset({Kind.LOAD, Kind.STORE, Kind.VECTOR_LOAD, Kind.VECTOR_STORE})
 _B_NARROW, _B_NARROW_MASK = 0xE000, 0xF800
 
@@ -41,8 +55,8 @@ class Cost:
 
     size: int
     cycles: int
-    taken: int = 0                  # further cycles when taken
-    conditional: bool = False       # taken as `CostTable.taken` says, else always
+    taken: int = 0  # further cycles when taken
+    conditional: bool = False  # taken as `CostTable.taken` says, else always
 
 
 class CostTable:
@@ -51,7 +65,7 @@ class CostTable:
     def __init__(self, sections: tuple[CodeSection, ...]) -> None:
         self.costs: dict[int, Cost] = {}
         self._follower: dict[int, int] = {}
-        previous: tuple[int, bool] | None = None        # address, is a single load or store
+        previous: tuple[int, bool] | None = None  # address, is a single load or store
         for section in sections:
             for start, stop, is_code in section.runs():
                 previous = self._sweep(section, start, stop, previous) if is_code else None
@@ -64,14 +78,16 @@ class CostTable:
         conditional_left = 0
         while address + 2 <= stop:
             at = address - base
-            first = int.from_bytes(data[at:at + 2], "little")
-            second = int.from_bytes(data[at + 2:at + 4], "little") if is_wide(first) else 0
+            first = int.from_bytes(data[at : at + 2], "little")
+            second = int.from_bytes(data[at + 2 : at + 4], "little") if is_wide(first) else 0
             instruction = decode(first, second)
             in_it = conditional_left > 0
             conditional_left = max(conditional_left - 1, 0) or it_length(first)
-            single = (instruction.kind in _SINGLE and instruction.plain
-                      and not (in_it and instruction.kind in
-                               (Kind.VECTOR_LOAD, Kind.VECTOR_STORE)))
+            single = (
+                instruction.kind in _SINGLE
+                and instruction.plain
+                and not (in_it and instruction.kind in (Kind.VECTOR_LOAD, Kind.VECTOR_STORE))
+            )
             after_single = previous is not None and previous[1]
             self.costs[address] = _cost(instruction, first, second, in_it, after_single)
             if previous is not None:
@@ -85,7 +101,7 @@ class CostTable:
         result = {}
         for address, count in counts.items():
             cost = self.costs.get(address)
-            if cost is None:                            # no code there in the ELF
+            if cost is None:  # no code there in the ELF
                 result[address] = count
                 continue
             cycles = count * cost.cycles
@@ -105,10 +121,11 @@ def _cost(
     if kind in (Kind.LOAD, Kind.VECTOR_LOAD):
         return Cost(instruction.size, 1 if after_single else 2)
     if kind in (Kind.MULTIPLE, Kind.VECTOR_MULTIPLE):
-        return Cost(instruction.size,
-                    1 + instruction.registers + (2 if instruction.loads_pc else 0))
+        return Cost(
+            instruction.size, 1 + instruction.registers + (2 if instruction.loads_pc else 0)
+        )
     if in_it and kind in _PLAIN_IN_IT:
-        if kind is Kind.BRANCH and _is_plain_branch(first, second):     # B becomes B<cond>
+        if kind is Kind.BRANCH and _is_plain_branch(first, second):  # B becomes B<cond>
             return Cost(instruction.size, 1, _REFILL, True)
         return Cost(instruction.size, 1)
     taken = _REFILL if kind in (Kind.BRANCH, Kind.CONDITIONAL_BRANCH) else 0
@@ -117,5 +134,5 @@ def _cost(
 
 def _is_plain_branch(first: int, second: int) -> bool:
     if is_wide(first):
-        return second & 0xD000 == 0x9000                # B.W; BL has bit 14
+        return second & 0xD000 == 0x9000  # B.W; BL has bit 14
     return first & _B_NARROW_MASK == _B_NARROW

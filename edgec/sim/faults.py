@@ -13,7 +13,7 @@ from edgec.sim.legal import missing_feature
 _SENTENCES = {
     "svc": "executes SVC, but there is no operating system",
     "breakpoint": "executes a breakpoint",
-    "invalid_state": "branches to an address without the Thumb bit",
+    "invalid_state": "is where the program branched to without the Thumb bit",
     "stack_overflow": "overflows its stack",
     "divide_by_zero": "divides by zero",
     "stopped": "stops and waits for an interrupt or an event, which never comes",
@@ -34,27 +34,40 @@ def explain_fault(
     where = image.describe(pc)
     details = [f"instruction: {fault['instruction']}"] if fault["instruction"] else []
     if kind == "budget":
-        return RunFailed(f"the call executed more than {budget} instructions",
-                         hint="it may never end; a larger budget can be given")
+        return RunFailed(
+            f"the call executed more than {budget} instructions",
+            hint="it may never end; a larger budget can be given",
+        )
     if kind == "access":
         return _explain_access(fault, image, layout, spans, where, details)
     if kind == "unaligned":
-        what = "an unaligned address" if not fault["address"] else (
-            f"the unaligned address 0x{fault['address']:08x}")
-        reason = (f"{core} has no unaligned access" if core == "cortex-m0"
-                  else "this instruction needs a multiple of four")
+        what = (
+            "an unaligned address"
+            if not fault["address"]
+            else (f"the unaligned address 0x{fault['address']:08x}")
+        )
+        reason = (
+            f"{core} has no unaligned access"
+            if core == "cortex-m0"
+            else "this instruction needs a multiple of four"
+        )
         return RunFailed(f"{where} uses {what}: {reason}", details=tuple(details))
     if kind in ("undefined", "no_coprocessor"):
         first, second = (int.from_bytes(image.bytes_at(pc + at, 2), "little") for at in (0, 2))
         feature = missing_feature(first, second, core)
         reason = f"{core} has no {feature}" if feature else f"{core} does not know it"
-        return RunFailed(f"{where} executes an instruction the core lacks: {reason}",
-                         details=tuple(details), hint="was the image built for another core?")
+        return RunFailed(
+            f"{where} executes an instruction the core lacks: {reason}",
+            details=tuple(details),
+            hint="was the image built for another core?",
+        )
     if kind == "fetch":
         return RunFailed(f"the program branched to 0x{pc:08x}, where there is no code")
     if kind == "trace":
-        return RunFailed(f"{where} traces {fault['size']} bytes at 0x{fault['address']:08x}, "
-                         "which are not all mapped")
+        return RunFailed(
+            f"{where} traces {fault['size']} bytes at 0x{fault['address']:08x}, "
+            "which are not all mapped"
+        )
     return RunFailed(f"{where} {_SENTENCES.get(kind, f'faults: {kind}')}", details=tuple(details))
 
 
@@ -69,9 +82,15 @@ def _explain_access(
     address, size, write = fault["address"], fault["size"], fault["write"]
     if spans is None:
         stack = Span("the stack", layout.stack_limit, layout.stack_top - layout.stack_limit, True)
-        spans = [*(Span(f"the segment at 0x{s.address:08x}", s.address, s.size, s.writable)
-                   for s in image.segments), stack]
+        spans = [
+            *(
+                Span(f"the segment at 0x{s.address:08x}", s.address, s.size, s.writable)
+                for s in image.segments
+            ),
+            stack,
+        ]
     verb = "writes" if write else "reads"
     place = describe_place(address, size, write, spans)
-    return RunFailed(f"{where} {verb} {count_bytes(size)} at 0x{address:08x}, {place}",
-                     details=tuple(details))
+    return RunFailed(
+        f"{where} {verb} {count_bytes(size)} at 0x{address:08x}, {place}", details=tuple(details)
+    )

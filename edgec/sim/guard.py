@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Interval = tuple[int, int]                      # [start, stop)
-Gap = tuple[int, int, str]                      # start, stop, "r" | "w" | "rw"
+Interval = tuple[int, int]  # [start, stop)
+Gap = tuple[int, int, str]  # start, stop, "r" | "w" | "rw"
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ def describe_place(address: int, size: int, write: bool, spans: Sequence[Span]) 
                 distance, text = 0, f"{count_bytes(address + size - span.end)} over the end of"
         elif address >= span.end:
             distance = address - span.end
-            text = (f"{count_bytes(distance)} past the end of" if distance
-                    else "right after the end of")
+            text = (
+                f"{count_bytes(distance)} past the end of" if distance else "right after the end of"
+            )
         else:
             distance = span.address - address
             text = f"{count_bytes(distance)} before the start of"

@@ -69,8 +69,11 @@ class CodeSection:
         if not marks or marks[0][0] > self.address:
             marks.insert(0, (self.address, True))
         stops = [address for address, _ in marks[1:]] + [end]
-        return [(start, stop, code) for (start, code), stop in zip(marks, stops, strict=True)
-                if start < stop]
+        return [
+            (start, stop, code)
+            for (start, code), stop in zip(marks, stops, strict=True)
+            if start < stop
+        ]
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Image:
     segments: tuple[Segment, ...]
     code: tuple[CodeSection, ...]
     symbols: Mapping[str, Symbol]
-    functions: tuple[Symbol, ...]          # one per address, rising, disjoint
+    functions: tuple[Symbol, ...]  # one per address, rising, disjoint
     entry: int
 
     def function_at(self, address: int) -> Symbol | None:
@@ -113,7 +116,7 @@ class Image:
         """Return initial bytes of the image, empty where no segment holds them all."""
         for segment in self.segments:
             if segment.address <= address and address + size <= segment.end:
-                part = segment.data[address - segment.address:][:size]
+                part = segment.data[address - segment.address :][:size]
                 return part + bytes(size - len(part))
         return b""
 
@@ -126,7 +129,7 @@ class Layout:
     stack_limit: int
     stack_top: int
     return_address: int
-    private_base: int                       # free from here on, for CoreSimulator.allocate
+    private_base: int  # free from here on, for CoreSimulator.allocate
 
 
 def load_image(path: Path) -> Image:
@@ -151,8 +154,10 @@ def load_image(path: Path) -> Image:
     except (ELFError, ValueError, AttributeError) as error:
         raise RunFailed(f"{path} is not a readable ELF file: {error}") from error
     if not any(segment.executable for segment in segments):
-        raise RunFailed(f"{path} has no executable segment",
-                        hint="an object file or a library must be linked first")
+        raise RunFailed(
+            f"{path} has no executable segment",
+            hint="an object file or a library must be linked first",
+        )
     return Image(path, segments, code, symbols, functions, entry & ~1)
 
 
@@ -160,9 +165,15 @@ def _read_segments(elf: Any) -> tuple[Segment, ...]:
     segments = []
     for segment in elf.iter_segments():
         if segment["p_type"] == "PT_LOAD" and segment["p_memsz"]:
-            segments.append(Segment(
-                segment["p_vaddr"], segment["p_memsz"], segment.data(),
-                bool(segment["p_flags"] & 2), bool(segment["p_flags"] & 1)))
+            segments.append(
+                Segment(
+                    segment["p_vaddr"],
+                    segment["p_memsz"],
+                    segment.data(),
+                    bool(segment["p_flags"] & 2),
+                    bool(segment["p_flags"] & 1),
+                )
+            )
     return tuple(sorted(segments, key=lambda segment: segment.address))
 
 
@@ -178,7 +189,7 @@ def _read_symbols(
         name, section = entry.name, entry["st_shndx"]
         if not name or section == "SHN_UNDEF":
             continue
-        if name[0] == "$":                      # $t, $d, $a, also with a suffix ($d.7)
+        if name[0] == "$":  # $t, $d, $a, also with a suffix ($d.7)
             if isinstance(section, int) and name[1:2] in "tda":
                 marks.setdefault(section, []).append((entry["st_value"], name[1] != "d"))
             continue
@@ -214,15 +225,14 @@ def _disjoint(functions: list[Symbol]) -> list[Symbol]:
     return result
 
 
-def _read_code(
-    elf: Any, marks: dict[int, list[tuple[int, bool]]]
-) -> tuple[CodeSection, ...]:
+def _read_code(elf: Any, marks: dict[int, list[tuple[int, bool]]]) -> tuple[CodeSection, ...]:
     sections = []
     for index, section in enumerate(elf.iter_sections()):
         flags = section["sh_flags"]
         if section["sh_type"] == "SHT_PROGBITS" and flags & 4 and flags & 2:  # EXEC, ALLOC
-            sections.append(CodeSection(
-                section["sh_addr"], section.data(), tuple(sorted(marks.get(index, ())))))
+            sections.append(
+                CodeSection(section["sh_addr"], section.data(), tuple(sorted(marks.get(index, ()))))
+            )
     return tuple(sorted(sections, key=lambda section: section.address))
 
 
@@ -241,7 +251,7 @@ def plan_layout(image: Image) -> Layout:
         top = limit + DEFAULT_STACK_BYTES
         private = top
     else:
-        top &= ~7                               # AAPCS: 8-byte aligned at a public interface
+        top &= ~7  # AAPCS: 8-byte aligned at a public interface
         if limit is None or limit >= top:
             below = [s.end for s in image.segments if s.writable and s.end <= top]
             limit = max([top - DEFAULT_STACK_BYTES, *below])
@@ -270,8 +280,11 @@ def _merge_pages(wanted: list[Region]) -> tuple[Region, ...]:
     for page in sorted(rights):
         writable, executable = rights[page]
         previous = merged[-1] if merged else None
-        if (previous is not None and previous.address + previous.size == page * PAGE_BYTES
-                and (previous.writable, previous.executable) == (writable, executable)):
+        if (
+            previous is not None
+            and previous.address + previous.size == page * PAGE_BYTES
+            and (previous.writable, previous.executable) == (writable, executable)
+        ):
             merged[-1] = Region(previous.address, previous.size + PAGE_BYTES, writable, executable)
         else:
             merged.append(Region(page * PAGE_BYTES, PAGE_BYTES, writable, executable))

@@ -39,8 +39,8 @@ class IllegalInstruction:
     """One instruction that the core lacks; `feature` is what it would need."""
 
     address: int
-    place: str                      # function+0x12
-    text: str                       # disassembly, or the encoding without Capstone
+    place: str  # function+0x12
+    text: str  # disassembly, or the encoding without Capstone
     feature: str
 
     def __str__(self) -> str:
@@ -59,15 +59,20 @@ def illegal_instructions(elf: Path, core: str) -> list[IllegalInstruction]:
             address = start
             while is_code and address + 2 <= stop:
                 at = address - section.address
-                first = int.from_bytes(section.data[at:at + 2], "little")
+                first = int.from_bytes(section.data[at : at + 2], "little")
                 wide = is_wide(first)
-                second = int.from_bytes(section.data[at + 2:at + 4], "little") if wide else 0
+                second = int.from_bytes(section.data[at + 2 : at + 4], "little") if wide else 0
                 feature = missing_feature(first, second, core)
                 size = 4 if wide else 2
                 if feature and not _is_padding(first, second):
-                    found.append(IllegalInstruction(
-                        address, image.describe(address),
-                        _disassemble(image, address, size), feature))
+                    found.append(
+                        IllegalInstruction(
+                            address,
+                            image.describe(address),
+                            _disassemble(image, address, size),
+                            feature,
+                        )
+                    )
                 address += size
     return found
 
@@ -81,9 +86,9 @@ def missing_feature(first: int, second: int, core: str) -> str | None:
 def required_features(first: int, second: int) -> set[str]:
     """Return the features (keys of FEATURES' sets) that one encoding needs."""
     if not is_wide(first):
-        if it_length(first) or first & 0xF500 == 0xB100:        # IT; CBZ, CBNZ
+        if it_length(first) or first & 0xF500 == 0xB100:  # IT; CBZ, CBNZ
             return {"thumb2"}
-        return {"v8m"} if first & 0xFF07 == 0x4704 else set()   # BXNS, BLXNS
+        return {"v8m"} if first & 0xFF07 == 0x4704 else set()  # BXNS, BLXNS
     if _is_v6m_wide(first, second):
         return set()
     if first & 0xEC00 == 0xEC00:
@@ -109,51 +114,51 @@ def _is_v6m_wide(h: int, s: int) -> bool:
 
 def _is_dsp(h: int, s: int) -> bool:
     group = h & 0xFFF0
-    if group == 0xEAC0:                                         # PKHBT, PKHTB
+    if group == 0xEAC0:  # PKHBT, PKHTB
         return s & 0x10 == 0
-    if group in (0xF320, 0xF3A0) and not s & 0x8000:            # SSAT16, USAT16
+    if group in (0xF320, 0xF3A0) and not s & 0x8000:  # SSAT16, USAT16
         return s & 0x70C0 == 0
-    if h & 0xFF80 == 0xFA00 and s & 0xF080 == 0xF080:           # extend, and add
+    if h & 0xFF80 == 0xFA00 and s & 0xF080 == 0xF080:  # extend, and add
         return (h >> 4) & 7 in (2, 3) or h & 0xF != 15
     if h & 0xFF80 == 0xFA80 and s & 0xF000 == 0xF000:
-        if s & 0x80 == 0:                                       # parallel add and subtract
+        if s & 0x80 == 0:  # parallel add and subtract
             return True
-        return group == 0xFA80 or group == 0xFAA0               # QADD...; SEL
-    if h & 0xFF80 == 0xFB00:                                    # multiply; FB0 MUL, MLA, MLS
+        return group == 0xFA80 or group == 0xFAA0  # QADD...; SEL
+    if h & 0xFF80 == 0xFB00:  # multiply; FB0 MUL, MLA, MLS
         return group != 0xFB00
-    if h & 0xFF80 == 0xFB80:                                    # long multiply
+    if h & 0xFF80 == 0xFB80:  # long multiply
         operation = (s >> 4) & 0xF
-        if group == 0xFBC0:                                     # SMLAL is base
+        if group == 0xFBC0:  # SMLAL is base
             return operation != 0
-        return group == 0xFBD0 or (group == 0xFBE0 and operation == 6)      # SMLSLD; UMAAL
+        return group == 0xFBD0 or (group == 0xFBE0 and operation == 6)  # SMLSLD; UMAAL
     return False
 
 
 def _is_v8m(h: int, s: int) -> bool:
-    if (h, s) == (0xE97F, 0xE97F):                              # SG
+    if (h, s) == (0xE97F, 0xE97F):  # SG
         return True
-    if h & 0xFFF0 == 0xE840 and s & 0xF03F == 0xF000:           # TT
+    if h & 0xFFF0 == 0xE840 and s & 0xF03F == 0xF000:  # TT
         return True
-    return h & 0xFFE0 == 0xE8C0 and s & 0x0080 == 0x0080        # LDA, STL and exclusives
+    return h & 0xFFE0 == 0xE8C0 and s & 0x0080 == 0x0080  # LDA, STL and exclusives
 
 
 def _coprocessor_features(h: int, s: int) -> set[str]:
     features = {"thumb2"}
-    if s & 0x0E00 != 0x0A00:                                    # not coprocessor 10 or 11
+    if s & 0x0E00 != 0x0A00:  # not coprocessor 10 or 11
         if h & 0xEF00 == 0xEF00 or s & 0x0E00 == 0x0E00 or h & 0xFE00 == 0xFC00:
-            return features | {"mve"}                           # also Advanced SIMD
-        return features                                         # CDP, MCR: no core has them
+            return features | {"mve"}  # also Advanced SIMD
+        return features  # CDP, MCR: no core has them
     if h & 0xEF00 == 0xEF00:
         return features | {"mve"}
     features.add("fpu")
     if h & 0xFE00 == 0xFC00:
         return features | {"mve"}
-    if h & 0xFF00 == 0xFE00:                                    # VSEL, VMAXNM, VRINTA...
+    if h & 0xFF00 == 0xFE00:  # VSEL, VMAXNM, VRINTA...
         features.add("fpv5")
     if h & 0xEF00 == 0xEE00 and not s & 0x10:
         if s & 0x100:
             features.add("double")
-        if h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0xC0:           # VCVT of single and double
+        if h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0xC0:  # VCVT of single and double
             features.add("double")
         # VRINTR, VRINTZ (opc2 0110) and VRINTX (0111 with bit 7 clear)
         if h & 0xFFBF == 0xEEB6 or (h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0x40):
@@ -173,9 +178,11 @@ def _disassemble(image: Image, address: int, size: int) -> str:
     except ImportError:
         pass
     else:
-        decoder = capstone.Cs(capstone.CS_ARCH_ARM,
-                              capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+        decoder = capstone.Cs(
+            capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS
+        )
         for instruction in decoder.disasm(code, address, count=1):
             return f"{instruction.mnemonic} {instruction.op_str}".rstrip()
     return ".inst " + " ".join(
-        f"0x{int.from_bytes(code[at:at + 2], 'little'):04x}" for at in range(0, size, 2))
+        f"0x{int.from_bytes(code[at : at + 2], 'little'):04x}" for at in range(0, size, 2)
+    )

@@ -29,13 +29,26 @@ CPU_MODELS = {
 }
 # QEMU's exception numbers for M-profile (target/arm/cpu.h).
 _EXCEPTIONS = {
-    1: "undefined", 2: "svc", 3: "fetch", 4: "unaligned", 7: "breakpoint", 17: "no_coprocessor",
-    18: "invalid_state", 19: "stack_overflow", 22: "unaligned", 23: "divide_by_zero",
+    1: "undefined",
+    2: "svc",
+    3: "fetch",
+    4: "unaligned",
+    7: "breakpoint",
+    17: "no_coprocessor",
+    18: "invalid_state",
+    19: "stack_overflow",
+    22: "unaligned",
+    23: "divide_by_zero",
 }
+_THUMB_BIT = 1 << 24                    # of XPSR
 _STACK_PAINT = 0xA5
 _WATCH_SECONDS = 0.05
-_ARGUMENT_REGISTERS = (arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1,
-                       arm_const.UC_ARM_REG_R2, arm_const.UC_ARM_REG_R3)
+_ARGUMENT_REGISTERS = (
+    arm_const.UC_ARM_REG_R0,
+    arm_const.UC_ARM_REG_R1,
+    arm_const.UC_ARM_REG_R2,
+    arm_const.UC_ARM_REG_R3,
+)
 _ANY_ACCESS = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
 _WRITES = (unicorn.UC_MEM_WRITE, unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT)
 # The widest access that Unicorn reports as one.
@@ -141,8 +154,14 @@ class Machine:
         callback, user_data = counter.callback()
         handle = ctypes.c_size_t()
         status = uclib.uc_hook_add(
-            self._uc._uch, ctypes.byref(handle), unicorn.UC_HOOK_BLOCK, callback, user_data,
-            ctypes.c_uint64(address), ctypes.c_uint64(address + len(data) - 1))
+            self._uc._uch,
+            ctypes.byref(handle),
+            unicorn.UC_HOOK_BLOCK,
+            callback,
+            user_data,
+            ctypes.c_uint64(address),
+            ctypes.c_uint64(address + len(data) - 1),
+        )
         if status != unicorn.UC_ERR_OK:
             raise unicorn.UcError(status)
         self._counters.append(counter)
@@ -197,7 +216,7 @@ class Machine:
         outcome, uc = self._outcome, self._uc
         pc = uc.reg_read(arm_const.UC_ARM_REG_PC) & ~1
         if outcome.fault is None and pc != self._return:
-            outcome.fault = Fault("stopped", pc)            # WFI, WFE
+            outcome.fault = Fault("stopped", pc)  # WFI, WFE
         outcome.value = uc.reg_read(arm_const.UC_ARM_REG_R0)
         outcome.high_value = uc.reg_read(arm_const.UC_ARM_REG_R1)
         stack = bytes(uc.mem_read(request.stack_limit, sp - request.stack_limit))
@@ -240,8 +259,7 @@ class Machine:
             if address + size > start:
                 self._stop(Fault("access", self._pc(), address, size, kind in _WRITES))
 
-        hooks = {"r": unicorn.UC_HOOK_MEM_READ, "w": unicorn.UC_HOOK_MEM_WRITE,
-                 "rw": _ANY_ACCESS}
+        hooks = {"r": unicorn.UC_HOOK_MEM_READ, "w": unicorn.UC_HOOK_MEM_WRITE, "rw": _ANY_ACCESS}
         # Unicorn compares the first byte of an access: begin where one may still reach the gap.
         begin = max(start - (_WIDEST_ACCESS - 1), 0)
         return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
@@ -273,7 +291,7 @@ class Machine:
         sp = uc.reg_read(arm_const.UC_ARM_REG_SP)
         size = int.from_bytes(self.read(sp, 4), "little")
         caller = self._trace_call(uc.reg_read(arm_const.UC_ARM_REG_LR) & ~1)
-        self._excluded += 1                                 # BX LR
+        self._excluded += 1  # BX LR
         if caller is not None:
             self._excluded += 1
             callers = self._outcome.trace_callers
@@ -284,9 +302,15 @@ class Machine:
             self._stop(Fault("trace", self._pc(), registers[2], size))
             return
         row = registers[3] - (1 << 32) if registers[3] >> 31 else registers[3]
-        self._outcome.traces.append(Trace(
-            registers[1], row, registers[2], data,
-            total_instructions(self._counters) - self._excluded))
+        self._outcome.traces.append(
+            Trace(
+                registers[1],
+                row,
+                registers[2],
+                data,
+                total_instructions(self._counters) - self._excluded,
+            )
+        )
 
     def _trace_call(self, return_address: int) -> int | None:
         """Return the address of the BL that called the trace function; None for a tail call."""
@@ -299,7 +323,7 @@ class Machine:
             offset = (first & 0x3FF) << 12 | (second & 0x7FF) << 1
             sign = first >> 10 & 1
             for bit, shift in ((second >> 13, 23), (second >> 11, 22)):
-                offset |= (~(bit ^ sign) & 1) << shift      # I1, I2
+                offset |= (~(bit ^ sign) & 1) << shift  # I1, I2
             if (return_address + offset - (sign << 24)) & 0xFFFFFFFF == self._trace_address:
                 return return_address - 4
         return None
@@ -317,4 +341,6 @@ class Machine:
         if self._outcome.fault is not None:
             return
         kind = "undefined" if error.errno == unicorn.UC_ERR_INSN_INVALID else str(error)
+        if not self._uc.reg_read(arm_const.UC_ARM_REG_XPSR) & _THUMB_BIT:
+            kind = "invalid_state"
         self._outcome.fault = Fault(kind, self._pc())

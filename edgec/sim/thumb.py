@@ -14,27 +14,33 @@ class Kind(Enum):
     """Classes of instructions that differ in cost or in what they demand of memory."""
 
     OTHER = auto()
-    LOAD = auto()                   # one register, LDREX and LDRT too
+    LOAD = auto()  # one register, LDREX and LDRT too
     STORE = auto()
-    DUAL = auto()                   # LDRD, STRD
-    MULTIPLE = auto()               # LDM, STM, PUSH, POP
-    VECTOR_LOAD = auto()            # VLDR
-    VECTOR_STORE = auto()           # VSTR
-    VECTOR_MULTIPLE = auto()        # VLDM, VSTM, VPUSH, VPOP
-    BRANCH = auto()                 # always taken when executed: B, BL, BX, BLX
-    CONDITIONAL_BRANCH = auto()     # B<cond>, CBZ, CBNZ
-    TABLE_BRANCH = auto()           # TBB, TBH
-    DIVIDE = auto()                 # SDIV, UDIV
-    VECTOR_DIVIDE = auto()          # VDIV, VSQRT
-    VECTOR_MULTIPLY_ADD = auto()    # VMLA, VMLS, VFMA, VFMS
-    VECTOR_MOVE_PAIR = auto()       # VMOV of two core and two single registers
+    DUAL = auto()  # LDRD, STRD
+    MULTIPLE = auto()  # LDM, STM, PUSH, POP
+    VECTOR_LOAD = auto()  # VLDR
+    VECTOR_STORE = auto()  # VSTR
+    VECTOR_MULTIPLE = auto()  # VLDM, VSTM, VPUSH, VPOP
+    BRANCH = auto()  # always taken when executed: B, BL, BX, BLX
+    CONDITIONAL_BRANCH = auto()  # B<cond>, CBZ, CBNZ
+    TABLE_BRANCH = auto()  # TBB, TBH
+    DIVIDE = auto()  # SDIV, UDIV
+    VECTOR_DIVIDE = auto()  # VDIV, VSQRT
+    VECTOR_MULTIPLY_ADD = auto()  # VMLA, VMLS, VFMA, VFMS
+    VECTOR_MOVE_PAIR = auto()  # VMOV of two core and two single registers
     IT = auto()
 
 
 # What faults on an address that is not a multiple of four, on every core (DDI 0403, A3.2.1).
-ALIGNED_KINDS = frozenset({
-    Kind.DUAL, Kind.MULTIPLE, Kind.VECTOR_LOAD, Kind.VECTOR_STORE, Kind.VECTOR_MULTIPLE,
-})
+ALIGNED_KINDS = frozenset(
+    {
+        Kind.DUAL,
+        Kind.MULTIPLE,
+        Kind.VECTOR_LOAD,
+        Kind.VECTOR_STORE,
+        Kind.VECTOR_MULTIPLE,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,9 @@ class Instruction:
 
     kind: Kind
     size: int
-    registers: int = 0              # of MULTIPLE and VECTOR_MULTIPLE
-    loads_pc: bool = False          # of MULTIPLE
-    plain: bool = True              # of LOAD and STORE: no LDREX, LDRT and the like
+    registers: int = 0  # of MULTIPLE and VECTOR_MULTIPLE
+    loads_pc: bool = False  # of MULTIPLE
+    plain: bool = True  # of LOAD and STORE: no LDREX, LDRT and the like
 
 
 def is_wide(halfword: int) -> bool:
@@ -72,73 +78,73 @@ _WIDE_OTHER = Instruction(Kind.OTHER, 4)
 
 def _decode_narrow(h: int) -> Instruction:
     top = h >> 12
-    if h >> 11 == 0b01001:                                  # LDR literal
+    if h >> 11 == 0b01001:  # LDR literal
         return Instruction(Kind.LOAD, 2)
-    if top == 0b0101:                                       # register offset
+    if top == 0b0101:  # register offset
         return Instruction(Kind.STORE if (h >> 9) & 7 < 3 else Kind.LOAD, 2)
-    if top in (0b0110, 0b0111, 0b1000, 0b1001):             # immediate offset, SP relative
+    if top in (0b0110, 0b0111, 0b1000, 0b1001):  # immediate offset, SP relative
         return Instruction(Kind.LOAD if h & 0x800 else Kind.STORE, 2)
-    if h & 0xFE00 == 0xB400:                                # PUSH
+    if h & 0xFE00 == 0xB400:  # PUSH
         return Instruction(Kind.MULTIPLE, 2, (h & 0x1FF).bit_count())
-    if h & 0xFE00 == 0xBC00:                                # POP
+    if h & 0xFE00 == 0xBC00:  # POP
         return Instruction(Kind.MULTIPLE, 2, (h & 0x1FF).bit_count(), bool(h & 0x100))
-    if h & 0xF500 == 0xB100:                                # CBZ, CBNZ
+    if h & 0xF500 == 0xB100:  # CBZ, CBNZ
         return Instruction(Kind.CONDITIONAL_BRANCH, 2)
     if it_length(h):
         return Instruction(Kind.IT, 2)
-    if top == 0b1100:                                       # STM, LDM
+    if top == 0b1100:  # STM, LDM
         return Instruction(Kind.MULTIPLE, 2, (h & 0xFF).bit_count())
     if top == 0b1101 and (h >> 8) & 0xF < 14:
         return Instruction(Kind.CONDITIONAL_BRANCH, 2)
-    if h >> 11 == 0b11100 or h & 0xFF07 == 0x4700:          # B; BX, BLX
+    if h >> 11 == 0b11100 or h & 0xFF07 == 0x4700:  # B; BX, BLX
         return Instruction(Kind.BRANCH, 2)
     return _NARROW_OTHER
 
 
 def _decode_wide(h: int, s: int) -> Instruction:
-    if h & 0xFE40 == 0xE800:                                # LDM, STM
+    if h & 0xFE40 == 0xE800:  # LDM, STM
         loads_pc = bool(h & 0x10 and s & 0x8000)
         return Instruction(Kind.MULTIPLE, 4, s.bit_count(), loads_pc)
     if h & 0xFE40 == 0xE840:
         return _decode_dual_or_exclusive(h, s)
-    if h & 0xEC00 == 0xEC00:                                # coprocessors
+    if h & 0xEC00 == 0xEC00:  # coprocessors
         return _decode_float(h, s) if s & 0x0E00 == 0x0A00 else _WIDE_OTHER
     if h & 0xF800 == 0xF000 and s & 0x8000:
         return _decode_wide_branch(h, s)
     if h & 0xFE00 == 0xF800:
         return _decode_wide_single(h, s)
-    if h & 0xFFD0 == 0xFB90 and s & 0x00F0 == 0x00F0:       # SDIV FB9, UDIV FBB
+    if h & 0xFFD0 == 0xFB90 and s & 0x00F0 == 0x00F0:  # SDIV FB9, UDIV FBB
         return Instruction(Kind.DIVIDE, 4)
     return _WIDE_OTHER
 
 
 def _decode_dual_or_exclusive(h: int, s: int) -> Instruction:
-    if (h, s) == (0xE97F, 0xE97F):                          # SG
+    if (h, s) == (0xE97F, 0xE97F):  # SG
         return _WIDE_OTHER
-    if h & 0x0120:                                          # P or W
+    if h & 0x0120:  # P or W
         return Instruction(Kind.DUAL, 4)
     if h & 0xFFF0 == 0xE8D0 and s & 0x00E0 == 0x0000:
         return Instruction(Kind.TABLE_BRANCH, 4)
     if h & 0xFFF0 == 0xE850 or (h & 0xFFF0 == 0xE8D0 and s & 0x00C0 == 0x0040):
-        return Instruction(Kind.LOAD, 4, plain=False)       # LDREX, LDREXB, LDREXH
-    return _WIDE_OTHER                                      # STREX, LDA, STL, TT
+        return Instruction(Kind.LOAD, 4, plain=False)  # LDREX, LDREXB, LDREXH
+    return _WIDE_OTHER  # STREX, LDA, STL, TT
 
 
 def _decode_wide_branch(h: int, s: int) -> Instruction:
     if s & 0x5000 == 0x0000:
         if h & 0x0380 != 0x0380:
             return Instruction(Kind.CONDITIONAL_BRANCH, 4)
-        return _WIDE_OTHER                                  # MSR, MRS, barriers, hints, UDF
-    if s & 0x5000 == 0x4000:                                # BLX immediate, v8.1-M loops
+        return _WIDE_OTHER  # MSR, MRS, barriers, hints, UDF
+    if s & 0x5000 == 0x4000:  # BLX immediate, v8.1-M loops
         return _WIDE_OTHER
-    return Instruction(Kind.BRANCH, 4)                      # B.W, BL
+    return Instruction(Kind.BRANCH, 4)  # B.W, BL
 
 
 def _decode_wide_single(h: int, s: int) -> Instruction:
     size = (h >> 5) & 3
     if size == 3:
         return _WIDE_OTHER
-    if size < 2 and h & 0x10 and s >> 12 == 15:             # PLD, PLI and other memory hints
+    if size < 2 and h & 0x10 and s >> 12 == 15:  # PLD, PLI and other memory hints
         return _WIDE_OTHER
     unprivileged = not h & 0x80 and h & 0xF != 15 and s & 0x0F00 == 0x0E00
     return Instruction(Kind.LOAD if h & 0x10 else Kind.STORE, 4, plain=not unprivileged)
@@ -147,18 +153,18 @@ def _decode_wide_single(h: int, s: int) -> Instruction:
 def _decode_float(h: int, s: int) -> Instruction:
     """Decode coprocessors 10 (single) and 11 (double)."""
     if h & 0xFE00 == 0xEC00:
-        if h & 0xFFE0 == 0xEC40:                            # two core registers
+        if h & 0xFFE0 == 0xEC40:  # two core registers
             return Instruction(Kind.OTHER if s & 0x100 else Kind.VECTOR_MOVE_PAIR, 4)
         load = bool(h & 0x10)
-        if h & 0x0120 == 0x0100:                            # P, not W
+        if h & 0x0120 == 0x0100:  # P, not W
             return Instruction(Kind.VECTOR_LOAD if load else Kind.VECTOR_STORE, 4)
         words = s & 0xFF
         return Instruction(Kind.VECTOR_MULTIPLE, 4, words // 2 if s & 0x100 else words)
-    if h & 0xFF00 != 0xEE00 or s & 0x10:                    # VSEL and others; VMOV, VMRS
+    if h & 0xFF00 != 0xEE00 or s & 0x10:  # VSEL and others; VMOV, VMRS
         return _WIDE_OTHER
     operation = (h >> 4) & 0xB
     if operation == 0x8 or (operation == 0xB and h & 0xF == 1 and s & 0xC0 == 0xC0):
-        return Instruction(Kind.VECTOR_DIVIDE, 4)           # VDIV; VSQRT
-    if operation in (0x0, 0xA):                             # VMLA, VMLS; VFMA, VFMS
+        return Instruction(Kind.VECTOR_DIVIDE, 4)  # VDIV; VSQRT
+    if operation in (0x0, 0xA):  # VMLA, VMLS; VFMA, VFMS
         return Instruction(Kind.VECTOR_MULTIPLY_ADD, 4)
     return _WIDE_OTHER

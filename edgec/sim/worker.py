@@ -65,7 +65,8 @@ class Worker:
         from edgec.sim.machine import Machine
 
         self._capstone = capstone.Cs(
-            capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+            capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS
+        )
         regions = [tuple(region) for region in header["regions"]]
         self._machine = Machine(header["core"], regions, header["return"], header["native"])
         return {"unicorn": unicorn.__version__}, b""
@@ -73,10 +74,17 @@ class Worker:
     def _call(self, machine: Machine, header: dict[str, Any]) -> Reply:
         from edgec.sim.machine import Request
 
-        outcome = machine.run(Request(
-            header["entry"], header["args"], header["stack_top"], header["stack_limit"],
-            header["budget"], [(start, stop, access) for start, stop, access in header["gaps"]],
-            header["check_alignment"]))
+        outcome = machine.run(
+            Request(
+                header["entry"],
+                header["args"],
+                header["stack_top"],
+                header["stack_limit"],
+                header["budget"],
+                [(start, stop, access) for start, stop, access in header["gaps"]],
+                header["check_alignment"],
+            )
+        )
         blocks = np.array(outcome.blocks, np.uint64).reshape(-1, 3)
         reply: dict[str, Any] = {
             "value": outcome.value,
@@ -85,30 +93,33 @@ class Worker:
             "instructions": outcome.instructions,
             "blocks": len(blocks),
             "trace_callers": list(outcome.trace_callers.items()),
-            "traces": [(t.id, t.row, t.address, len(t.data), t.instructions)
-                       for t in outcome.traces],
+            "traces": [
+                (t.id, t.row, t.address, len(t.data), t.instructions) for t in outcome.traces
+            ],
         }
         if outcome.fault is not None:
             reply["fault"] = asdict(outcome.fault) | {
-                "instruction": self._disassemble(machine, outcome.fault.pc)}
+                "instruction": self._disassemble(machine, outcome.fault.pc)
+            }
         payload = blocks.astype("<u8").tobytes() + b"".join(t.data for t in outcome.traces)
         return reply, payload
 
     def _disassemble(self, machine: Machine, address: int) -> str:
         """Return the instruction at an address as text, its encoding if that has no meaning."""
         code = b""
-        for size in (4, 2):                             # the last halfword of a region, too
+        for size in (4, 2):  # the last halfword of a region, too
             try:
                 code = machine.read(address, size)
                 break
-            except Exception:                   # unmapped: nothing to show
+            except Exception:  # unmapped: nothing to show
                 continue
         if not code:
             return ""
         for instruction in self._capstone.disasm(code, address, count=1):
             return f"{instruction.mnemonic} {instruction.op_str}".rstrip()
         return ".inst " + " ".join(
-            f"0x{int.from_bytes(code[at:at + 2], 'little'):04x}" for at in range(0, len(code), 2))
+            f"0x{int.from_bytes(code[at : at + 2], 'little'):04x}" for at in range(0, len(code), 2)
+        )
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -122,8 +133,10 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
         try:
             reply, data = worker.handle(header, payload)
         except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}",
-                     "traceback": traceback.format_exc()}
+            reply = {
+                "error": f"{type(error).__name__}: {error}",
+                "traceback": traceback.format_exc(),
+            }
             data = b""
         write_frame(replies, reply, data)
 

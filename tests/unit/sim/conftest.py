@@ -29,14 +29,16 @@ ENTRY(Reset_Handler)
 SECTIONS
 {
   . = 0x0;
-  .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) . = ALIGN(4); }
-  .ARM.exidx : { *(.ARM.exidx*) . = ALIGN(4); }
+  .text : { KEEP(*(.vectors)) KEEP(*firmware.o(.text* .rodata*)) *(.text*) *(.rodata*)
+            . = ALIGN(4); }
   load_address = .;
-  .data 0x20000000 : AT(load_address) { *(.data*) . = ALIGN(4); }
-  .bss : { __bss_start__ = .; *(.bss*) *(COMMON) . = ALIGN(4); __bss_end__ = .; }
-  __stack_limit = 0x20006000;
-  __stack_top = 0x20008000;
-  /DISCARD/ : { *(.comment) *(.ARM.attributes) }
+  .data 0x20000000 : AT(load_address) { data_start = .; KEEP(*firmware.o(.data*)) *(.data*)
+          . = ALIGN(4); data_end = .; }
+  .bss : { __bss_start__ = .; KEEP(*firmware.o(.bss*)) *(.bss*) *(COMMON)
+         . = ALIGN(4); __bss_end__ = .; }
+  __stack_limit = 0x20002000;
+  __stack_top = 0x20004000;
+  /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) }
 }
 """
 PRELUDE = """
@@ -84,14 +86,19 @@ class Firmware:
         else:
             abi, cpu = _CLANG_CPU[core]
             command = [sys.executable, "-m", "ziglang", "cc", f"--target=thumb-freestanding-{abi}",
-                       f"-mcpu={cpu}", "-Wl,-e,Reset_Handler"]
+                       f"-mcpu={cpu}"]
             libraries = []
-        command += [optimize, "-g0", "-ffreestanding", "-fno-builtin", *flags,
-                    "-T", str(folder / "firmware.ld"), str(folder / "firmware.c"),
-                    "-o", str(elf), *libraries]
+        objects = folder / "firmware.o"
+        self._run([*command, optimize, "-g0", "-ffreestanding", "-fno-builtin", *flags, "-c",
+                   str(folder / "firmware.c"), "-o", str(objects)])
+        self._run([*command, "-Wl,-e,Reset_Handler", "-Wl,--gc-sections",
+                   "-T", str(folder / "firmware.ld"), str(objects), "-o", str(elf), *libraries])
+        return elf
+
+    @staticmethod
+    def _run(command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        return elf
 
 
 @pytest.fixture(scope="session")

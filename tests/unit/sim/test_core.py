@@ -119,13 +119,13 @@ def test_spans_are_exact_to_the_byte(core):
     with pytest.raises(RunFailed, match=r"^fill\+0x\w+ writes 1 byte at 0x2\w+, "
                                         r"right after the end of arena$"):
         core.call("fill", arena + 8, 33, 1, allow=allowed)
-    with pytest.raises(RunFailed, match="sum.* reads 1 byte at .* right after the end of arena"):
+    with pytest.raises(RunFailed, match=r"sum.* reads 1 byte at .* right after the end of arena"):
         core.call("sum", arena + 8, 33, allow=allowed)
-    with pytest.raises(RunFailed, match="reads .*, 12 bytes past the end of arena"):
+    with pytest.raises(RunFailed, match=r"reads .*, 12 bytes past the end of arena"):
         core.call("sum", arena + 52, 1, allow=allowed)
-    with pytest.raises(RunFailed, match="writes .* inside weights, which is read-only"):
+    with pytest.raises(RunFailed, match=r"writes .* inside weights, which is read-only"):
         core.call("fill", arena + 7, 1, 1, allow=allowed)
-    with pytest.raises(RunFailed, match="reads .*, 1 byte before the start of weights"):
+    with pytest.raises(RunFailed, match=r"reads .*, 1 byte before the start of weights"):
         core.call("sum", arena - 1, 1, allow=allowed)
     with pytest.raises(RunFailed, match=r"reads .*0x50000000, .* past the end of"):
         core.call("sum", 0x50000000, 1)
@@ -146,7 +146,7 @@ def test_wide_access_over_the_end(firmware):
 
 
 def test_read_only_memory_cannot_be_written(core):
-    with pytest.raises(RunFailed, match="fill.* writes 1 byte at .* read-only"):
+    with pytest.raises(RunFailed, match=r"fill.* writes 1 byte at .* read-only"):
         core.call("fill", core.symbols["constants"], 1, 0)
 
 

@@ -1,0 +1,93 @@
+"""Every way a program can go wrong is one error that names the place and the reason."""
+
+import pytest
+
+from edgec.errors import RunFailed
+from edgec.sim.core import CORES, CoreSimulator
+
+pytest.importorskip("unicorn")
+pytest.importorskip("capstone")
+
+ASM = r"""
+#define ASM(name, text) __attribute__((naked, used)) uint32_t name(uint32_t a, uint32_t b) \
+    { __asm__(".syntax unified\n" text "\n bx lr"); }
+ASM(load, "ldr r0, [r0]")
+ASM(load_pair, ".inst.w 0xe9d00100")
+ASM(load_many, "ldmia r0!, {r1, r2}")
+ASM(store_many, "stmia r0!, {r1, r2}")
+ASM(dsp, ".inst.w 0xfb10f001")
+ASM(vfp, ".inst.w 0xee700a20")
+ASM(vfp_load, ".inst.w 0xed900a00")
+ASM(vfp_double, ".inst.w 0xee311b01")
+ASM(divide, ".inst.w 0xfbb0f0f1")
+ASM(undefined, "udf #0")
+ASM(supervisor, "svc #1")
+ASM(stop, "bkpt #0")
+ASM(sleep, "wfi")
+ASM(astray, "ldr r3, =0x60000001\n bx r3\n .ltorg")
+ASM(odd, "ldr r3, =0x100\n bx r3\n .ltorg")
+uint32_t words[8];
+"""
+
+
+@pytest.fixture(scope="module", params=CORES)
+def core(request, firmware):
+    # Encodings are given, so that one build has what no single core has.
+    with CoreSimulator(firmware.build(ASM, "cortex-m0"), request.param) as simulator:
+        yield simulator
+
+
+def fails(core, function, *args, match, **options):
+    with pytest.raises(RunFailed, match=match) as caught:
+        core.call(function, *args, **options)
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+def test_unaligned_single_load_is_a_fault_of_m0_only(core):
+    words = core.symbols["words"]
+    if core.core == "cortex-m0":
+        fails(core, "load", words + 2, match=r"load\+0x0 uses an unaligned address: cortex-m0")
+    else:
+        assert core.call("load", words + 2, check_alignment=True).value == 0
+
+
+@pytest.mark.parametrize("function", ["load_pair", "load_many", "store_many", "vfp_load"])
+def test_unaligned_multiples_are_faults_when_checked(core, function):
+    if core.core == "cortex-m0" and function in ("load_pair", "vfp_load"):
+        pytest.skip("no such instruction")
+    if core.core == "cortex-m3" and function == "vfp_load":
+        pytest.skip("no such instruction")
+    words = core.symbols["words"]
+    core.call(function, words + 4, check_alignment=True)
+    fails(core, function, words + 2, match=rf"{function}\+0x0 uses", check_alignment=True)
+
+
+def test_missing_instructions_trap(core):
+    words = core.symbols["words"]
+    if core.core == "cortex-m0":
+        fails(core, "divide", 8, 2, match="cortex-m0 has no 32-bit Thumb-2")
+        fails(core, "dsp", 1, 1, match="cortex-m0 has no")
+        error = fails(core, "load_pair", words, match=r"load_pair\+0x0 executes an instruction")
+        assert error.details == ("instruction: ldrd r0, r1, [r0]",)
+    else:
+        assert core.call("divide", 8, 2).value == 4
+    if core.core in ("cortex-m0", "cortex-m3"):
+        fails(core, "vfp", match=f"{core.core} has no")
+        fails(core, "vfp_load", words, match=f"{core.core} has no")
+    else:
+        core.call("vfp")
+    if core.core == "cortex-m7":
+        core.call("vfp_double")
+    else:
+        fails(core, "vfp_double", match=f"{core.core} has no")
+
+
+def test_instructions_that_nobody_answers(core):
+    fails(core, "undefined", match=r"undefined\+0x0 executes an instruction the core lacks")
+    fails(core, "supervisor", match="executes SVC, but there is no operating system")
+    fails(core, "stop", match=r"stop\+0x0 executes a breakpoint")
+    fails(core, "sleep", match="waits for an interrupt")
+    fails(core, "astray", match="branched to 0x60000000, where there is no code")
+    fails(core, "odd", match="without the Thumb bit")
+    assert core.call("load", core.symbols["words"]).value == 0      # still usable
