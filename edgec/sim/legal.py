@@ -160,8 +160,8 @@ def _coprocessor_features(h: int, s: int) -> set[str]:
             features.add("double")
         if h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0xC0:  # VCVT of single and double
             features.add("double")
-        # VRINTR, VRINTZ (opc2 0110) and VRINTX (0111 with bit 7 clear)
-        if h & 0xFFBF == 0xEEB6 or (h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0x40):
+        # VRINTR, VRINTZ (opc2 0110) and VRINTX (0111); with bit 6 clear it is VMOV.
+        if (h & 0xFFBF == 0xEEB6 and s & 0x40) or (h & 0xFFBF == 0xEEB7 and s & 0xC0 == 0x40):
             features.add("fpv5")
     return features
 
