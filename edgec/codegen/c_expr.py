@@ -308,13 +308,13 @@ class ExprPrinter:
 
 
 def _infix(operator: str, precedence: int, left: Text, right: Text) -> Text:
-    # Left-associative. Mixing bit operators, shifts and sums reads badly without parentheses and
-    # gcc warns about && inside ||, so those operands are wrapped unless they are tight.
-    loose = precedence in (OR, AND, BIT_OR, BIT_XOR, BIT_AND, SHIFT)
-    left_text = left.at(UNARY if loose else precedence)
-    return Text(
-        f"{left_text} {operator} {right.at(UNARY if loose else precedence + 1)}", precedence
-    )
+    # Left-associative. Mixing bit operators, shifts and sums reads badly without parentheses, and
+    # compilers warn about && inside || and about a < b != c; such operands are wrapped.
+    if precedence in (OR, AND, BIT_OR, BIT_XOR, BIT_AND, SHIFT):
+        return Text(f"{left.at(UNARY)} {operator} {right.at(UNARY)}", precedence)
+    if precedence in (EQUALITY, RELATION):
+        return Text(f"{left.at(SUM)} {operator} {right.at(SUM)}", precedence)
+    return Text(f"{left.at(precedence)} {operator} {right.at(precedence + 1)}", precedence)
 
 
 def _simplified(expr: Expr) -> Expr:

@@ -55,7 +55,9 @@ class Ranges:
 
     def exact(self, expr: Expr) -> Range | None:
         """The range before the outermost operator's result is reduced to its dtype; None if that
-        is not known."""
+        is not known, or for a float."""
+        if not is_integer(expr.dtype):
+            return None
         match expr:
             case Const(value, _):
                 return int(value), int(value)
