@@ -13,6 +13,7 @@ from edgec.codegen.project import staged_folder, write_project
 from edgec.errors import BudgetExceeded, BuildFailed
 from edgec.options import Options
 from edgec.pipeline import Compiled
+from edgec.resources import resource_dir
 from edgec.target.board import Board, load_board
 from edgec.target.toolchain import find_toolchain
 
@@ -119,11 +120,14 @@ def _build(
     sources = sorted(path.relative_to(folder) for path in folder.glob("*.c"))
     if not board.core.is_embedded:
         out.mkdir()
+        files = [folder / source for source in sources]
+        if TRACE_DEFINE in defines:
+            files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
         library = build_host_library(
-            [folder / source for source in sources],
+            files,
             out / library_name(manifest.model),
             toolchain=toolchain,
-            include_dirs=[folder],
+            include_dirs=[folder, resource_dir("runtime_c") / "link"],
             defines=defines,
             optimize=options.c_optimize,
         )

@@ -1,0 +1,175 @@
+"""The core engine: functions of a board's firmware on a simulated core.
+
+Start-up code, ports and link are not run: the model's functions are called directly, on the
+context, memory and arena that the generated main.c declares by agreed names. Any access outside
+of these, of constants and of the stack fails the run and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgec.codegen.manifest import Manifest
+from edgec.errors import RunFailed
+from edgec.runners.engine import (
+    STATUS_NAMES,
+    Array,
+    Project,
+    RunResult,
+    Session,
+    StepCost,
+    Traced,
+    collect_traces,
+)
+from edgec.sim.core import CallResult, CoreSimulator, Span
+
+# The cost table is the Cortex-M4's, and the M3 has the same pipeline; other cores differ.
+_MODELLED_CORES = frozenset({"cortex-m3", "cortex-m4"})
+
+
+class CoreModel:
+    """One firmware image in a simulated core, its model initialized."""
+
+    def __init__(self, elf: Path, core: str, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._simulator = CoreSimulator(elf, core)
+        try:
+            self._context = self._simulator.span("ec_main_context", write=True)
+            self._allow = [
+                self._context,
+                self._simulator.span("ec_main_memory", write=False),
+                self._simulator.span("ec_main_arena", write=True),
+                *self._simulator.read_only_spans(),
+            ]
+            if manifest.state_bytes:
+                self._allow.append(self._simulator.span("ec_main_state", write=True))
+            memory = self._simulator.symbols["ec_main_memory"]
+            self.call("init", self._context.address, memory)
+            self._inputs, self._outputs = self._find_places()
+            self._arguments = self._make_arguments()
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, name: str, *args: int) -> CallResult:
+        """Call `<model>_<name>`. Raises RunFailed if it returns an ec_status that is not good."""
+        result = self._simulator.call(f"{self._manifest.model}_{name}", *args, allow=self._allow)
+        status = _signed(result.value)
+        if name != "selftest" and status != 0:
+            raise RunFailed(
+                f"{self._manifest.model}_{name} failed on the simulated core with ec_status "
+                f"{status} ({STATUS_NAMES.get(status, 'unknown')})"
+            )
+        return result
+
+    def status(self, name: str) -> int:
+        """Call a function that takes only the context and return its ec_status."""
+        return _signed(self.call(name, self._context.address).value)
+
+    def run(self, inputs: Sequence[Array]) -> tuple[CallResult, list[bytes]]:
+        """Run once; returns the call and the bytes of the outputs."""
+        for address, array in zip(self._inputs, inputs, strict=True):
+            self._simulator.write(address, array.tobytes())
+        result = self.call("run", self._context.address, *self._arguments)
+        outputs = [
+            self._simulator.read(address, port.bytes)
+            for address, port in zip(self._outputs, self._manifest.outputs, strict=True)
+        ]
+        return result, outputs
+
+    def _find_places(self) -> tuple[list[int], list[int]]:
+        """Return the addresses of the inputs and of the outputs."""
+        places: list[list[int]] = []
+        for kind, ports in (("input", self._manifest.inputs), ("output", self._manifest.outputs)):
+            if self._manifest.io == "caller":
+                spans = [
+                    self._simulator.allocate(f"{kind} {i}", port.bytes, write=kind == "output")
+                    for i, port in enumerate(ports)
+                ]
+                self._allow += spans
+                places.append([span.address for span in spans])
+                continue
+            places.append([])
+            for index in range(len(ports)):
+                function = f"{self._manifest.model}_{kind}"
+                address = self._simulator.call(
+                    function, self._context.address, index, allow=self._allow
+                ).value
+                if not address:
+                    raise RunFailed(f"{function}({index}) returned a null pointer")
+                places[-1].append(address)
+        return places[0], places[1]
+
+    def _make_arguments(self) -> tuple[int, int]:
+        """Return the pointers to the tables of inputs and outputs that `run` takes."""
+        if self._manifest.io != "caller":
+            return 0, 0
+        tables = []
+        for name, places in (("inputs", self._inputs), ("outputs", self._outputs)):
+            table: Span = self._simulator.allocate(f"the table of {name}", 4 * len(places))
+            data = b"".join(address.to_bytes(4, "little") for address in places)
+            self._simulator.write(table.address, data)
+            self._allow.append(Span(table.name, table.address, table.size, False))
+            tables.append(table.address)
+        return tables[0], tables[1]
+
+    def close(self) -> None:
+        """End the simulator."""
+        self._simulator.close()
+
+
+class CoreSession(Session):
+    """A session on a simulated core of the project's board."""
+
+    engine = "core"
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        assert project.board is not None  # `open_session` has checked
+        self._core = project.board.core.name
+        self._traced: CoreModel | None = None
+        self._plain = CoreModel(self.artefact(False), self._core, self.manifest)
+
+    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
+        result, outputs = self._model(trace).run(inputs)
+        modelled = self._core in _MODELLED_CORES
+        traces, steps = collect_traces(
+            self.manifest, (Traced(e.id, e.row, e.data, e.instructions) for e in result.trace)
+        )
+        return RunResult(
+            self._outputs(outputs),
+            instructions=result.instructions,
+            cycles=result.cycles if modelled else None,
+            cycles_source="modelled" if modelled else None,
+            stack_bytes=result.stack_bytes,
+            steps=tuple(StepCost(count, None) for count in steps) if trace else (),
+            traces=traces,
+        )
+
+    def _model(self, trace: bool) -> CoreModel:
+        if not trace:
+            return self._plain
+        if self._traced is None:
+            self._traced = CoreModel(self.artefact(True), self._core, self.manifest)
+        return self._traced
+
+    def reset(self) -> None:
+        """Give the model's state its initial values."""
+        for model in (self._plain, self._traced):
+            if model is not None:
+                model.status("reset")
+
+    def selftest(self) -> int:
+        """Run the model's own self-test and return its ec_status, 0 for good."""
+        return self._plain.status("selftest")
+
+    def close(self) -> None:
+        """End the simulators."""
+        for model in (self._plain, self._traced):
+            if model is not None:
+                model.close()
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word

@@ -1,0 +1,273 @@
+"""Engines: where a built project can run, behind one interface.
+
+| engine | runs | tells |
+|---|---|---|
+| `host`   | the shared library, in this process    | outputs, every traced value               |
+| `core`   | the firmware's functions, simulated    | also instructions, modelled cycles, stack |
+| `qemu`   | the whole firmware on an emulated board | also instructions, over the serial link  |
+| `serial` | the whole firmware on a real board     | also measured cycles                      |
+
+`open_session` opens a project in an engine; the session then runs any number of inputs without
+starting again. A traced run uses the project's traced artefact, which is opened when first needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.codegen.manifest import Manifest
+from edgec.errors import RunFailed
+from edgec.target.board import Board
+
+Array = npt.NDArray[Any]
+CyclesSource = Literal["measured", "modelled"]
+
+ENGINES = ("host", "core", "qemu", "serial")
+"""Names of the engines, the nearest first."""
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What one step of the manifest cost; None where the engine cannot tell."""
+
+    instructions: int | None
+    cycles: int | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One inference.
+
+    `outputs` have the manifest's dtypes and shapes. `instructions` and `cycles` are those of the
+    inference alone, without start-up and input; `resolution` is how many instructions (or
+    cycles, where there are no instructions) the clock that counted them can tell apart.
+    `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
+    `steps` has one entry for each step of the manifest and `traces` maps trace ids to bytes
+    (uint8, one dimension, rows in order); both are empty unless the run was traced.
+    """
+
+    outputs: tuple[Array, ...]
+    instructions: int | None = None
+    cycles: int | None = None
+    cycles_source: CyclesSource | None = None
+    resolution: float = 1.0
+    stack_bytes: int | None = None
+    steps: tuple[StepCost, ...] = ()
+    traces: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+
+
+class Project(Protocol):
+    """What a session needs of a built project; `edgec.deploy.Built` is one.
+
+    `artefact` is an ELF or the host's shared library, `traced` the same built with EC_TRACE_HOOK.
+    """
+
+    @property
+    def project(self) -> Path: ...  # noqa: D102
+    @property
+    def manifest(self) -> Manifest: ...  # noqa: D102
+    @property
+    def board(self) -> Board | None: ...  # noqa: D102
+    @property
+    def artefact(self) -> Path | None: ...  # noqa: D102
+    @property
+    def traced(self) -> Path | None: ...  # noqa: D102
+
+
+class Session:
+    """A project that is ready to run; a context manager. Keeps the model's state between runs."""
+
+    engine = ""
+
+    def __init__(self, project: Project) -> None:
+        self.manifest = project.manifest
+        self._project = project
+
+    def run(self, inputs: Sequence[Array], *, trace: bool = False) -> RunResult:
+        """Run one inference on `inputs`, in the manifest's order, of its shapes and dtypes.
+
+        trace: also return every traced value and the cost of each step. Raises RunFailed for
+        wrong inputs, or when the model does not run to its end; LinkError when a board is lost.
+        """
+        result = self._run(self._check(inputs), trace)
+        if trace:
+            self._check_traces(result)
+        return result
+
+    def reset(self) -> None:
+        """Give the model's state its initial values."""
+        raise NotImplementedError
+
+    def selftest(self) -> int:
+        """Run the model's own self-test and return its ec_status, 0 for good."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free what the session holds; harmless when called twice."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
+        raise NotImplementedError
+
+    def artefact(self, trace: bool) -> Path:
+        """Return the file to run. Raises RunFailed if the project was not built that way."""
+        path = self._project.traced if trace else self._project.artefact
+        if path is None or not path.is_file():
+            kind = "traced build" if trace else "build"
+            raise RunFailed(
+                f"the project of {self.manifest.model} has no {kind}",
+                hint="build it with tracing" if trace else "build it for a board",
+            )
+        return path
+
+    def _check(self, inputs: Sequence[Array]) -> list[Array]:
+        ports = self.manifest.inputs
+        if len(inputs) != len(ports):
+            raise RunFailed(
+                f"{self.manifest.model} takes {len(ports)} inputs, {len(inputs)} were given"
+            )
+        arrays = []
+        for port, value in zip(ports, inputs, strict=True):
+            array = np.asarray(value)
+            if array.dtype != np.dtype(port.dtype) or array.shape != tuple(port.shape):
+                raise RunFailed(
+                    f"input '{port.name}' of {self.manifest.model} is {port.dtype} "
+                    f"{list(port.shape)}, was given {array.dtype} {list(array.shape)}"
+                )
+            arrays.append(np.ascontiguousarray(array))
+        return arrays
+
+    def _check_traces(self, result: RunResult) -> None:
+        for entry in self.manifest.traces:
+            found = result.traces.get(entry.id)
+            if found is None or found.nbytes != entry.bytes:
+                raise RunFailed(
+                    f"the traced run of {self.manifest.model} gave "
+                    f"{'nothing' if found is None else f'{found.nbytes} bytes'} for "
+                    f"'{entry.value}', not {entry.bytes} bytes",
+                    hint="the project and its manifest are of different builds: build again",
+                )
+
+    def _outputs(self, data: Sequence[bytes]) -> tuple[Array, ...]:
+        """Turn the bytes of the outputs into arrays."""
+        return tuple(
+            np.frombuffer(raw, dtype=np.dtype(port.dtype)).reshape(port.shape).copy()
+            for port, raw in zip(self.manifest.outputs, data, strict=True)
+        )
+
+    def _finished(self, status: int) -> None:
+        """Raise RunFailed unless an ec_status is good."""
+        if status != 0:
+            raise RunFailed(
+                f"{self.manifest.model}_run failed on the {self.engine} engine with ec_status "
+                f"{status} ({STATUS_NAMES.get(status, 'unknown')})"
+            )
+
+
+# The codes of runtime_c/include/edgec/ec_status.h; a test compares the two.
+STATUS_NAMES: Mapping[int, str] = {
+    0: "EC_OK",
+    -1: "EC_ERR_NULL",
+    -2: "EC_ERR_SIZE",
+    -3: "EC_ERR_ALIGNMENT",
+    -4: "EC_ERR_NOT_INITIALIZED",
+    -5: "EC_ERR_SELFTEST",
+    -6: "EC_ERR_RANGE",
+}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One trace event as any engine sees it; `counted` is its clock when the event came."""
+
+    id: int
+    row: int
+    data: bytes
+    counted: int | None
+
+
+def collect_traces(
+    manifest: Manifest, events: Iterable[Traced]
+) -> tuple[dict[int, npt.NDArray[np.uint8]], list[int | None]]:
+    """Return the bytes of each traced value, and for each step what the clock advanced in it.
+
+    An event without data whose id is a step's marks that step's end. The clock starts at 0.
+    """
+    steps: list[int | None] = [None] * len(manifest.steps)
+    parts: dict[int, list[bytes]] = {}
+    before = 0
+    for event in events:
+        if event.data or event.id >= len(steps):
+            parts.setdefault(event.id, []).append(event.data)
+        elif event.counted is not None:
+            steps[event.id] = event.counted - before
+        if event.counted is not None:
+            before = event.counted
+    joined = {key: np.frombuffer(b"".join(rows), np.uint8) for key, rows in parts.items()}
+    return joined, steps
+
+
+def default_engine(board: Board | None, port: str | None = None) -> str:
+    """Return the engine that `edgec run` takes when none is named.
+
+    A named port means a real board; else QEMU where it is installed and can be the board; else
+    the simulated core, or the host for the host's own board.
+    """
+    if port is not None:
+        return "serial"
+    if board is None or board.is_host:
+        return "host"
+    if board.qemu is not None and shutil.which("qemu-system-arm") is not None:
+        return "qemu"
+    return "core"
+
+
+def open_session(engine: str, project: Project, *, port: str | None = None) -> Session:
+    """Open a built project in an engine; `port` is the serial port of a real board.
+
+    Raises RunFailed when the engine cannot run this project, ToolMissing when a program or
+    package is absent, LinkError when a board does not answer.
+    """
+    if engine not in ENGINES:
+        raise RunFailed(f"no engine is called '{engine}'", hint=f"known: {', '.join(ENGINES)}")
+    on_host = project.board is None or project.board.is_host
+    if on_host != (engine == "host"):
+        name = project.board.name if project.board is not None else project.manifest.target
+        raise RunFailed(
+            f"the {engine} engine cannot run a project built for {name}",
+            hint="build for the board 'host'" if engine == "host" else "use --engine host",
+        )
+    # One engine's missing package must not break the others.
+    if engine == "host":
+        from edgec.runners.host import HostSession
+
+        return HostSession(project)
+    if engine == "core":
+        from edgec.runners.core import CoreSession
+
+        return CoreSession(project)
+    if engine == "qemu":
+        from edgec.runners.qemu import QemuSession
+
+        return QemuSession(project)
+    from edgec.runners.serial import SerialSession
+
+    return SerialSession(project, port)

@@ -1,0 +1,210 @@
+"""The host engine: a model's shared library in this process, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.codegen.manifest import Manifest
+from edgec.errors import RunFailed
+from edgec.runners.engine import (
+    Array,
+    Project,
+    RunResult,
+    Session,
+    StepCost,
+    Traced,
+    collect_traces,
+)
+
+# Filled around the arena and the state, and looked at after every run.
+_GUARD_BYTES = 256
+_GUARD_VALUE = 0xA5
+# More than any generated context: a few pointers and a hash.
+_CONTEXT_BYTES = 1024
+
+_TRACE_FUNCTION = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32
+)
+
+
+class _Region(ctypes.Structure):
+    """One pointer and its size, as in <model>_memory; the compiler's padding is ctypes'."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_uint32))
+
+
+class _Guarded:
+    """Aligned memory with known bytes on both sides."""
+
+    def __init__(self, name: str, size: int, alignment: int) -> None:
+        self.name = name
+        self.size = size
+        room = np.full(size + 2 * _GUARD_BYTES + alignment, _GUARD_VALUE, dtype=np.uint8)
+        start = _GUARD_BYTES + (-(room.ctypes.data + _GUARD_BYTES)) % alignment
+        self._room = room
+        self._start = start
+        self.view: npt.NDArray[np.uint8] = room[start : start + size]
+        self.view[:] = 0
+        self.address = room.ctypes.data + start
+
+    def check(self) -> None:
+        """Raise RunFailed if a byte outside has changed."""
+        before = self._room[: self._start]
+        after = self._room[self._start + self.size :]
+        for side, guard in (("before", before), ("after", after)):
+            if np.any(guard != _GUARD_VALUE):
+                raise RunFailed(
+                    f"the model wrote {side} the {self.name} of {self.size} bytes",
+                    hint="this is a bug in edgec",
+                )
+
+
+class HostModel:
+    """One loaded library, its context, arena and state."""
+
+    def __init__(self, library: Path, manifest: Manifest) -> None:
+        self._manifest = manifest
+        try:
+            self._library = ctypes.CDLL(str(library))
+            self._functions = {
+                name: getattr(self._library, f"{manifest.model}_{name}")
+                for name in ("init", "input", "output", "run", "reset", "selftest")
+            }
+        except (OSError, AttributeError) as error:
+            raise RunFailed(
+                f"cannot load {library}", details=(str(error),), hint="build the project again"
+            ) from error
+        for name, function in self._functions.items():
+            function.restype = ctypes.c_void_p if name in ("input", "output") else ctypes.c_int
+        alignment = manifest.arena_alignment
+        self._context = _Guarded("context", _CONTEXT_BYTES, 16)
+        self._arena = _Guarded("arena", manifest.arena_bytes, alignment)
+        self._state = _Guarded("state", manifest.state_bytes, alignment)
+        regions = [self._arena, *([self._state] if manifest.state_bytes else [])]
+        memory = (_Region * len(regions))(*[_Region(r.address, r.size) for r in regions])
+        status = self._functions["init"](
+            ctypes.c_void_p(self._context.address), ctypes.byref(memory)
+        )
+        if status != 0:
+            raise RunFailed(f"{manifest.model}_init failed with ec_status {status}")
+        self._events: list[Traced] = []
+        self._hook: Any = None
+
+    def record_traces(self) -> None:
+        """Point the library's trace hook here. Raises RunFailed if it was built without."""
+        self._hook = _TRACE_FUNCTION(self._trace)  # kept: C holds no reference
+        try:
+            slot = ctypes.c_void_p.in_dll(self._library, "ec_trace_callback")
+        except ValueError as error:
+            raise RunFailed(
+                "the host library was built without its trace hook", hint="build it again"
+            ) from error
+        slot.value = ctypes.cast(self._hook, ctypes.c_void_p).value
+
+    def _trace(self, context: int, id_: int, data: int, row: int, size: int) -> None:
+        copied = ctypes.string_at(data, size) if size else b""
+        self._events.append(Traced(id_, row, copied, None))
+
+    def call(self, name: str) -> int:
+        """Call a function that takes only the context and returns an ec_status."""
+        status: int = self._functions[name](ctypes.c_void_p(self._context.address))
+        self.check()
+        return status
+
+    def run(self, inputs: Sequence[Array]) -> tuple[int, list[bytes], list[Traced]]:
+        """Run once; returns the ec_status, the bytes of the outputs and the trace events."""
+        self._events.clear()
+        context = ctypes.c_void_p(self._context.address)
+        manifest = self._manifest
+        if manifest.io == "caller":
+            taken = [np.empty(max(port.bytes, 1), np.uint8) for port in manifest.outputs]
+            sources = (ctypes.c_void_p * len(inputs))(*[a.ctypes.data for a in inputs])
+            targets = (ctypes.c_void_p * len(taken))(*[a.ctypes.data for a in taken])
+            status: int = self._functions["run"](context, sources, targets)
+            outputs = [a.tobytes()[: p.bytes] for a, p in zip(taken, manifest.outputs, strict=True)]
+        else:
+            for index, array in enumerate(inputs):
+                ctypes.memmove(self._place("input", index), array.ctypes.data, array.nbytes)
+            status = self._functions["run"](context, None, None)
+            outputs = [
+                ctypes.string_at(self._place("output", index), port.bytes)
+                for index, port in enumerate(manifest.outputs)
+            ]
+        self.check()
+        return status, outputs, list(self._events)
+
+    def _place(self, kind: str, index: int) -> int:
+        address = self._functions[kind](
+            ctypes.c_void_p(self._context.address), ctypes.c_uint32(index)
+        )
+        if not address:
+            raise RunFailed(f"{self._manifest.model}_{kind}({index}) returned a null pointer")
+        place: int = address
+        return place
+
+    def check(self) -> None:
+        """Raise RunFailed if the model wrote outside of its memory."""
+        for region in (self._context, self._arena, self._state):
+            region.check()
+
+    def close(self) -> None:
+        """Unload the library, so that its file can be deleted on every system."""
+        if self._library is not None:
+            import _ctypes
+
+            # Private names, but the only way; without it Windows cannot delete the project.
+            free = getattr(_ctypes, "FreeLibrary" if sys.platform == "win32" else "dlclose")
+            self._functions.clear()
+            free(self._library._handle)
+            self._library = None  # type: ignore[assignment]
+
+
+class HostSession(Session):
+    """A session in this process. A crash of the model is a crash of this process."""
+
+    engine = "host"
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._traced: HostModel | None = None
+        self._plain = HostModel(self.artefact(False), self.manifest)
+
+    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
+        status, outputs, events = self._model(trace).run(inputs)
+        self._finished(status)
+        if not trace:
+            return RunResult(self._outputs(outputs))
+        traces, _ = collect_traces(self.manifest, events)
+        steps = tuple(StepCost(None, None) for _ in self.manifest.steps)
+        return RunResult(self._outputs(outputs), steps=steps, traces=traces)
+
+    def _model(self, trace: bool) -> HostModel:
+        if not trace:
+            return self._plain
+        if self._traced is None:
+            self._traced = HostModel(self.artefact(True), self.manifest)
+            self._traced.record_traces()
+        return self._traced
+
+    def reset(self) -> None:
+        """Give the model's state its initial values."""
+        for model in (self._plain, self._traced):
+            if model is not None:
+                self._finished(model.call("reset"))
+
+    def selftest(self) -> int:
+        """Run the model's own self-test and return its ec_status, 0 for good."""
+        return self._plain.call("selftest")
+
+    def close(self) -> None:
+        """Unload the libraries."""
+        for model in (self._plain, self._traced):
+            if model is not None:
+                model.close()
