@@ -161,6 +161,8 @@ def span(term: Term, loops: Sequence[For]) -> tuple[Term, Term]:
     """
     low = high = term
     for loop in reversed(loops):
+        if loop.var not in low.variables() and loop.var not in high.variables():
+            continue
         last = loop.stop - 1
         low = _extreme(low, loop.var, loop.start, last, want_low=True)
         high = _extreme(high, loop.var, loop.start, last, want_low=False)
@@ -168,6 +170,8 @@ def span(term: Term, loops: Sequence[For]) -> tuple[Term, Term]:
 
 
 def _extreme(term: Term, var: Var, first: Term, last: Term, *, want_low: bool) -> Term:
+    if var not in term.variables():
+        return term
     total = as_term(term.offset)
     for atom, coefficient in term.parts:
         low = want_low == (coefficient > 0)
@@ -202,6 +206,8 @@ def term_range(term: Term, loops: Sequence[For]) -> tuple[int, int]:
     least, most = term.bounds()
     # Removing one more variable loses what ties it to others: every stage is a valid bound.
     for loop in reversed(loops):
+        if loop.var not in low.variables() and loop.var not in high.variables():
+            continue
         low, high = span(low, [loop])[0], span(high, [loop])[1]
         least = max(least, low.bounds()[0])
         most = min(most, high.bounds()[1])

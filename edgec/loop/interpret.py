@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,6 +40,8 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
+from edgec.loop.microkernel import get_microkernel
+from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
 
@@ -55,26 +59,46 @@ def interpret(
     """Run the function on arrays given by parameter name; returns every arena buffer afterwards.
 
     Buffers without an array start with no value in any element: reading one that nothing wrote
-    raises ContractError, as does an index outside its buffer. `callees` run the calls inside.
+    raises ContractError, as does an index outside its buffer. `callees` run the calls inside;
+    registered microkernels are known.
     """
     lists: dict[str, list[Any]] = {}
     for buffer in (*func.params, *func.allocs):
         lists[buffer.name] = _to_list(buffer, arrays.get(buffer.name))
-    scope: dict[str, Any] = dict(_RUNTIME)
-    scope.update({f"call_{name}": callee for name, callee in (callees or {}).items()})
-    exec(compile(to_python(func), f"<loop {func.name}>", "exec"), scope)
-    try:
-        scope["run"](**{f"b_{name}": values for name, values in lists.items()})
-    except TypeError as error:
-        if "NoneType" not in str(error):
-            raise
-        raise ContractError(f"{func.name} reads an element that nothing wrote") from error
+    run_source(func, lists, callees)
     result = {}
     for buffer in func.params:
         values = lists[buffer.name]
         if buffer.scope == "arena" and None not in values:
             result[buffer.name] = np.array(values, dtype=buffer.dtype).reshape(buffer.shape)
     return result
+
+
+def run_source(
+    func: PrimFunc,
+    lists: Mapping[str, list[Any]],
+    callees: Mapping[str, Callee] | None = None,
+) -> None:
+    """Run the function on flat lists by buffer name, in place; other temporaries are made."""
+    scope: dict[str, Any] = dict(_RUNTIME)
+    for stmt, _ in walk(func.body):
+        if isinstance(stmt, Call):
+            given = (callees or {}).get(stmt.callee)
+            scope[f"call_{stmt.callee}"] = given or get_microkernel(stmt.callee).run
+    exec(_compiled(func), scope)
+    buffers = {b.name: lists.get(b.name) for b in (*func.params, *func.allocs)}
+    own = {b.name: [None] * b.elements for b in (*func.params, *func.allocs)}
+    try:
+        scope["run"](**{f"b_{n}": own[n] if v is None else v for n, v in buffers.items()})
+    except TypeError as error:
+        if "NoneType" not in str(error):
+            raise
+        raise ContractError(f"{func.name} reads an element that nothing wrote") from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(func: PrimFunc) -> CodeType:
+    return compile(to_python(func), f"<loop {func.name}>", "exec")
 
 
 def _to_list(buffer: Buffer, array: Array | None) -> list[Any]:

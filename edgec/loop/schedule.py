@@ -28,6 +28,8 @@ from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
+from edgec.loop.primitives.tensorize import tensorize
+from edgec.loop.simplify import simplify
 
 
 class Choice(int):
@@ -140,6 +142,15 @@ class Schedule:
         before = self.repacked.get(buffer)
         self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
 
+    def simplify(self) -> None:
+        """Lower blocks, shrink temporaries, drop what is decided; loops keep their names."""
+        self._apply(simplify_func)
+        self.trace[-1].primitive = "simplify"
+
+    def tensorize(self, loop: str, kernel: str, sizes: dict[str, int] | None = None) -> None:
+        """Replace the loop by a call of a microkernel that means the same; comes last."""
+        self._apply(tensorize, loop=loop, kernel=kernel, sizes=sizes or {})
+
     def sample_perfect_tile(
         self,
         loop: str,
@@ -187,9 +198,16 @@ class Schedule:
         return json.dumps(steps)
 
 
+def simplify_func(func: PrimFunc) -> tuple[PrimFunc, None]:
+    """`edgec.loop.simplify.simplify` as a primitive."""
+    return simplify(func), None
+
+
 def _to_json(value: Any) -> Any:
     if isinstance(value, Choice):
         return {"choice": [value.step, value.item]}
+    if isinstance(value, dict):
+        return {k: _to_json(v) for k, v in value.items()}
     return value
 
 
@@ -216,17 +234,19 @@ def replay(func: PrimFunc, trace: str, decisions: dict[int, list[int]] | None = 
 
 
 def _from_json(value: Any, results: list[Any]) -> Any:
-    if isinstance(value, dict):
-        step, item = value["choice"]
-        result = results[step]
-        return result[item] if isinstance(result, list) else result
-    return value
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"choice"}:
+        return {k: _from_json(v, results) for k, v in value.items()}
+    step, item = value["choice"]
+    result = results[step]
+    return result[item] if isinstance(result, list) else result
 
 
 REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
-        "sample_perfect_tile", "sample_categorical",
+        "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from math import gcd
 from typing import Union
 
@@ -81,8 +81,31 @@ class Term:
     parts: tuple[tuple[Atom, int], ...]
     offset: int
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Term], tuple[tuple[tuple[Atom, int], ...], int]]:
+        # Without the cached values: hashes of strings differ between processes.
+        return Term, (self.parts, self.offset)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.parts, self.offset))
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        return _term_bounds(self)
+
+    @cached_property
+    def _variables(self) -> frozenset[Var]:
+        return _term_variables(self)
+
     def __add__(self, other: TermLike) -> Term:
         other = as_term(other)
+        if not other.parts:
+            return Term(self.parts, self.offset + other.offset) if other.offset else self
+        if not self.parts:
+            return Term(other.parts, self.offset + other.offset) if self.offset else other
         total: dict[Atom, int] = dict(self.parts)
         for atom, coefficient in other.parts:
             total[atom] = total.get(atom, 0) + coefficient
@@ -103,7 +126,11 @@ class Term:
         other = as_term(other)
         if not other.parts:
             k = other.offset
-            return _normal({a: c * k for a, c in self.parts}, self.offset * k)
+            if k == 1:
+                return self
+            if k == 0 or not self.parts:
+                return Term((), self.offset * k)
+            return Term(tuple((a, c * k) for a, c in self.parts), self.offset * k)
         if not self.parts:
             return other * self.offset
         raise ValueError(f"not linear: ({self}) * ({other})")
@@ -123,22 +150,16 @@ class Term:
 
     def variables(self) -> frozenset[Var]:
         """Every variable that the term depends on."""
-        found: set[Var] = set()
-        for atom, _ in self.parts:
-            if isinstance(atom, Var):
-                found.add(atom)
-            elif isinstance(atom, (FloorDiv, FloorMod)):
-                found |= atom.dividend.variables()
-            else:
-                found |= atom.left.variables() | atom.right.variables()
-        return frozenset(found)
+        return self._variables
 
     def bounds(self) -> tuple[int, int]:
         """Smallest and largest value (both inclusive) that the term can take."""
-        return _term_bounds(self)
+        return self._bounds
 
     def substitute(self, values: Mapping[Var, TermLike]) -> Term:
         """Replace variables by terms."""
+        if not any(var in values for var in self._variables):
+            return self
         result = as_term(self.offset)
         for atom, coefficient in self.parts:
             result = result + _substitute_atom(atom, values) * coefficient
@@ -244,14 +265,19 @@ def maximum(left: TermLike, right: TermLike) -> Term:
 
 def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
     kept = [(a, c) for a, c in parts.items() if c]
-    for atom, coefficient in kept:  # (x // n)*n + x % n is x
-        if isinstance(atom, FloorMod):
+    for atom, coefficient in kept:
+        if isinstance(atom, FloorMod):  # (x // n)*n + x % n is x
             quotient = FloorDiv(atom.dividend, atom.divisor)
             if parts.get(quotient) == coefficient * atom.divisor:
                 rest = {a: c for a, c in kept if a not in (atom, quotient)}
                 return _normal(rest, offset) + atom.dividend * coefficient
-    kept.sort(key=lambda part: str(part[0]))
+    if len(kept) > 1:
+        kept.sort(key=_sort_key)
     return Term(tuple(kept), offset)
+
+
+def _sort_key(part: tuple[Atom, int]) -> str:
+    return str(part[0])
 
 
 def _split_multiple(term: Term, divisor: int) -> tuple[int, Term, Term]:
@@ -274,7 +300,18 @@ def _split_multiple(term: Term, divisor: int) -> tuple[int, Term, Term]:
 _MOST_CHOICES = 6
 
 
-@lru_cache(maxsize=1 << 16)
+def _term_variables(term: Term) -> frozenset[Var]:
+    found: set[Var] = set()
+    for atom, _ in term.parts:
+        if isinstance(atom, Var):
+            found.add(atom)
+        elif isinstance(atom, (FloorDiv, FloorMod)):
+            found |= atom.dividend.variables()
+        else:
+            found |= atom.left.variables() | atom.right.variables()
+    return frozenset(found)
+
+
 def _term_bounds(term: Term) -> tuple[int, int]:
     choices = [(a, c) for a, c in term.parts if isinstance(a, (Min, Max))]
     if choices and len(term.parts) > 1 and len(choices) <= _MOST_CHOICES:

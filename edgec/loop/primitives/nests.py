@@ -90,6 +90,23 @@ def store_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
     return stores[0].indices
 
 
+def _require_closed(nest: Nest) -> None:
+    """ScheduleError if the block depends on a loop that also runs something else."""
+    own: frozenset[Var] = frozenset(s.var for s in nest.around if isinstance(s, For))
+    used: frozenset[Var] = frozenset()
+    for stmt in nest.around:
+        terms = (stmt.start, stmt.stop) if isinstance(stmt, For) else (stmt.left, stmt.right)
+        used |= terms[0].variables() | terms[1].variables()
+    for axis in nest.block.axes:
+        used |= axis.binding.variables()
+    if used - own:
+        name = min(v.name for v in used - own)
+        raise ScheduleError(
+            f"loop {name} of block {nest.block.name} also runs something else",
+            hint="move the block before its reduction is decomposed or its input cached",
+        )
+
+
 def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
     """The nest for a part of the block's elements.
 
@@ -97,6 +114,7 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
     stand. Each such axis must be bound to one loop, which is replaced by a loop over its range
     (of the same name), or by nothing where the range is a single value.
     """
+    _require_closed(nest)
     by_loop: dict[Var, tuple[Term, Term]] = {}
     for axis in nest.block.axes:
         if axis.var not in ranges or axis.binding.constant is not None:
@@ -107,11 +125,6 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
                 f"axis {axis.var.name} of block {nest.block.name} is bound to {axis.binding}, "
                 "not to one loop",
                 hint="move the block before its loops are split or fused",
-            )
-        if not any(isinstance(s, For) and s.var == plain[0] for s in nest.around):
-            raise ScheduleError(
-                f"loop {plain[0].name} of block {nest.block.name} also runs other blocks",
-                hint="move the block before its reduction is decomposed",
             )
         by_loop[plain[0]] = ranges[axis.var]
     values: dict[Var, TermLike] = {}

@@ -1,0 +1,177 @@
+"""tensorize: replace a nest by a call of the microkernel that means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import (
+    Binary,
+    Buffer,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    IndexValue,
+    Intrinsic,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.microkernel import get_microkernel
+from edgec.loop.primitives.lookup import find_loop, with_changes
+from edgec.loop.simplify import drop_decided, lower_blocks
+from edgec.loop.term import Term, TermLike, Var, as_term
+
+_FORM = "differs in form"
+_COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "eq")
+
+
+def tensorize(
+    func: PrimFunc, loop: str, kernel: str, sizes: Mapping[str, int]
+) -> tuple[PrimFunc, None]:
+    """Replace a loop and all inside by a call of a registered microkernel.
+
+        for k in 0..16 {
+          for i in 0..4 {
+            acc[i] = acc[i] + x[h, k] * w[o, k, i]     ->    call dot4(&acc[0], &x[h, 0],
+          }                                                            &w[o, 0, 0], 16)
+        }
+
+    Requires: the nest is that of the microkernel's meaning for these sizes, but for names, the
+    kinds of loops and the order of operands; the steps in memory agree. Comes last, after
+    `simplify`: a buffer that is passed to a call is not shrunk any more.
+    """
+    target, above = find_loop(func, loop)
+    known = get_microkernel(kernel)
+    if set(sizes) != set(known.sizes):
+        raise ScheduleError(f"tensorize: {kernel} needs the sizes {', '.join(known.sizes)}")
+    meaning = known.meaning(**sizes)
+    loops_above = tuple(s for s in above if isinstance(s, For))
+    actual = drop_decided(lower_blocks(target, loops_above))
+    match = _Match()
+    why = match.stmt(drop_decided(lower_blocks(meaning.body)), actual)
+    if why:
+        raise ScheduleError(f"tensorize: loop {loop} is not {kernel}: {why}")
+    args: list[BufferRef | Expr] = []
+    for parameter in meaning.params:
+        if parameter not in match.bases:
+            raise ScheduleError(f"tensorize: {kernel} does not use {parameter.name}")
+        args.append(match.bases[parameter])
+    args += [Const(sizes[name], "int32") for name in known.sizes]
+    return with_changes(func, [(target, Call(kernel, tuple(args)))]), None
+
+
+def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
+    """The position of an element in memory."""
+    total = as_term(0)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        total = total * extent + index
+    return total
+
+
+@dataclass
+class _Match:
+    """What has been matched: the meaning's variables, and where its buffers begin."""
+
+    values: dict[Var, TermLike] = field(default_factory=dict)
+    starts: dict[Var, TermLike] = field(default_factory=dict)
+    bases: dict[Buffer, BufferRef] = field(default_factory=dict)
+
+    def stmt(self, meant: Stmt, found: Stmt) -> str:
+        """Why the two differ, or nothing."""
+        if isinstance(meant, For) and isinstance(found, For):
+            extent = (found.stop - found.start).constant
+            if extent is None or extent != (meant.stop - meant.start).constant:
+                return (
+                    f"loop {found.var.name} has {found.stop - found.start} steps, "
+                    f"{meant.stop - meant.start} are meant"
+                )
+            self.values[meant.var] = as_term(found.var) - found.start + meant.start
+            self.starts[found.var] = found.start
+            return self.stmt(meant.body, found.body)
+        if isinstance(meant, Seq) and isinstance(found, Seq):
+            if len(meant.stmts) != len(found.stmts):
+                return f"{len(found.stmts)} statements stand for {len(meant.stmts)}"
+            pairs = zip(meant.stmts, found.stmts, strict=True)
+            return next((why for why in (self.stmt(a, b) for a, b in pairs) if why), "")
+        if isinstance(meant, Store) and isinstance(found, Store):
+            why = self.element(meant.buffer, meant.indices, found.buffer, found.indices)
+            return why or self.expr(meant.value, found.value)
+        if isinstance(meant, If) and isinstance(found, If):
+            same = self.term(meant.left, found.left) and self.term(meant.right, found.right)
+            if not same or (meant.otherwise is None) != (found.otherwise is None):
+                return f"the condition {found.left} < {found.right} is not meant"
+            why = self.stmt(meant.body, found.body)
+            if why or meant.otherwise is None or found.otherwise is None:
+                return why
+            return self.stmt(meant.otherwise, found.otherwise)
+        return f"a {type(found).__name__} stands where a {type(meant).__name__} is meant"
+
+    def term(self, meant: Term, found: Term) -> bool:
+        return meant.substitute(self.values) == found
+
+    def element(
+        self,
+        meant: Buffer,
+        meant_indices: tuple[Term, ...],
+        found: Buffer,
+        found_indices: tuple[Term, ...],
+    ) -> str:
+        if meant.dtype != found.dtype:
+            return f"{found.name} is {found.dtype}, {meant.dtype} is meant"
+        inner = flat_address(meant, meant_indices).substitute(self.values)
+        outer = flat_address(found, found_indices)
+        if (outer - inner).variables() & set(self.starts):
+            return f"{found.name} at {outer} does not step like {meant.name} at {inner}"
+        first = tuple(index.substitute(self.starts) for index in found_indices)
+        offset = inner.substitute(self.starts)
+        first = (*first[:-1], first[-1] - offset)
+        base = BufferRef(found, first)
+        known = self.bases.setdefault(meant, base)
+        if known.buffer != found or (
+            flat_address(found, known.indices) != flat_address(found, first)
+        ):
+            return f"{meant.name} would begin in two places"
+        return ""
+
+    def expr(self, meant: Expr, found: Expr) -> str:
+        if type(meant) is not type(found) or meant.dtype != found.dtype:
+            return f"a value of {found.dtype} {_FORM}"
+        if isinstance(meant, Const):
+            return "" if meant == found else f"{found} is not {meant.value}"
+        if isinstance(meant, Load) and isinstance(found, Load):
+            return self.element(meant.buffer, meant.indices, found.buffer, found.indices)
+        if isinstance(meant, IndexValue) and isinstance(found, IndexValue):
+            return "" if self.term(meant.term, found.term) else f"index {found.term} differs"
+        if isinstance(meant, Binary) and isinstance(found, Binary):
+            if meant.op != found.op:
+                return f"{found.op} stands for {meant.op}"
+            before = dict(self.bases)
+            why = self.expr(meant.left, found.left) or self.expr(meant.right, found.right)
+            if why and meant.op in _COMMUTATIVE:
+                self.bases = before
+                swapped = self.expr(meant.left, found.right) or self.expr(meant.right, found.left)
+                why = why if _FORM in swapped else swapped
+            return why
+        if isinstance(meant, Cast) and isinstance(found, Cast):
+            return self.expr(meant.value, found.value)
+        if isinstance(meant, Select) and isinstance(found, Select):
+            return (
+                self.expr(meant.condition, found.condition)
+                or self.expr(meant.yes, found.yes)
+                or self.expr(meant.no, found.no)
+            )
+        if isinstance(meant, Intrinsic) and isinstance(found, Intrinsic):
+            if meant.name != found.name or len(meant.args) != len(found.args):
+                return f"{found.name} stands for {meant.name}"
+            pairs = zip(meant.args, found.args, strict=True)
+            return next((why for why in (self.expr(a, b) for a, b in pairs) if why), "")
+        return "a gather cannot be matched"
