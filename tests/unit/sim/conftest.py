@@ -11,14 +11,16 @@ import pytest
 
 GCC = "arm-none-eabi-gcc"
 _GCC_FLAGS = {
-    "cortex-m0": [], "cortex-m3": [],
+    "cortex-m0": [],
+    "cortex-m3": [],
     "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
     "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"],
     "cortex-m33": ["-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
 }
 # ziglang's CPU names; the FPU is a feature of its own there.
 _CLANG_CPU = {
-    "cortex-m0": ("eabi", "cortex_m0"), "cortex-m3": ("eabi", "cortex_m3"),
+    "cortex-m0": ("eabi", "cortex_m0"),
+    "cortex-m3": ("eabi", "cortex_m3"),
     "cortex-m4": ("eabihf", "cortex_m4+vfp4d16sp"),
     "cortex-m7": ("eabihf", "cortex_m7+fp_armv8d16"),
     "cortex-m33": ("eabihf", "cortex_m33+fp_armv8d16sp"),
@@ -60,8 +62,14 @@ class Firmware:
         return found + (["clang"] if importlib.util.find_spec("ziglang") else [])
 
     def build(
-        self, source: str, core: str = "cortex-m4", *, compiler: str | None = None,
-        optimize: str = "-O2", flags: tuple[str, ...] = (), start: bool = True,
+        self,
+        source: str,
+        core: str = "cortex-m4",
+        *,
+        compiler: str | None = None,
+        optimize: str = "-O2",
+        flags: tuple[str, ...] = (),
+        start: bool = True,
         for_core: str | None = None,
     ) -> Path:
         available = self.compilers()
@@ -85,14 +93,43 @@ class Firmware:
             libraries = ["-lgcc"]
         else:
             abi, cpu = _CLANG_CPU[core]
-            command = [sys.executable, "-m", "ziglang", "cc", f"--target=thumb-freestanding-{abi}",
-                       f"-mcpu={cpu}"]
+            command = [
+                sys.executable,
+                "-m",
+                "ziglang",
+                "cc",
+                f"--target=thumb-freestanding-{abi}",
+                f"-mcpu={cpu}",
+            ]
             libraries = []
         objects = folder / "firmware.o"
-        self._run([*command, optimize, "-g0", "-ffreestanding", "-fno-builtin", *flags, "-c",
-                   str(folder / "firmware.c"), "-o", str(objects)])
-        self._run([*command, "-Wl,-e,Reset_Handler", "-Wl,--gc-sections",
-                   "-T", str(folder / "firmware.ld"), str(objects), "-o", str(elf), *libraries])
+        self._run(
+            [
+                *command,
+                optimize,
+                "-g0",
+                "-ffreestanding",
+                "-fno-builtin",
+                *flags,
+                "-c",
+                str(folder / "firmware.c"),
+                "-o",
+                str(objects),
+            ]
+        )
+        self._run(
+            [
+                *command,
+                "-Wl,-e,Reset_Handler",
+                "-Wl,--gc-sections",
+                "-T",
+                str(folder / "firmware.ld"),
+                str(objects),
+                "-o",
+                str(elf),
+                *libraries,
+            ]
+        )
         return elf
 
     @staticmethod

@@ -10,8 +10,10 @@ from edgec.errors import RunFailed, ToolMissing
 from edgec.sim.channel import Channel
 from edgec.sim.protocol import ProtocolError, read_frame, write_frame
 
-ANSWER = ("import sys; from edgec.sim.protocol import *; i, o = sys.stdin.buffer, "
-          "sys.stdout.buffer; read_frame(i); ")
+ANSWER = (
+    "import sys; from edgec.sim.protocol import *; i, o = sys.stdin.buffer, "
+    "sys.stdout.buffer; read_frame(i); "
+)
 
 
 def ask(program: str, timeout_s: float = 20) -> None:
@@ -33,8 +35,10 @@ def test_worker_that_dies_in_a_frame():
         ask(ANSWER + "o.write(b'ECSM' + bytes([4, 0, 0, 0, 9, 0, 0, 0]) + b'{}'); o.flush()")
 
 
-@pytest.mark.parametrize("text", ["b'hello, world'", "bytes(100)",
-                                  r"b'ECSM\2\0\0\0\0\0\0\0[]'", r"b'ECSM\2\0\0\0\0\0\0\0{{'"])
+@pytest.mark.parametrize(
+    "text",
+    ["b'hello, world'", "bytes(100)", r"b'ECSM\2\0\0\0\0\0\0\0[]'", r"b'ECSM\2\0\0\0\0\0\0\0{{'"],
+)
 def test_worker_that_sends_garbage(text):
     with pytest.raises(RunFailed, match="garbage"):
         ask(ANSWER + f"o.write({text}); o.flush(); sys.stdin.read()")
@@ -90,6 +94,9 @@ def test_frames():
 
 def test_the_client_does_not_import_the_simulator():
     import subprocess
-    program = ("import sys, edgec.sim.core; "
-               "sys.exit(bool({'unicorn', 'capstone', 'edgec.sim.machine'} & set(sys.modules)))")
+
+    program = (
+        "import sys, edgec.sim.core; "
+        "sys.exit(bool({'unicorn', 'capstone', 'edgec.sim.machine'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -90,4 +90,4 @@ def test_instructions_that_nobody_answers(core):
     fails(core, "sleep", match="waits for an interrupt")
     fails(core, "astray", match="branched to 0x60000000, where there is no code")
     fails(core, "odd", match="without the Thumb bit")
-    assert core.call("load", core.symbols["words"]).value == 0      # still usable
+    assert core.call("load", core.symbols["words"]).value == 0  # still usable

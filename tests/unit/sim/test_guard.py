@@ -7,8 +7,7 @@ from edgec.sim.guard import Span, describe_place, forbidden_gaps
 
 def test_gaps_are_the_complement():
     spans = [Span("a", 10, 10, True), Span("b", 20, 5, False), Span("c", 40, 10, True)]
-    assert forbidden_gaps([(0, 50)], spans) == [
-        (0, 10, "rw"), (20, 40, "w"), (25, 40, "r")]
+    assert forbidden_gaps([(0, 50)], spans) == [(0, 10, "rw"), (20, 40, "w"), (25, 40, "r")]
     assert forbidden_gaps([(0, 8), (8, 60)], []) == [(0, 60, "rw")]
     assert forbidden_gaps([(12, 18)], spans) == []
 
@@ -17,17 +16,23 @@ def test_gaps_of_random_spans_byte_by_byte():
     choose = random.Random(3)
     for _ in range(200):
         mapped = [(s := choose.randrange(100), s + choose.randrange(60)) for _ in range(3)]
-        spans = [Span(str(i), choose.randrange(150), choose.randrange(30), choose.random() < 0.5)
-                 for i in range(choose.randrange(6))]
+        spans = [
+            Span(str(i), choose.randrange(150), choose.randrange(30), choose.random() < 0.5)
+            for i in range(choose.randrange(6))
+        ]
         gaps = forbidden_gaps(mapped, spans)
         for byte in range(200):
             is_mapped = any(start <= byte < stop for start, stop in mapped)
             can_read = any(s.address <= byte < s.end for s in spans)
             can_write = any(s.address <= byte < s.end for s in spans if s.write)
-            kinds = {kind for start, stop, access in gaps if start <= byte < stop
-                     for kind in access}
-            assert kinds == {kind for kind, allowed in (("r", can_read), ("w", can_write))
-                             if is_mapped and not allowed}
+            kinds = {
+                kind for start, stop, access in gaps if start <= byte < stop for kind in access
+            }
+            assert kinds == {
+                kind
+                for kind, allowed in (("r", can_read), ("w", can_write))
+                if is_mapped and not allowed
+            }
 
 
 def test_words():

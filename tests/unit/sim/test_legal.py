@@ -51,49 +51,110 @@ def encode(tmp_path, text, cpu, fpu="") -> list[tuple[str, int, int]]:
     source = "".join(f"label{i}: {line}\n" for i, line in enumerate(lines))
     flags = [f"-mfpu={fpu}", "-mfloat-abi=hard"] if fpu else []
     for step, argument in (("as", source), ("objcopy", None)):
-        command = {"as": ["arm-none-eabi-as", f"-mcpu={cpu}", *flags, "-mthumb", "-o",
-                          str(tmp_path / "a.o"), "-"],
-                   "objcopy": ["arm-none-eabi-objcopy", "-O", "binary", "-j", ".text",
-                               str(tmp_path / "a.o"), str(tmp_path / "a.bin")]}[step]
+        command = {
+            "as": [
+                "arm-none-eabi-as",
+                f"-mcpu={cpu}",
+                *flags,
+                "-mthumb",
+                "-o",
+                str(tmp_path / "a.o"),
+                "-",
+            ],
+            "objcopy": [
+                "arm-none-eabi-objcopy",
+                "-O",
+                "binary",
+                "-j",
+                ".text",
+                str(tmp_path / "a.o"),
+                str(tmp_path / "a.bin"),
+            ],
+        }[step]
         given = None if argument is None else ".syntax unified\n" + argument
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     data = (tmp_path / "a.bin").read_bytes()
     at = 0
     while at < len(data) and len(result) < len(lines):
-        first = int.from_bytes(data[at:at + 2], "little")
+        first = int.from_bytes(data[at : at + 2], "little")
         size = 4 if first >= 0xE800 else 2
-        second = int.from_bytes(data[at + 2:at + 4], "little") if size == 4 else 0
+        second = int.from_bytes(data[at + 2 : at + 4], "little") if size == 4 else 0
         result.append((lines[len(result)], first, second))
         at += size
     return result
 
 
-@pytest.mark.parametrize(("text", "cpu", "fpu", "features"), [
-    (V6M, "cortex-m0", "", set()), (BASE, "cortex-m3", "", {"thumb2"}),
-    (DSP, "cortex-m4", "", {"thumb2", "dsp"}),
-    (SINGLE, "cortex-m4", "fpv4-sp-d16", {"thumb2", "fpu"}),
-    (FPV5, "cortex-m33", "fpv5-sp-d16", {"thumb2", "fpu", "fpv5"}),
-    (DOUBLE, "cortex-m7", "fpv5-d16", {"thumb2", "fpu", "double"}),
-    (V8M, "cortex-m33", "", {"thumb2", "v8m"}),
-], ids=["v6m", "base", "dsp", "single", "fpv5", "double", "v8m"])
+@pytest.mark.parametrize(
+    ("text", "cpu", "fpu", "features"),
+    [
+        (V6M, "cortex-m0", "", set()),
+        (BASE, "cortex-m3", "", {"thumb2"}),
+        (DSP, "cortex-m4", "", {"thumb2", "dsp"}),
+        (SINGLE, "cortex-m4", "fpv4-sp-d16", {"thumb2", "fpu"}),
+        (FPV5, "cortex-m33", "fpv5-sp-d16", {"thumb2", "fpu", "fpv5"}),
+        (DOUBLE, "cortex-m7", "fpv5-d16", {"thumb2", "fpu", "double"}),
+        (V8M, "cortex-m33", "", {"thumb2", "v8m"}),
+    ],
+    ids=["v6m", "base", "dsp", "single", "fpv5", "double", "v8m"],
+)
 def test_features_of_encodings(tmp_path, text, cpu, fpu, features):
     for line, first, second in encode(tmp_path, text, cpu, fpu):
         found = required_features(first, second)
-        if line != "nop" and line != "bxns lr":             # 16 bits
+        if line != "nop" and line != "bxns lr":  # 16 bits
             assert found == features, line
 
 
 def test_dsp_table_agrees_with_the_disassembler():
     capstone = pytest.importorskip("capstone")
-    decoder = capstone.Cs(capstone.CS_ARCH_ARM,
-                          capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
     names = {line.split()[0] for line in DSP.replace("\n", ";").split(";") if line.strip()}
-    stems = ("smla", "smul", "smuad", "smus", "smls", "smm", "umaal", "usad", "sel", "qadd",
-             "qsub", "qdadd", "qdsub", "pkh", "ssat16", "usat16", "sxtab", "uxtab", "sxtah",
-             "uxtah", "sxtb16", "uxtb16", "sadd", "ssub", "sasx", "ssax", "shadd", "shsub",
-             "shasx", "shsax", "uadd", "usub", "uasx", "usax", "uhadd", "uhsub", "uhasx", "uhsax",
-             "uqadd", "uqsub", "uqasx", "uqsax", "qasx", "qsax")
+    stems = (
+        "smla",
+        "smul",
+        "smuad",
+        "smus",
+        "smls",
+        "smm",
+        "umaal",
+        "usad",
+        "sel",
+        "qadd",
+        "qsub",
+        "qdadd",
+        "qdsub",
+        "pkh",
+        "ssat16",
+        "usat16",
+        "sxtab",
+        "uxtab",
+        "sxtah",
+        "uxtah",
+        "sxtb16",
+        "uxtb16",
+        "sadd",
+        "ssub",
+        "sasx",
+        "ssax",
+        "shadd",
+        "shsub",
+        "shasx",
+        "shsax",
+        "uadd",
+        "usub",
+        "uasx",
+        "usax",
+        "uhadd",
+        "uhsub",
+        "uhasx",
+        "uhsax",
+        "uqadd",
+        "uqsub",
+        "uqasx",
+        "uqsax",
+        "qasx",
+        "qsax",
+    )
     assert all(name.startswith(stems) for name in names)
     choose = random.Random(1)
     for _ in range(20_000):

@@ -12,11 +12,16 @@ from sim_programs import MIXED
 from edgec.sim.core import CoreSimulator
 
 pytest.importorskip("unicorn")
-pytestmark = pytest.mark.skipif(shutil.which("qemu-system-arm") is None,
-                                reason="qemu-system-arm is absent")
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is absent"
+)
 
-MACHINES = [("cortex-m0", "microbit"), ("cortex-m3", "mps2-an385"), ("cortex-m4", "mps2-an386"),
-            ("cortex-m7", "mps2-an500")]
+MACHINES = [
+    ("cortex-m0", "microbit"),
+    ("cortex-m3", "mps2-an385"),
+    ("cortex-m4", "mps2-an386"),
+    ("cortex-m7", "mps2-an500"),
+]
 
 # The vector table; the FPU on; `ticks` holds what SysTick saw; semihosting prints and ends.
 START = r"""
@@ -72,9 +77,26 @@ TRACE = re.compile(r"^Trace .*\[[0-9a-f]+/([0-9a-f]+)/", re.MULTILINE)
 
 def qemu(machine: str, elf: Path, *options: str) -> list[int]:
     done = subprocess.run(
-        ["qemu-system-arm", "-M", machine, "-kernel", str(elf), "-nographic", "-monitor", "none",
-         "-serial", "none", "-semihosting-config", "enable=on,target=native", *options],
-        capture_output=True, text=True, timeout=120, check=False)
+        [
+            "qemu-system-arm",
+            "-M",
+            machine,
+            "-kernel",
+            str(elf),
+            "-nographic",
+            "-monitor",
+            "none",
+            "-serial",
+            "none",
+            "-semihosting-config",
+            "enable=on,target=native",
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     printed = re.findall(r"^[0-9a-f]{8}$", done.stdout + done.stderr, re.MULTILINE)
     assert printed, done.stdout + done.stderr
     return [int(line, 16) for line in printed]
@@ -89,17 +111,29 @@ def executed(log: Path, first: int, last: int) -> Counter:
 @pytest.mark.parametrize("optimize", ["-O2", "-Os"])
 @pytest.mark.parametrize(("name", "machine"), MACHINES)
 def test_every_address_is_counted_as_in_qemu(firmware, tmp_path, name, machine, optimize):
-    elf = firmware.build(MIXED + START, name, optimize=optimize, start=False,
-                         flags=("-DCALL=mixed(24)",))
+    elf = firmware.build(
+        MIXED + START, name, optimize=optimize, start=False, flags=("-DCALL=mixed(24)",)
+    )
     log = tmp_path / "log"
-    value, = qemu(machine, elf, "-singlestep", "-d", "exec,nochain", "-D", str(log))
+    (value,) = qemu(machine, elf, "-singlestep", "-d", "exec,nochain", "-D", str(log))
     with CoreSimulator(elf, name) as core:
         result = core.call("mixed", 24)
         functions = {f.name: f for f in core.image.functions}
     assert result.value == value
     # Start-up uses none of these functions, nor the compiler's own ones.
-    ours = ["divide", "clamp", "choose", "copy", "multiply", "dot", "requantize", "series",
-            "lanes", "recurse", "mixed"]
+    ours = [
+        "divide",
+        "clamp",
+        "choose",
+        "copy",
+        "multiply",
+        "dot",
+        "requantize",
+        "series",
+        "lanes",
+        "recurse",
+        "mixed",
+    ]
     ours += [name for name in functions if name.startswith("__aeabi")]
     for function in (functions[name] for name in ours if name in functions):
         stop = function.address + function.size
@@ -111,8 +145,7 @@ def test_every_address_is_counted_as_in_qemu(firmware, tmp_path, name, machine, 
 @pytest.mark.parametrize("machine", ["mps2-an385", "mps2-an386", "mps2-an500"])
 def test_sum_agrees_with_systick(firmware, machine):
     name = dict((m, n) for n, m in MACHINES)[machine]
-    elf = firmware.build(MIXED + START, name, start=False,
-                         flags=("-DCALL=mixed(20000)", "-DTICKS"))
+    elf = firmware.build(MIXED + START, name, start=False, flags=("-DCALL=mixed(20000)", "-DTICKS"))
     value, ticks = qemu(machine, elf, "-icount", "shift=0")
     with CoreSimulator(elf, name) as core:
         result = core.call("mixed", 20000)

@@ -41,12 +41,15 @@ def test_events(firmware, name, native):
         traced = core.call("work", 5, 1)
         arena = core.symbols["arena"]
         assert [(e.id, e.row, e.data, e.address) for e in traced.trace] == [
-            (7, row, bytes(range(row * 8, row * 8 + 8)), arena) for row in range(5)]
+            (7, row, bytes(range(row * 8, row * 8 + 8)), arena) for row in range(5)
+        ]
         assert core.call("was_executed").value == 0
         # Not counted: BL and what is behind it. Counted: the eight instructions around it.
         assert 5 * 6 <= traced.instructions - quiet.instructions <= 5 * 10
-        steps = [b.instructions - a.instructions
-                 for a, b in zip(traced.trace, traced.trace[1:], strict=False)]
+        steps = [
+            b.instructions - a.instructions
+            for a, b in zip(traced.trace, traced.trace[1:], strict=False)
+        ]
         assert len(set(steps)) == 1
         assert steps[0] * 4 < traced.instructions
         assert traced.trace[-1].instructions < traced.instructions
@@ -59,7 +62,7 @@ def test_events(firmware, name, native):
 def test_another_call_before_it_is_kept(firmware):
     with CoreSimulator(firmware.build(PROGRAM), "cortex-m4") as core:
         core.write(core.symbols["arena"], b"\1\2\3\4")
-        event, = core.call("tail", core.symbols["arena"]).trace
+        (event,) = core.call("tail", core.symbols["arena"]).trace
         assert (event.id, event.row, event.data) == (1, -1, b"\1\2\3\4")
         with pytest.raises(RunFailed, match="traces 4 bytes at 0x50000000"):
             core.call("wrong")

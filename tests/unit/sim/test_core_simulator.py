@@ -90,8 +90,10 @@ def test_known_count(firmware):
 @pytest.mark.parametrize("name", ["cortex-m0", "cortex-m4"])
 def test_both_counters_agree(firmware, name):
     elf = firmware.build(PROGRAM, name)
-    with (CoreSimulator(elf, name) as native,
-          CoreSimulator(elf, name, native_counter=False) as portable):
+    with (
+        CoreSimulator(elf, name) as native,
+        CoreSimulator(elf, name, native_counter=False) as portable,
+    ):
         for call in (("counted", 100), ("deep", 5), ("conditional", -7)):
             assert native.call(*call) == portable.call(*call)
 
@@ -105,10 +107,13 @@ def test_stack_high_water_mark(core):
 
 
 def test_stack_overflow_is_caught(core):
-    with pytest.raises(RunFailed, match=r"deep\+0x[0-9a-f]+ writes 4 bytes at 0x2000.*"
-                                        r"before the start of the stack"):
+    with pytest.raises(
+        RunFailed,
+        match=r"deep\+0x[0-9a-f]+ writes 4 bytes at 0x2000.*"
+        r"before the start of the stack",
+    ):
         core.call("deep", 1000, allow=[])
-    assert core.call("add", 1, 2).value == 3          # usable after a fault
+    assert core.call("add", 1, 2).value == 3  # usable after a fault
 
 
 def test_spans_are_exact_to_the_byte(core):
@@ -116,8 +121,11 @@ def test_spans_are_exact_to_the_byte(core):
     allowed = [Span("arena", arena + 8, 32, True), Span("weights", arena, 8, False)]
     core.call("fill", arena + 8, 32, 1, allow=allowed)
     core.call("sum", arena, 40, allow=allowed)
-    with pytest.raises(RunFailed, match=r"^fill\+0x\w+ writes 1 byte at 0x2\w+, "
-                                        r"right after the end of arena$"):
+    with pytest.raises(
+        RunFailed,
+        match=r"^fill\+0x\w+ writes 1 byte at 0x2\w+, "
+        r"right after the end of arena$",
+    ):
         core.call("fill", arena + 8, 33, 1, allow=allowed)
     with pytest.raises(RunFailed, match=r"sum.* reads 1 byte at .* right after the end of arena"):
         core.call("sum", arena + 8, 33, allow=allowed)
@@ -153,8 +161,10 @@ def test_read_only_memory_cannot_be_written(core):
 def test_constants_need_a_span(core):
     constants = core.symbol("constants")
     assert core.call("sum", constants.address, 8, allow=core.read_only_spans()).value == 36
-    assert core.call("sum", constants.address, 8, allow=[
-        core.span("constants", write=False)]).value == 36
+    assert (
+        core.call("sum", constants.address, 8, allow=[core.span("constants", write=False)]).value
+        == 36
+    )
 
 
 def test_budget(core):
@@ -177,8 +187,10 @@ def test_counts_file(core, tmp_path):
 def test_unknown_core_symbol_and_file(firmware, tmp_path):
     with pytest.raises(RunFailed, match="no core 'cortex-a9'"):
         CoreSimulator(firmware.build(PROGRAM), "cortex-a9")
-    with (CoreSimulator(firmware.build(PROGRAM), "cortex-m4") as core,
-          pytest.raises(RunFailed, match="no symbol 'absent'")):
+    with (
+        CoreSimulator(firmware.build(PROGRAM), "cortex-m4") as core,
+        pytest.raises(RunFailed, match="no symbol 'absent'"),
+    ):
         core.call("absent")
     with pytest.raises(RunFailed, match=r"cannot read .*none\.elf"):
         CoreSimulator(tmp_path / "none.elf", "cortex-m4")
