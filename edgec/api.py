@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from edgec.cli.arguments import fit_input
 from edgec.deploy import Built, deploy
 from edgec.errors import EdgecError
 from edgec.graph.types import Array
@@ -17,6 +16,7 @@ from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session
+from edgec.runners.inputs import fit_input
 from edgec.target.board import Board, load_board
 
 

@@ -139,14 +139,26 @@ def verify_model(
                 result, oracle, loose, board, engine, inputs, work / "unfused", True, port, rest
             )
     if layers:
-        known = _tensors(compiled.imported.main)
-        result.uncovered = [name for name in known if name not in seen]
+        result.uncovered = [
+            name for name in _computed_tensors(compiled.imported.main) if name not in seen
+        ]
     return result
 
 
 def _tensors(function: Function) -> dict[str, Value]:
     """Every value that stands for a source tensor, by that tensor's name."""
     return {v.origin.tensor: v for v in function.values() if v.origin is not None}
+
+
+def _computed_tensors(function: Function) -> list[str]:
+    """Source tensors that depend on the inputs; inputs themselves and constants are left out."""
+    data: set[Value] = set(function.params)
+    names: list[str] = []
+    for node in function.nodes:
+        if not data.isdisjoint(node.inputs):
+            data.update(node.outputs)
+            names += [v.origin.tensor for v in node.outputs if v.origin is not None]
+    return names
 
 
 def _compare(

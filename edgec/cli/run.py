@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, read_inputs
+from edgec.cli.arguments import MODEL, compile_options, json_option, make_options
 
 
 @click.command()
@@ -46,6 +46,7 @@ def command(
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
         built = _built(model, board, profile, dump, Path(work), words)
         from edgec.runners.engine import default_engine, open_session
+        from edgec.runners.inputs import read_inputs
         from edgec.runners.samples import generate_inputs
 
         ports = built.manifest.inputs

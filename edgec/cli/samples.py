@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.cli.arguments import fit_input
 from edgec.errors import EdgecError
 from edgec.graph.ir import Value
+from edgec.runners.inputs import fit_input
 from edgec.runners.samples import generate_inputs
 
 

@@ -73,12 +73,22 @@ def command(
         click.get_current_context().exit(3)
 
 
+def short_name(tensor: str) -> str:
+    """The first of the names that a converter joined with semicolons."""
+    return tensor.split(";")[0]
+
+
 def _print(report: dict[str, Any], board: str) -> None:
     for row in report["layers"]:
         mark = "same  " if not row["mismatches"] else f"{row['mismatches']:,} differ"
-        click.echo(f"{mark}  {row['elements']:>9,}  {row['operator']:<18} {row['tensor']}")
-    for name in report["uncovered"]:
-        click.echo(f"absent             {'':<18} {name}")
+        click.echo(
+            f"{mark}  {row['elements']:>9,}  {row['operator']:<18} {short_name(row['tensor'])}"
+        )
+    if report["uncovered"]:
+        click.echo(
+            f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
+            f" compiled graph: {', '.join(report['uncovered'])}"
+        )
     verdict = (
         "all the same bits"
         if not report["mismatches"]

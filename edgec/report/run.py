@@ -57,6 +57,12 @@ def _layers(built: Built, traced: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def short_title(title: str) -> str:
+    """The layer's own name: the last two parts of the first of joined names."""
+    name = title.split('"')[1] if '"' in title else title
+    return "/".join(name.split(";")[0].split("/")[-2:])
+
+
 def print_run(report: dict[str, Any], profile: bool) -> None:
     """Show a run; with `profile` a table of its steps."""
     from rich.console import Console
@@ -64,16 +70,18 @@ def print_run(report: dict[str, Any], profile: bool) -> None:
 
     console = Console()
     if profile:
+        console.width = max(console.width, 132)
         table = Table(title=f"{report['model']} on {report['board']} ({report['engine']})")
         for heading, justify in (
-            ("step", "left"), ("shapes", "left"), ("MACs", "right"), ("instructions", "right"),
-            ("a MAC", "right"), ("share", "right"),
+            ("layer", "left"), ("function", "left"), ("shapes", "left"), ("MACs", "right"),
+            ("instructions", "right"), ("a MAC", "right"), ("share", "right"),
         ):  # fmt: skip
             table.add_column(heading, justify=justify)  # type: ignore[arg-type]
         for row in report["layers"]:
             count, macs = row["instructions"], row["macs"]
             table.add_row(
-                row["title"],
+                short_title(row["title"]),
+                row["function"].removeprefix(f"{report['model']}_"),
                 row["shapes"],
                 f"{macs:,}" if macs else "",
                 f"{count:,}" if count is not None else "",
