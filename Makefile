@@ -22,7 +22,7 @@ EXTRAS := verify,sim,toolchain,test
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS)
 
-PY_SOURCES := $(wildcard edgec tests examples tools setup.py)
+PY_SOURCES := $(wildcard edgec tests examples setup.py)
 C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' 2>/dev/null | sort)
 CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-suppr \
 	--error-exitcode=1 --quiet --suppress=missingIncludeSystem \
@@ -36,16 +36,17 @@ help: ## List these targets
 
 venv: $(STAMP) ## Create .venv with edgec and all it needs for demo, tests and checks
 
+# --no-compile: byte code is made when a file is first used; most of it never is.
 # `venv` needs ensurepip, which Debian packages separately; the system's own pip can stand in.
 $(STAMP): pyproject.toml setup.py
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer was found" >&2; exit 1; }
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV) 2>/dev/null \
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) 2>/dev/null \
 	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 	       && $(PYTHON) -m pip --python $(PY) install --quiet pip; } \
 	  || { rm -rf $(VENV); \
 	       echo "error: $(PYTHON) cannot create a virtual environment" >&2; \
 	       echo "hint: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	$(PY) -m pip install --quiet --editable '.[$(EXTRAS)]'
+	$(PY) -m pip install --quiet --no-compile --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
 
 demo: $(STAMP) ## Run the digits example on an emulated STM32
@@ -83,8 +84,8 @@ format: $(STAMP) ## Format Python and C in place
 docs: $(STAMP) ## Write the generated pages of docs/ again
 	$(PY) -m edgec.report.docs
 
-bench: $(STAMP) ## Print how long `edgec --help` and `edgec build` take
-	$(PY) tools/bench.py
+bench: $(STAMP) ## Measure the sample models and compare them with the baselines
+	$(BIN)/edgec bench
 
 clean: ## Remove what the tools wrote, except .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
