@@ -67,9 +67,10 @@ class _Analysis:
         self.functions = elf.functions()
         self.starts = [f.address for f in self.functions]
         self.frames: dict[int, int | None] = {}
-        self.calls: dict[int, tuple[int, ...]] = {}
+        self.calls: dict[int, dict[int, bool]] = {}
         self.indirect: list[str] = []
         self.depths: dict[int, int | None] = {}
+        self.open_loops: set[int] = set()
         self.cycles: list[str] = []
         self.unknown: list[str] = []
         for function in self.functions:
@@ -86,41 +87,56 @@ class _Analysis:
     def _scan(self, function: Symbol, stated: dict[str, int]) -> None:
         end = function.address + function.length
         grown: int | None = 0
-        targets: dict[int, None] = {}
+        targets: dict[int, bool] = {}
         for instruction in self.elf.instructions(function):
             growth = frame_growth(instruction)
             grown = None if grown is None or growth is None else grown + growth
             kind, target = flow(instruction)
             if kind in ("indirect_call", "indirect_branch"):
                 self.indirect.append(function.name)
-            elif kind == "call" or (kind == "branch" and not function.address <= target < end):
+            elif kind in ("call", "branch") and not function.address < target < end:
+                # A call into a function's own body is a local subroutine of hand-written code.
+                is_loop = kind == "branch" and target == function.address
                 callee = self.at(target)
-                if callee is not None:
-                    targets[callee.address] = None
+                if callee is not None and not is_loop:
+                    known = targets.get(callee.address, False)
+                    targets[callee.address] = known or kind == "call"
         base = function.name.split(".", 1)[0]
         frame = self.elf.stack_sizes.get(function.address)
         if frame is None:
             frame = stated.get(function.name, stated.get(base))
         self.frames[function.address] = grown if frame is None else frame
-        self.calls[function.address] = tuple(targets)
+        self.calls[function.address] = targets
 
-    def depth(self, address: int, path: tuple[int, ...] = ()) -> int | None:
-        """Return the bytes of the deepest chain from the function at `address`."""
+    def depth(self, address: int, path: tuple[tuple[int, bool], ...] = ()) -> int | None:
+        """Return the bytes of the deepest chain from the function at `address`.
+
+        `path` holds the functions above it, each with whether its edge down is a call.
+        """
         if address in self.depths:
             return self.depths[address]
         name = self.functions[self.starts.index(address)].name
-        if address in path:
+        above = [function for function, _ in path]
+        if address in above:
+            if not any(is_call for _, is_call in path[above.index(address) :]):
+                self.open_loops.add(address)
+                return 0  # a loop of branches between two names for one piece of code
             self.cycles.append(name)
             return None
         result = self.frames[address]
         if result is None:
             self.unknown.append(name)
-        below = [self.depth(callee, (*path, address)) for callee in self.calls[address]]
+        below = [
+            self.depth(callee, (*path, (address, is_call)))
+            for callee, is_call in self.calls[address].items()
+        ]
         if result is None or any(depth is None for depth in below):
             total = None
         else:
             total = result + max((depth for depth in below if depth is not None), default=0)
-        self.depths[address] = total
+        self.open_loops.discard(address)
+        if not self.open_loops:  # inside a loop that was cut, a sum holds for this path only
+            self.depths[address] = total
         return total
 
 

@@ -132,6 +132,9 @@ def test_board_boots(boot: Callable[..., tuple[Console, Image]], name: str, comp
     second = int(console.expect(rb"ticks (\d+)\r\n")[1])
     assert second - first >= 0.8 * board.clock_hz
 
+    console.send(b"X")
+    assert int(console.expect(rb"float (\d+)\r\n")[1]) == 1000
+
     console.send(b"S")
     match = console.expect(rb"stack (\d+) of (\d+) lost (\d+)\r\n")
     assert image.stack_bytes is not None

@@ -3,6 +3,7 @@
 
 static volatile uint32_t table[3] = { 1u, 2u, 3u }; /* in .data: checks the copy at start-up */
 static volatile uint64_t zero;
+static volatile float third = 1.0f / 3.0f;
 
 int main(void);
 
@@ -66,6 +67,10 @@ int main(void) {
             __asm__ volatile(".syntax unified\n1:\n\tsubs %0, #1\n\tbne 1b" : "+l"(left) : : "cc");
             text("counted ");
             number(ec_port_ticks() - start);
+            text("\r\n");
+        } else if (c == 'X') { /* the FPU, where there is one */
+            text("float ");
+            number((uint64_t)(third * 3000.0f + 0.5f));
             text("\r\n");
         } else if (c == 'L') { /* 300 s, with few looks at the clock: counters of 32 bits wrap */
             const uint64_t start = ec_port_ticks();
