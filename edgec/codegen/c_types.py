@@ -72,11 +72,11 @@ def literal(value: int | float, dtype: str) -> str:
 
 def _float_literal(value: float, dtype: str) -> str:
     suffix, digits = ("f", str(np.float32(value))) if dtype == "float32" else ("", repr(value))
+    # Infinities and NaNs have no literal, and math.h may be absent; a constant quotient is both.
     if np.isnan(value):
-        return f"EC_NAN_F{32 if suffix else 64}"
+        return f"(0.0{suffix} / 0.0{suffix})"
     if np.isinf(float(digits)):
-        sign = "-" if value < 0 else ""
-        return f"{sign}EC_INF_F{32 if suffix else 64}"
+        return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
     if "." not in digits and "e" not in digits:
         digits += ".0"
     return digits + suffix

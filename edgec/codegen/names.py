@@ -43,6 +43,7 @@ def identifier(name: str, *, fallback: str = "v") -> str:
     gives no legal start.
     """
     text = unicodedata.normalize("NFKD", name)
+    text = "".join(c for c in text if not unicodedata.combining(c))
     text = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")
     if len(text) > MAX_LENGTH:
         text = text[-MAX_LENGTH:].lstrip("_")

@@ -1,0 +1,61 @@
+"""Constants are written exactly, once, and no name can break out of a comment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgec.codegen.c_data import comment_text, initializer_lines, make_weights
+from edgec.codegen.c_types import literal
+from edgec.errors import ContractError
+
+
+def test_equal_arrays_are_written_once() -> None:
+    a = np.arange(12, dtype=np.int8)
+    weights = make_weights(
+        "m", {"first": a, "again": a.reshape(3, 4).copy(), "other": a.astype(np.int16)}
+    )
+    assert [array.c_name for array in weights.arrays] == ["m_w_first", "m_w_other"]
+    assert weights.names["again"] == "m_w_first"
+    assert weights.nbytes == 12 + 24
+
+
+def test_lines_are_short_and_complete() -> None:
+    array = np.random.default_rng(1).integers(-128, 128, 1000).astype(np.int8)
+    lines = initializer_lines(array)
+    assert max(map(len, lines)) <= 100
+    numbers = [int(n) for line in lines for n in line.replace(",", " ").split()]
+    assert numbers == array.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "text"),
+    [
+        (-(2**31), "int32", "INT32_MIN"),
+        (2**31 - 1, "int32", "2147483647"),
+        (2**32 - 1, "uint32", "4294967295u"),
+        (-(2**63), "int64", "INT64_MIN"),
+        (5, "int64", "INT64_C(5)"),
+        (0.1, "float32", "0.1f"),
+        (1.0, "float32", "1.0f"),
+        (1e30, "float32", "1e+30f"),
+        (0.1, "float64", "0.1"),
+        (-0.0, "float32", "-0.0f"),
+        (float("-inf"), "float32", "(-1.0f / 0.0f)"),
+    ],
+)
+def test_literals(value: float, dtype: str, text: str) -> None:
+    assert literal(value, dtype) == text
+
+
+def test_impossible_literals_are_refused() -> None:
+    with pytest.raises(ContractError, match="300 is no int8"):
+        literal(300, "int8")
+    with pytest.raises(ContractError):
+        literal(1, "complex64")
+
+
+def test_comments_cannot_be_closed() -> None:
+    for text in ("*/", "**//", "a\nb", "\\", "/*", "??/"):
+        safe = comment_text(text)
+        assert "*/" not in safe and "/*" not in safe and "\n" not in safe and "\\" not in safe

@@ -1,0 +1,65 @@
+"""Foreign names become legal identifiers, different ones, in one place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgec.codegen.names import MAX_LENGTH, identifier, model_identifier, unique
+
+LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@given(st.text())
+def test_any_text_becomes_a_legal_identifier(text: str) -> None:
+    name = identifier(text)
+    assert LEGAL.match(name)
+    assert len(name) <= MAX_LENGTH
+    assert not name.startswith("_")
+
+
+@given(st.lists(st.text(max_size=5)))
+def test_unique_makes_them_differ_without_case(texts: list[str]) -> None:
+    names = unique(map(identifier, texts), taken=("v", "x"))
+    assert len({name.lower() for name in (*names, "v", "x")}) == len(names) + 2
+    assert all(LEGAL.match(name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("model/conv1/Relu;model/bn", "model_conv1_Relu_model_bn"),
+        ("while", "v_while"),
+        ("class", "v_class"),
+        ("9", "v_9"),
+        ("", "v"),
+        ("größe", "gro_e"),
+        ("ñandú", "nandu"),
+        ("int32_t", "v_int32_t"),
+        ("ec_add_s32", "v_ec_add_s32"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("a" * 39 + "_b", "a" * 38 + "_b"),
+    ],
+)
+def test_known_spellings(text: str, name: str) -> None:
+    assert identifier(text) == name
+
+
+def test_first_use_keeps_its_name() -> None:
+    assert unique(["a", "A", "b", "a", "a_2"]) == ("a", "A_2", "b", "a_3", "a_2_2")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("/models/KWS v2.tflite", "kws_v2"),
+        ("C:\\models\\vww.onnx", "vww"),
+        ("3d.onnx", "model_3d"),
+        (".tflite", "model"),
+    ],
+)
+def test_model_identifier(file: str, name: str) -> None:
+    assert model_identifier(file) == name
