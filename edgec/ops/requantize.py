@@ -115,9 +115,9 @@ def tflite_operands(
     A missing bias becomes zeros, one for each index of the weights' `channel_axis`. Raises
     ImportFailed for what is not lowered yet.
     """
+    if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
+        raise ImportFailed("it needs an input, weights and perhaps a bias")
     x, weights, *rest = raw.inputs
-    if x is None or weights is None:
-        raise ImportFailed("an input is absent")
     if not isinstance(weights, Constant):
         raise ImportFailed("weights that are computed are not supported: they must be constants")
     for what, type_ in (("input", x.type), ("weights", weights.type)):
