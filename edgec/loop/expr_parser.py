@@ -195,6 +195,9 @@ class ExprParser:
             buffer = self.buffer()
             self.expect(",")
             return Gather(buffer, tuple(self.separated(self.expr, ")")))
+        if self.peek() == "[":
+            self.position -= 1
+            self.fail("a buffer")
         dtype = ""
         if self.accept(":"):
             dtype = self.name()

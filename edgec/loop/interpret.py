@@ -175,7 +175,8 @@ class _Printer:
         """Source of a value and, for an integer, the interval that it stays in."""
         if isinstance(expr, Const):
             if is_float(expr.dtype):
-                return f"float({str(expr.value)!r})", None
+                value = _f32(expr.value) if expr.dtype == "float32" else float(expr.value)
+                return f"float({str(value)!r})", None
             return f"({int(expr.value)})", (int(expr.value), int(expr.value))
         if isinstance(expr, Load):
             return self.element(expr.buffer, expr.indices), _range(expr.dtype)

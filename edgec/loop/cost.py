@@ -1,0 +1,201 @@
+"""Estimate how many instructions a nest takes, for the choice between variants.
+
+Counted from the tree: what each store computes, times how often it runs. Nothing is measured here,
+and what a C compiler hoists or merges is only guessed; use it to compare schedules of one function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.loop.dtype import is_float
+from edgec.loop.intrinsics import get_intrinsic, is_known
+from edgec.loop.ir import (
+    Binary,
+    Block,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Gather,
+    If,
+    IndexValue,
+    Intrinsic,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+)
+from edgec.loop.simplify import lower_blocks
+from edgec.loop.term import Term, Var
+
+# How many values of the outer variables are tried to average a loop's trip count.
+_MOST_SAMPLES = 256
+
+
+@dataclass(frozen=True)
+class InstructionCosts:
+    """Instructions per operation on one kind of core."""
+
+    load: float
+    store: float
+    multiply: float
+    multiply_add: float
+    arithmetic: float
+    branch: float
+    intrinsic_factor: float  # times the registered cost, which is for Cortex-M4
+    soft_float: float  # instructions of a float operation
+
+
+CORTEX_M4 = InstructionCosts(1, 1, 1, 1, 1, 3, 1, 1)
+CORTEX_M3 = InstructionCosts(1, 1, 1, 1, 1, 3, 1.5, 40)
+# ARMv6-M: no multiply-add, no sign-extending load with an offset, 32x32 -> 64 bits by hand.
+CORTEX_M0 = InstructionCosts(2, 2, 1, 2, 1, 3, 5, 60)
+
+
+def costs_for(features: frozenset[str]) -> InstructionCosts:
+    """The costs of a core with these features (words of `edgec.target.core`)."""
+    if "thumb2" not in features and features.isdisjoint({"avx2", "neon"}):
+        return CORTEX_M0
+    return CORTEX_M4 if not features.isdisjoint({"dsp", "avx2", "neon"}) else CORTEX_M3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Totals of one run of a function; averages where loop bounds vary."""
+
+    loads: float = 0.0
+    stores: float = 0.0
+    multiplies: float = 0.0
+    instructions: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.loads + other.loads,
+            self.stores + other.stores,
+            self.multiplies + other.multiplies,
+            self.instructions + other.instructions,
+        )
+
+    def times(self, count: float) -> Cost:
+        """The cost of running it `count` times."""
+        return Cost(
+            self.loads * count,
+            self.stores * count,
+            self.multiplies * count,
+            self.instructions * count,
+        )
+
+
+def estimate(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> Cost:
+    """The cost of one call. A call of a microkernel counts as its meaning."""
+    return _Estimator(costs).stmt(lower_blocks(func.body))
+
+
+def average_trips(loop: For) -> float:
+    """How many steps the loop has, averaged over the variables that its bounds depend on."""
+    extent = loop.stop - loop.start
+    if extent.constant is not None:
+        return max(extent.constant, 0)
+    points = _samples(extent)
+    return sum(max(extent.evaluate(p), 0) for p in points) / len(points)
+
+
+def _samples(term: Term) -> list[dict[str, int]]:
+    points: list[dict[str, int]] = [{}]
+    variables = sorted(term.variables(), key=lambda v: v.name)
+    for var in variables:
+        values = _spread(var, max(1, _MOST_SAMPLES // len(points)))
+        points = [{**p, var.name: value} for p in points for value in values]
+    return points
+
+
+def _spread(var: Var, most: int) -> list[int]:
+    size = max(var.stop - var.start, 1)
+    count = min(size, most)
+    return [var.start + (2 * i + 1) * size // (2 * count) for i in range(count)]
+
+
+class _Estimator:
+    def __init__(self, costs: InstructionCosts) -> None:
+        self.costs = costs
+
+    def stmt(self, stmt: Stmt) -> Cost:
+        if isinstance(stmt, For):
+            body = self.stmt(stmt.body)
+            if stmt.kind == "serial":
+                body += Cost(instructions=self.costs.branch)
+            return body.times(average_trips(stmt))
+        if isinstance(stmt, Seq):
+            total = Cost()
+            for child in stmt.stmts:
+                total += self.stmt(child)
+            return total
+        if isinstance(stmt, If):
+            body = self.stmt(stmt.body)
+            if stmt.otherwise is not None:
+                body = (body + self.stmt(stmt.otherwise)).times(0.5)
+            return body + Cost(instructions=2)
+        if isinstance(stmt, Call):
+            return self.call(stmt)
+        assert not isinstance(stmt, Block)
+        value = self.expr(stmt.value)
+        if stmt.buffer.scope == "register":
+            return value
+        return value + Cost(stores=1, instructions=self.costs.store)
+
+    def call(self, call: Call) -> Cost:
+        from edgec.loop.microkernel import get_microkernel
+
+        kernel = get_microkernel(call.callee)
+        sizes = [a.value for a in call.args if isinstance(a, Const)]
+        pointers = sum(isinstance(a, BufferRef) for a in call.args)
+        meaning = kernel.meaning(**dict(zip(kernel.sizes, sizes, strict=True)))
+        return self.stmt(lower_blocks(meaning.body)) + Cost(instructions=pointers + 4)
+
+    def expr(self, expr: Expr) -> Cost:
+        if isinstance(expr, (Const, IndexValue)):
+            return Cost()
+        if isinstance(expr, Load):
+            if expr.buffer.scope == "register":
+                return Cost()
+            return Cost(loads=1, instructions=self.costs.load)
+        if isinstance(expr, Gather):
+            return self.all(expr.indices) + Cost(loads=1, instructions=self.costs.load + 1)
+        if isinstance(expr, Binary):
+            return self.binary(expr)
+        if isinstance(expr, Cast):
+            inside = self.expr(expr.value)
+            widens = isinstance(expr.value, Load)  # the load extends
+            return inside if widens else inside + Cost(instructions=self.costs.arithmetic)
+        if isinstance(expr, Select):
+            return self.all((expr.condition, expr.yes, expr.no)) + Cost(instructions=2)
+        return self.intrinsic(expr)
+
+    def all(self, exprs: tuple[Expr, ...]) -> Cost:
+        total = Cost()
+        for expr in exprs:
+            total += self.expr(expr)
+        return total
+
+    def binary(self, expr: Binary) -> Cost:
+        costs = self.costs
+        inside = self.expr(expr.left) + self.expr(expr.right)
+        if is_float(expr.left.dtype):
+            multiplies = 1.0 if expr.op == "mul" else 0.0
+            return inside + Cost(multiplies=multiplies, instructions=costs.soft_float)
+        if expr.op == "mul":
+            return inside + Cost(multiplies=1, instructions=costs.multiply)
+        product = any(isinstance(e, Binary) and e.op == "mul" for e in (expr.left, expr.right))
+        if expr.op == "add" and product:
+            return inside + Cost(instructions=costs.multiply_add - costs.multiply)
+        if expr.op in ("min", "max", "div"):
+            return inside + Cost(instructions=2 * costs.arithmetic)
+        return inside + Cost(instructions=costs.arithmetic)
+
+    def intrinsic(self, expr: Intrinsic) -> Cost:
+        count = get_intrinsic(expr.name).instructions if is_known(expr.name) else 10
+        return self.all(expr.args) + Cost(instructions=count * self.costs.intrinsic_factor)

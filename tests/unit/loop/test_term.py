@@ -1,0 +1,100 @@
+"""Index terms: every simplification keeps the value, bounds hold."""
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.loop.term import (
+    Var,
+    as_term,
+    floor_div,
+    floor_mod,
+    maximum,
+    minimum,
+)
+
+X, Y, Z = Var("x", 0, 5), Var("y", -3, 4), Var("z", 2, 12)
+POINTS = [
+    {"x": x, "y": y, "z": z} for x in range(0, 5, 2) for y in range(-3, 4, 2) for z in (2, 7, 11)
+]
+
+
+@st.composite
+def expressions(draw, depth=3):
+    """A term and the function that computes it plainly."""
+    if depth == 0 or draw(st.integers(0, 4)) == 0:
+        if draw(st.booleans()):
+            value = draw(st.integers(-9, 9))
+            return as_term(value), lambda p: value
+        var = draw(st.sampled_from([X, Y, Z]))
+        return as_term(var), lambda p: p[var.name]
+    a, f = draw(expressions(depth=depth - 1))
+    kind = draw(st.sampled_from(["add", "sub", "scale", "div", "mod", "min", "max"]))
+    if kind in ("scale", "div", "mod"):
+        k = draw(st.integers(1, 8))
+        if kind == "scale":
+            k -= 4
+            return a * k, lambda p: f(p) * k
+        if kind == "div":
+            return floor_div(a, k), lambda p: f(p) // k
+        return floor_mod(a, k), lambda p: f(p) % k
+    b, g = draw(expressions(depth=depth - 1))
+    if kind == "add":
+        return a + b, lambda p: f(p) + g(p)
+    if kind == "sub":
+        return a - b, lambda p: f(p) - g(p)
+    if kind == "min":
+        return minimum(a, b), lambda p: min(f(p), g(p))
+    return maximum(a, b), lambda p: max(f(p), g(p))
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(expressions(depth=4))
+def test_value_and_bounds(made):
+    term, plain = made
+    low, high = term.bounds()
+    for point in POINTS:
+        value = plain(point)
+        assert term.evaluate(point) == value, str(term)
+        assert low <= value <= high, str(term)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(expressions(), expressions(depth=1))
+def test_substitution(made, by):
+    (term, plain), (new, value) = made, by
+    inside = {X: floor_mod(new, 5)}
+    for point in POINTS:
+        changed = {**point, "x": value(point) % 5}
+        assert term.substitute(inside).evaluate(point) == plain(changed), str(term)
+
+
+def test_split_indices_cancel():
+    outer, inner = Var("o", 0, 7), Var("i", 0, 4)
+    whole = as_term(outer) * 4 + inner
+    assert floor_div(whole, 4) == as_term(outer)
+    assert floor_mod(whole, 4) == as_term(inner)
+    fused = Var("f", 0, 35)
+    assert floor_div(fused, 5) * 5 + floor_mod(fused, 5) == as_term(fused)
+    assert floor_div(floor_div(fused, 5), 7) == as_term(0)
+    assert floor_div(whole, 8) == floor_div(outer, 2)
+
+
+def test_bounds_see_what_cancels_in_a_maximum():
+    h = Var("h", 0, 25)
+    assert (as_term(h) * 2 - 1 + maximum(0, 1 - as_term(h) * 2)).bounds()[0] == 0
+
+
+def test_products_of_variables_are_refused():
+    with pytest.raises(ValueError, match="not linear"):
+        as_term(X) * as_term(Y)
+
+
+def test_pickling_leaves_cached_values_behind():
+    term = as_term(X) * 3 + Y
+    hash(term), term.bounds()
+    copy = pickle.loads(pickle.dumps(term))
+    assert copy == term
+    assert "_hash" not in copy.__dict__
