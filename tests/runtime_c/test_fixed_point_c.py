@@ -22,8 +22,6 @@ COUNT = 20000
 HEADERS = "".join(
     f'#include "edgec/{name}.h"\n' for name in ("ec_fixed_point", "ec_math", "ec_status")
 )
-    '#include "edgec/ec_fixed_point.h"\n#include "edgec/ec_math.h"\n#include "edgec/ec_status.h"\n'
-)
 WRAPPERS = {
     "int32x3": "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, const int32_t *c,"
     " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const int32_t *b, const int32_t *c,"
