@@ -17,8 +17,10 @@ ROWS = (
     ("frontends", "passes", "quantize"),
     ("memory",),
     ("codegen",),
-    ("build", "link", "sim", "runners", "report"),
-    ("pipeline",),
+    ("build", "link", "sim", "runners"),
+    ("pipeline", "deploy"),
+    ("report",),
+    ("verify", "api"),
     ("cli",),
 )
 ORDER = [area for row in ROWS for area in row]

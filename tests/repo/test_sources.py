@@ -17,7 +17,7 @@ LONG_FILES: dict[str, str] = {}
 
 # Written apart, so that this file does not name them itself.
 MACHINE_PATHS = re.compile(
-    "|".join(("/wor" + "k/", "/roo" + "t/", "/far" + "m/", r"[.]librar" + "y", "/hom" + "e/"))
+    "|".join(("/wor" + "k/", "/roo" + "t/", "/far" + "m/", "/[.]librar" + "y", "/hom" + "e/"))
 )
 REGISTRY_HOSTS = re.compile(
     "|".join(("pypi[.]" + "org", "python" + "hosted", "npm" + "js", "proxy[.]go" + "lang"))
