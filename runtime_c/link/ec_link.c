@@ -7,9 +7,15 @@
  */
 #include "ec_link.h"
 
-#include <string.h>
-
 #include "ec_port.h"
+
+#include <stddef.h>
+
+/* Not <string.h>: a freestanding compiler need not have it. */
+void *memcpy(void *restrict to, const void *restrict from, size_t count);
+void *memmove(void *to, const void *from, size_t count);
+void *memset(void *to, int value, size_t count);
+int memcmp(const void *left, const void *right, size_t count);
 
 #if EC_LINK_CHUNK < 128 || EC_LINK_CHUNK > 4096
 #error "EC_LINK_CHUNK must be from 128 to 4096"
