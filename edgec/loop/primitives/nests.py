@@ -145,7 +145,12 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
             values[stmt.var] = start + as_term(var)
         else:
             start, stop = stmt.start.substitute(values), stmt.stop.substitute(values)
-            around.append(replace(stmt, start=start, stop=stop))
+            var = stmt.var
+            low, high = start.bounds()[0], stop.bounds()[1]
+            if low < var.start or high > var.stop:  # the new terms say less about the range
+                var = Var(var.name, min(low, var.start), max(high, var.stop))
+                values[stmt.var] = as_term(var)
+            around.append(replace(stmt, var=var, start=start, stop=stop))
     axes = tuple(replace(a, binding=a.binding.substitute(values)) for a in nest.block.axes)
     stmt_new: Stmt = replace(nest.block, axes=axes)
     for level in reversed(around):

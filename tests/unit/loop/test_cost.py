@@ -1,0 +1,40 @@
+"""The estimate ranks schedules as they deserve, and counts plain nests exactly."""
+
+import pytest
+from test_schedule import conv2d, schedule_conv2d
+
+from edgec.loop.cost import CORTEX_M0, CORTEX_M4, average_trips, costs_for, estimate
+from edgec.loop.parser import parse_func
+from edgec.loop.rewrite import loops_of
+from edgec.loop.schedule import Schedule
+from edgec.loop.simplify import simplify
+
+
+def test_counts():
+    func = parse_func("""func f(x: arena int8[8], y: arena int32[8]) {
+      for i in 0..4 { unrolled for k in 0..2 { y[i*2 + k] = int32(x[i*2 + k]) * 3 } } }""")
+    cost = estimate(func)
+    assert (cost.loads, cost.stores, cost.multiplies) == (8, 8, 8)
+    assert cost.instructions == 8 * 3 + 4 * 3
+
+
+def test_average_trips_of_a_clipped_window():
+    func = parse_func("""func f(y: arena int32[8]) {
+      for i in 0..4 { for k in max(0, 1 - i)..min(3, 5 - i) { y[k] = 0 } } }""")
+    assert average_trips(loops_of(func.body)["k"]) == pytest.approx((2 + 3 + 3 + 2) / 4)
+
+
+def test_scheduled_convolution_is_cheaper_on_every_core():
+    s = Schedule(conv2d().build())
+    plain = simplify(s.func)
+    schedule_conv2d(s)
+    for costs in (CORTEX_M0, CORTEX_M4):
+        better, worse = estimate(simplify(s.func), costs), estimate(plain, costs)
+        assert better.instructions < 0.6 * worse.instructions
+        assert better.multiplies == worse.multiplies
+        assert better.loads < worse.loads
+
+
+def test_costs_follow_features():
+    assert costs_for(frozenset()) is CORTEX_M0
+    assert costs_for(frozenset({"thumb2", "dsp"})) is CORTEX_M4

@@ -1,0 +1,61 @@
+"""The scalar meanings equal the array meanings of `edgec.fixed_point`."""
+
+import numpy as np
+import pytest
+
+from edgec import fixed_point
+from edgec.errors import ContractError
+from edgec.loop.intrinsics import get_intrinsic, is_known, names
+
+EDGES = [0, 1, -1, 2, -2, 63, -64, 2**30, -(2**30), 2**31 - 1, -(2**31), 2**31 - 2, 1 - 2**31]
+
+
+def accumulators():
+    rng = np.random.default_rng(5)
+    return np.array([*EDGES, *rng.integers(-(2**31), 2**31, 60), *rng.integers(-4000, 4000, 60)])
+
+
+@pytest.mark.parametrize("name", ["requantize_tflm", "requantize_single"])
+def test_requantize(name):
+    scalar, array = get_intrinsic(name).meaning, getattr(fixed_point, name)
+    for multiplier in (2**30, 2**31 - 1, 1518500250, 0):
+        for shift in (-31, -12, -3, -1, 0, 1, 4):
+            acc = accumulators()
+            expected = array(acc, np.array(multiplier), np.array(shift))
+            got = [scalar(int(a), multiplier, shift) for a in acc]
+            assert got == expected.tolist()
+
+
+def test_requantize_onnx():
+    acc = accumulators()
+    for scale in np.array([1e-3, 0.5, 0.00390625, 3.7, 1e-9], dtype=np.float32):
+        expected = fixed_point.requantize_onnx(acc, scale)
+        got = [get_intrinsic("requantize_onnx").meaning(int(a), float(scale)) for a in acc]
+        assert got == expected.tolist()
+
+
+def test_round_half_even():
+    meaning = get_intrinsic("round_half_even_f32").meaning
+    values = [0.5, 1.5, 2.5, -0.5, -1.5, 2.4999, 3e9, -3e9, float("nan")]
+    assert [meaning(v) for v in values] == [
+        0, 2, 2, 0, -2, 2, 2**31 - 128, -(2**31), 0
+    ]  # fmt: skip
+
+
+def test_high_multiply_and_divide():
+    multiply = get_intrinsic("rounding_doubling_high_multiply").meaning
+    divide = get_intrinsic("rounding_divide_by_power_of_two").meaning
+    acc = accumulators()
+    for b in EDGES:
+        expected = fixed_point.rounding_doubling_high_multiply(acc, b)
+        assert [multiply(int(a), b) for a in acc] == expected.tolist()
+    for exponent in (0, 1, 7, 31):
+        expected = fixed_point.rounding_divide_by_power_of_two(acc, np.array(exponent))
+        assert [divide(int(a), exponent) for a in acc] == expected.tolist()
+
+
+def test_names():
+    assert "requantize_tflm" in names()
+    assert not is_known("nope")
+    with pytest.raises(ContractError, match="'nope' is unknown"):
+        get_intrinsic("nope")
