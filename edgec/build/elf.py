@@ -118,6 +118,20 @@ class Elf:
             at = stop
             index += 1
 
+    def literals(self, function: Symbol) -> Iterator[int]:
+        """Yield the 32-bit words between the instructions of `function`."""
+        end = function.address + function.length
+        starts = [address for address, _ in self.code_marks]
+        index = max(0, bisect_right(starts, function.address) - 1)
+        for number in range(index, len(starts)):
+            address, is_code = self.code_marks[number]
+            if address >= end:
+                break
+            stop = min(end, starts[number + 1] if number + 1 < len(starts) else end)
+            if not is_code:
+                for at in range((max(address, function.address) + 3) // 4 * 4, stop - 3, 4):
+                    yield self.word(at) or 0
+
 
 def _read_uleb(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0

@@ -3,7 +3,8 @@
 1. Frames: what the compiler states (gcc `-fstack-usage`, clang `.stack_sizes`), else the sum of
    all that a function's instructions take off the stack pointer.
 2. Calls: every BL, and every branch that leaves its function (a tail call, counted as if the
-   caller's frame stayed). Calls through a register are reported, not followed.
+   caller's frame stayed). A call through a register may reach any function whose address the
+   program holds somewhere, in data or in code, other than in the vector table.
 3. One interrupt may come at the deepest point: its hardware frame, and its handler's own chain.
    All interrupts have one priority, so they do not nest; faults are fatal and not counted.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 from edgec.build.elf import Elf, Symbol
-from edgec.build.thumb import flow, frame_growth
+from edgec.build.thumb import flow, frame_growth, half_constant
 from edgec.target.core import Core
 
 FIRST_INTERRUPT = 15
@@ -61,20 +63,35 @@ def read_stack_usage(files: list[Path]) -> dict[str, int]:
     return frames
 
 
+class _Edge(IntEnum):
+    """How one function reaches another; of several ways the largest counts."""
+
+    BRANCH = 0
+    POINTER = 1
+    CALL = 2
+
+
 class _Analysis:
     def __init__(self, elf: Elf, stated: dict[str, int]) -> None:
         self.elf = elf
         self.functions = elf.functions()
         self.starts = [f.address for f in self.functions]
         self.frames: dict[int, int | None] = {}
-        self.calls: dict[int, dict[int, bool]] = {}
-        self.indirect: list[str] = []
+        self.edges: dict[int, dict[int, _Edge]] = {}
+        self.through_pointers: list[Symbol] = []
         self.depths: dict[int, int | None] = {}
         self.open_loops: set[int] = set()
-        self.cycles: list[str] = []
-        self.unknown: list[str] = []
+        self.cycles: dict[str, None] = {}
+        self.pointer_cycles: dict[str, None] = {}
+        self.unknown: dict[str, None] = {}
         for function in self.functions:
             self._scan(function, stated)
+        self.pointed_at = find_pointed_at(elf, self.functions) if self.through_pointers else ()
+        for function in self.through_pointers:
+            edges = self.edges[function.address]
+            for target in self.pointed_at:
+                known = edges.get(target.address, _Edge.POINTER)
+                edges[target.address] = max(_Edge.POINTER, known)
 
     def at(self, address: int) -> Symbol | None:
         """Return the function that holds `address`."""
@@ -87,48 +104,47 @@ class _Analysis:
     def _scan(self, function: Symbol, stated: dict[str, int]) -> None:
         end = function.address + function.length
         grown: int | None = 0
-        targets: dict[int, bool] = {}
+        edges: dict[int, _Edge] = {}
+        is_indirect = False
         for instruction in self.elf.instructions(function):
             growth = frame_growth(instruction)
             grown = None if grown is None or growth is None else grown + growth
             kind, target = flow(instruction)
             if kind in ("indirect_call", "indirect_branch"):
-                self.indirect.append(function.name)
+                is_indirect = True
             elif kind in ("call", "branch") and not function.address < target < end:
                 # A call into a function's own body is a local subroutine of hand-written code.
-                is_loop = kind == "branch" and target == function.address
+                edge = _Edge.CALL if kind == "call" else _Edge.BRANCH
                 callee = self.at(target)
-                if callee is not None and not is_loop:
-                    known = targets.get(callee.address, False)
-                    targets[callee.address] = known or kind == "call"
+                if callee is not None and (callee is not function or edge is _Edge.CALL):
+                    edges[callee.address] = max(edge, edges.get(callee.address, edge))
+        if is_indirect:
+            self.through_pointers.append(function)
         base = function.name.split(".", 1)[0]
         frame = self.elf.stack_sizes.get(function.address)
         if frame is None:
             frame = stated.get(function.name, stated.get(base))
         self.frames[function.address] = grown if frame is None else frame
-        self.calls[function.address] = targets
+        self.edges[function.address] = edges
 
-    def depth(self, address: int, path: tuple[tuple[int, bool], ...] = ()) -> int | None:
+    def depth(self, address: int, path: tuple[tuple[int, _Edge], ...] = ()) -> int | None:
         """Return the bytes of the deepest chain from the function at `address`.
 
-        `path` holds the functions above it, each with whether its edge down is a call.
+        `path` holds the functions above it, each with its edge down.
         """
         if address in self.depths:
             return self.depths[address]
-        name = self.functions[self.starts.index(address)].name
-        above = [function for function, _ in path]
+        function = self.at(address)
+        assert function is not None
+        above = [caller for caller, _ in path]
         if address in above:
-            if not any(is_call for _, is_call in path[above.index(address) :]):
-                self.open_loops.add(address)
-                return 0  # a loop of branches between two names for one piece of code
-            self.cycles.append(name)
-            return None
+            return self._close_loop(function, [edge for _, edge in path[above.index(address) :]])
         result = self.frames[address]
         if result is None:
-            self.unknown.append(name)
+            self.unknown[function.name] = None
         below = [
-            self.depth(callee, (*path, (address, is_call)))
-            for callee, is_call in self.calls[address].items()
+            self.depth(callee, (*path, (address, edge)))
+            for callee, edge in self.edges[address].items()
         ]
         if result is None or any(depth is None for depth in below):
             total = None
@@ -138,6 +154,65 @@ class _Analysis:
         if not self.open_loops:  # inside a loop that was cut, a sum holds for this path only
             self.depths[address] = total
         return total
+
+    def _close_loop(self, function: Symbol, edges: list[_Edge]) -> int | None:
+        if _Edge.POINTER in edges:
+            self.pointer_cycles[function.name] = None
+        elif _Edge.CALL in edges:
+            self.cycles[function.name] = None
+            return None
+        # Otherwise branches between two names for one piece of code: the stack does not grow.
+        self.open_loops.add(function.address)
+        return 0
+
+    def notes(self) -> tuple[str, ...]:
+        """Return why there is no bound, and what a bound assumes."""
+        lines = [f"recursion through {name}" for name in self.cycles]
+        lines += [f"the frame of {name} is not known" for name in self.unknown]
+        if self.through_pointers:
+            callers = ", ".join(function.name for function in self.through_pointers)
+            targets = ", ".join(function.name for function in self.pointed_at)
+            lines.append(
+                f"{callers} may call through a pointer any of: {targets}"
+                if targets
+                else f"{callers} call through a pointer, and no function's address is held"
+            )
+        lines += [
+            f"{name} is assumed not to reach itself through a pointer"
+            for name in self.pointer_cycles
+        ]
+        return tuple(lines)
+
+
+def find_pointed_at(elf: Elf, functions: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """Return the functions whose address the image holds, other than in the vector table.
+
+    Looks at the words of constant and variable data, at literals in code, and at pairs of MOVW
+    and MOVT. Weights are numbers, not pointers, and are left out.
+    """
+    held: set[int] = set()
+    for section in elf.sections:
+        if section.is_code or not section.is_stored or section.name == ".vectors":
+            continue
+        if section.name.startswith(".ec_weights"):
+            continue
+        first = -section.address % 4
+        for at in range(first, section.length - 3, 4):
+            held.add(int.from_bytes(section.content[at : at + 4], "little"))
+    for function in functions:
+        held.update(elf.literals(function))
+        halves: dict[str, set[tuple[int, int]]] = {"low": set(), "high": set()}
+        for instruction in elf.instructions(function):
+            constant = half_constant(instruction)
+            if constant is not None:
+                halves[constant[0]].add(constant[1:])
+        held.update(
+            high << 16 | low
+            for register, low in halves["low"]
+            for other, high in halves["high"]
+            if register == other
+        )
+    return tuple(function for function in functions if function.address | 1 in held)
 
 
 def bound_stack(elf: Elf, core: Core, stated: dict[str, int]) -> StackBound:
@@ -163,18 +238,15 @@ def bound_stack(elf: Elf, core: Core, stated: dict[str, int]) -> StackBound:
         if depths:
             total += entry_bytes + max(depth for depth in depths if depth is not None)
         total = (total + 7) // 8 * 8
-    notes = [f"recursion through {name}" for name in dict.fromkeys(analysis.cycles)]
-    notes += [f"the frame of {name} is not known" for name in dict.fromkeys(analysis.unknown)]
+    notes = analysis.notes()
     if reset is None:
-        notes.append("the entry point is in no function")
-    notes += [
-        f"{name} calls through a pointer, which is not followed"
-        for name in dict.fromkeys(analysis.indirect)
-    ]
+        notes += ("the entry point is in no function",)
+    if analysis.through_pointers and not analysis.pointed_at:
+        total = None
     names = {f.address: f.name for f in analysis.functions}
     return StackBound(
         total_bytes=total,
-        notes=tuple(notes),
+        notes=notes,
         functions=tuple(
             FunctionSize(
                 name=f.name,
@@ -183,7 +255,7 @@ def bound_stack(elf: Elf, core: Core, stated: dict[str, int]) -> StackBound:
                 code_bytes=f.length,
                 frame_bytes=analysis.frames[f.address],
                 stack_bytes=analysis.depth(f.address),
-                calls=tuple(names[callee] for callee in analysis.calls[f.address]),
+                calls=tuple(names[callee] for callee in analysis.edges[f.address]),
             )
             for f in analysis.functions
         ),

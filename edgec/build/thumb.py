@@ -192,3 +192,12 @@ def frame_growth(instruction: Instruction) -> int | None:
     if first & 0xFFEF == 0xEBAD and second & 0x0F00 == 0x0D00:  # SUB.W SP, SP, register
         return None
     return 0
+
+
+def half_constant(instruction: Instruction) -> tuple[str, int, int] | None:
+    """Return ("low" or "high", register, value) of MOVW and MOVT; None for other instructions."""
+    first, second = instruction.first, instruction.second
+    if second < 0 or second & 0x8000 or first & 0xFB70 != 0xF240:
+        return None
+    value = (first & 15) << 12 | (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
+    return ("high" if first & 0x80 else "low"), second >> 8 & 15, value
