@@ -102,13 +102,13 @@ class CoreSimulator:
         core: str,
         *,
         trace_symbol: str = "ec_trace",
-        native_counter: bool = True,
+        native: bool = True,
     ) -> None:
         """Start a worker and load `elf`; `core` is one of CORES.
 
         `trace_symbol` names a function `(ctx, id, pointer, row, bytes)` whose calls are recorded
-        instead of executed; an image without it is fine. `native_counter=False` forces the
-        portable block counter, with the same results.
+        instead of executed; an image without it is fine. `native=False` forces portable
+        callbacks, many times slower and with the same results.
 
         Raises RunFailed for an unusable image or core, ToolMissing without Unicorn or Capstone.
         """
@@ -126,12 +126,12 @@ class CoreSimulator:
         self._trace_address = None if trace is None else trace.address & ~1
         self._channel = Channel()
         try:
-            self._load(native_counter)
+            self._load(native)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, native_counter: bool) -> None:
+    def _load(self, native: bool) -> None:
         regions = [(r.address, r.size, r.writable, r.executable) for r in self._layout.regions]
         self._ask(
             {
@@ -139,7 +139,7 @@ class CoreSimulator:
                 "core": self.core,
                 "regions": regions,
                 "return": self._layout.return_address,
-                "native": native_counter,
+                "native": native,
             }
         )
         for segment in self.image.segments:
@@ -225,7 +225,7 @@ class CoreSimulator:
         `allow` lists all data memory the call may touch; the stack, and reading what lies in
         executable sections (literal pools), are always added. None allows whatever is mapped.
         `check_alignment` makes LDM, LDRD, VLDR and their like fault on an address that is not a
-        multiple of four, as hardware does; it is slow.
+        multiple of four, as hardware does (Cortex-M0 always faults); it costs some speed.
 
         Raises RunFailed for an access outside, an instruction the core lacks, a fault, or more
         than `budget_instructions` executed; the message names function, address and reason.

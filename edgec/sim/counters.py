@@ -9,15 +9,13 @@ its start count is the execution count of each of its instructions.
 from __future__ import annotations
 
 import ctypes
-import mmap
-import platform
-import sys
 from collections import defaultdict
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from edgec.sim.native import COUNT_BLOCK, load
 from edgec.sim.thumb import is_wide
 
 # (block address, block size in bytes, executions)
@@ -97,51 +95,20 @@ class PythonCounter:
         return True
 
 
-# One slot for each halfword of code; its size makes the slot's offset `address * 8`.
+# One slot for each halfword of code, as `native.COUNT_BLOCK` has them.
 _SLOT = np.dtype([("count", "<u8"), ("size", "<u4"), ("conflicts", "<u4")])
-# System V calling convention: address in rsi, size in edx, user data in rcx, which points to
-# where the slot of address 0 would be.
-_X86_64 = bytes.fromhex(
-    "488d04f1"  # lea  rax, [rcx + rsi*8]      the block's slot
-    "48ff00"  # inc  qword [rax]             count += 1
-    "395008"  # cmp  [rax + 8], edx          same size as before?
-    "7501"  # jne  other
-    "c3"  # ret
-    "83780800"  # other: cmp dword [rax + 8], 0
-    "7504"  # jne  conflict
-    "895008"  # mov  [rax + 8], edx          first time: keep the size
-    "c3"  # ret
-    "ff400c"  # conflict: inc dword [rax + 12]
-    "c3"  # ret
-)
 
 
 class NativeCounter:
     """Counts in a table with machine code; raises OSError where that is not allowed."""
 
-    _code_page: mmap.mmap | None = None
-    _code_address = 0
-
     def __init__(self, code: CodeBytes) -> None:
         self.code = code
-        self._entry = self._machine_code()
+        self._entry = load(COUNT_BLOCK)
         self._table = np.zeros(len(code.data) // 2 + 1, _SLOT)
         self._biased = ctypes.c_void_p(
             (self._table.ctypes.data - code.address * 8) & 0xFFFFFFFFFFFFFFFF
         )
-
-    @classmethod
-    def _machine_code(cls) -> int:
-        if platform.machine() not in ("x86_64", "AMD64") or sys.platform not in ("linux", "darwin"):
-            raise OSError("no machine code for this machine")
-        if cls._code_page is None:
-            page = mmap.mmap(
-                -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-            )
-            page.write(_X86_64)
-            cls._code_page = page
-            cls._code_address = ctypes.addressof(ctypes.c_char.from_buffer(page))
-        return cls._code_address
 
     def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
         """See Counter."""

@@ -17,7 +17,6 @@ _SENTENCES = {
     "stack_overflow": "overflows its stack",
     "divide_by_zero": "divides by zero",
     "stopped": "stops and waits for an interrupt or an event, which never comes",
-    "inexact": "was translated in two ways, so its count is not exact",
 }
 
 
@@ -60,6 +59,11 @@ def explain_fault(
             f"{where} executes an instruction the core lacks: {reason}",
             details=tuple(details),
             hint="was the image built for another core?",
+        )
+    if kind == "inexact":
+        return RunFailed(
+            "a block of code was translated in two ways, so its count is not exact",
+            hint="CoreSimulator(..., native=False) counts such code, more slowly",
         )
     if kind == "fetch":
         return RunFailed(f"the program branched to 0x{pc:08x}, where there is no code")

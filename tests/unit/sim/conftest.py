@@ -30,16 +30,16 @@ LINKER_SCRIPT = """
 ENTRY(Reset_Handler)
 SECTIONS
 {
-  . = 0x0;
+  . = CODE;
   .text : { KEEP(*(.vectors)) KEEP(*firmware.o(.text* .rodata*)) *(.text*) *(.rodata*)
             . = ALIGN(4); }
   load_address = .;
-  .data 0x20000000 : AT(load_address) { data_start = .; KEEP(*firmware.o(.data*)) *(.data*)
+  .data DATA : AT(load_address) { data_start = .; KEEP(*firmware.o(.data*)) *(.data*)
           . = ALIGN(4); data_end = .; }
   .bss : { __bss_start__ = .; KEEP(*firmware.o(.bss*)) *(.bss*) *(COMMON)
          . = ALIGN(4); __bss_end__ = .; }
-  __stack_limit = 0x20002000;
-  __stack_top = 0x20004000;
+  __stack_limit = DATA + 0x2000;
+  __stack_top = DATA + 0x4000;
   /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) }
 }
 """
@@ -70,7 +70,7 @@ class Firmware:
         optimize: str = "-O2",
         flags: tuple[str, ...] = (),
         start: bool = True,
-        for_core: str | None = None,
+        origins: tuple[int, int] = (0, 0x2000_0000),
     ) -> Path:
         available = self.compilers()
         compiler = compiler or (available[0] if available else "none")
@@ -79,15 +79,15 @@ class Firmware:
         text = PRELUDE + source
         if start:
             text += "\nvoid Reset_Handler(void) { for (;;) { } }\n"
-        core = for_core or core
-        key = repr((text, core, compiler, optimize, flags, LINKER_SCRIPT))
+        script = LINKER_SCRIPT.replace("CODE", hex(origins[0])).replace("DATA", hex(origins[1]))
+        key = repr((text, core, compiler, optimize, flags, script))
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:16]
         elf = folder / "firmware.elf"
         if elf.exists():
             return elf
         folder.mkdir(parents=True)
         (folder / "firmware.c").write_text(text)
-        (folder / "firmware.ld").write_text(LINKER_SCRIPT)
+        (folder / "firmware.ld").write_text(script)
         if compiler == "gcc":
             command = [GCC, f"-mcpu={core}", "-mthumb", *_GCC_FLAGS[core], "-nostdlib"]
             libraries = ["-lgcc"]

@@ -92,7 +92,7 @@ def test_both_counters_agree(firmware, name):
     elf = firmware.build(PROGRAM, name)
     with (
         CoreSimulator(elf, name) as native,
-        CoreSimulator(elf, name, native_counter=False) as portable,
+        CoreSimulator(elf, name, native=False) as portable,
     ):
         for call in (("counted", 100), ("deep", 5), ("conditional", -7)):
             assert native.call(*call) == portable.call(*call)

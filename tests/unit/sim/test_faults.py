@@ -91,3 +91,15 @@ def test_instructions_that_nobody_answers(core):
     fails(core, "astray", match="branched to 0x60000000, where there is no code")
     fails(core, "odd", match="without the Thumb bit")
     assert core.call("load", core.symbols["words"]).value == 0  # still usable
+
+
+def test_alignment_is_checked_without_machine_code_too(firmware):
+    with CoreSimulator(firmware.build(ASM, "cortex-m0"), "cortex-m4", native=False) as core:
+        words = core.symbols["words"]
+        core.call("load", words + 1, check_alignment=True)
+        core.call("load_pair", words + 2)
+        for native_order in range(2):  # the check can be switched
+            fails(
+                core, "load_pair", words + 2, match="needs a multiple of four", check_alignment=True
+            )
+            assert core.call("load_pair", words + 2 * native_order).value == 0

@@ -35,7 +35,7 @@ __attribute__((used)) void wrong(void) { ec_trace(NULL, 2, (const void *)0x50000
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("name", CORES)
 def test_events(firmware, name, native):
-    with CoreSimulator(firmware.build(PROGRAM, name), name, native_counter=native) as core:
+    with CoreSimulator(firmware.build(PROGRAM, name), name, native=native) as core:
         quiet = core.call("work", 5, 0)
         assert quiet.trace == ()
         traced = core.call("work", 5, 1)
