@@ -60,8 +60,9 @@ def import_relu(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Clip", since=11)
 def import_clip(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Clip with constant bounds."""
-    bounds = [-math.inf, math.inf]
+    """ONNX Clip with constant bounds; an absent one is the largest finite number."""
+    largest = float(np.finfo(raw.inputs[0].type.dtype).max)
+    bounds = [-largest, largest]
     for position, value in enumerate(raw.inputs[1:3]):
         if value is None:
             continue

@@ -22,7 +22,7 @@ from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic
+from edgec.loop.values import cast, clamp, int32, intrinsic, select
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,10 @@ class Quantize(Op[QuantizeAttrs]):
 
         def element(*indices: Any) -> Any:
             ratio = x[indices] / scale(indices)
-            # Saturated far outside the result's range, so that adding the zero point cannot wrap.
+            # Saturated far outside the result's range, so that adding the zero point cannot wrap;
+            # no comparison holds for a NaN, which goes to the low end as in ONNX Runtime.
             rounded = clamp(intrinsic("round_half_even_f32", ratio), -(1 << 20), 1 << 20)
+            rounded = select(ratio >= -float(1 << 20), rounded, -(1 << 20))
             stored = clamp(rounded + zero_point(indices), int(bounds.min), int(bounds.max))
             return cast(stored, attrs.dtype)
 

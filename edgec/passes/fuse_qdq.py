@@ -117,7 +117,10 @@ def _clip_bounds(clip: Node, quant: Quant, low: int, high: int) -> tuple[int, in
     scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
 
     def stored(real: float) -> int:
-        return int(np.rint(np.float32(real) / scale)) + zero_point
+        # A bound may be the largest finite float: saturate before the conversion.
+        with np.errstate(over="ignore"):
+            steps = np.clip(np.rint(np.float32(real) / scale), -(2.0**31), 2.0**31)
+        return int(steps) + zero_point
 
     if math.isfinite(clip.attrs.minimum):
         low = min(max(low, stored(clip.attrs.minimum)), high)

@@ -176,7 +176,8 @@ class _Hoist:
             return None
         inner = self.hoist(rewriter, above.inputs[0], permutation, name)
         if inner is None:
-            inner = transposed(rewriter.builder, above.inputs[0], permutation, name)
+            # Half way up it would only stand between an operator and its quantize.
+            return None
         origin = value.origin.transposed(permutation) if value.origin else None
         attrs = above.attrs
         return rewriter.builder.op(

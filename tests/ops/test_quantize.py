@@ -1,0 +1,128 @@
+"""quantize and dequantize: ONNX Runtime in every bit, ties, ends of the range and NaN included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from single_node import check_against_onnxruntime, check_nests, save_node
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.frontends import import_model
+from edgec.graph.op import NoAttrs
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
+
+KNOWN = ["int8", "uint8", "int16"]
+SCALES = [0.5, 0.1, 1.0, 3.7e-3, 1e-8, 117.0]
+
+
+def parameters(scale: object, zero_point: object, dtype: str) -> dict[str, np.ndarray]:
+    return {"scale": np.asarray(scale, np.float32), "zero_point": np.asarray(zero_point, dtype)}
+
+
+def reals(scale: float, seed: int) -> np.ndarray:
+    """Numbers around every stored value and its ties, and the extremes."""
+    rng = np.random.default_rng(seed)
+    steps = np.concatenate([np.arange(-300, 300) / 2, rng.normal(0, 90, 400)])
+    near = (steps * np.float64(scale)).astype(np.float32)
+    with np.errstate(over="ignore"):
+        around = [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, -np.float32(3))]
+    ends = np.array([0.0, -0.0, 1e-45, 3.4e38, -3.4e38, np.inf, -np.inf], np.float32)
+    return np.concatenate([*around, ends])
+
+
+@pytest.mark.parametrize("dtype", KNOWN)
+@pytest.mark.parametrize("scale", SCALES)
+def test_quantize_equals_onnxruntime(dtype: str, scale: float, tmp_path: Path) -> None:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    # ONNX Runtime knows 16 bits from opset 21 on.
+    opset = 21 if dtype == "int16" else 17
+    for zero_point in (low, 0 if low < 0 else 128, 3, high):
+        x = reals(scale, seed=zero_point & 0xFF)
+        path = save_node(
+            tmp_path / "m.onnx", "QuantizeLinear", x, parameters(scale, zero_point, dtype),
+            opset=opset, output_dtype=dtype,
+        )  # fmt: skip
+        function = check_against_onnxruntime(path, x)
+        check_nests(function, [x])
+
+
+def test_nan_gives_the_same_everywhere(tmp_path: Path) -> None:
+    x = np.full(17, np.nan, np.float32)
+    path = save_node(
+        tmp_path / "m.onnx", "QuantizeLinear", x, parameters(0.5, 7, "int8"), output_dtype="int8"
+    )
+    check_nests(check_against_onnxruntime(path, x), [x])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_dequantize_is_one_float32_product(dtype: str) -> None:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = np.arange(low, high + 1).astype(dtype)
+    for scale in SCALES:
+        for zero_point in (low, 3, high):
+            quant = Quant((float(np.float32(scale)),), (zero_point,))
+            types = [TensorType(x.shape, dtype, quant)]
+            (mine,) = Dequantize().evaluate(NoAttrs(), [x], types, [])
+            difference = (x.astype(np.int64) - zero_point).astype(np.float32)
+            np.testing.assert_array_equal(mine, difference * np.float32(scale), strict=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_per_axis_round_trip_equals_onnxruntime(axis: int, tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(axis + 1)
+    x = rng.normal(0, 20, (2, 3, 4)).astype(np.float32)
+    count = x.shape[axis]
+    scale = rng.uniform(0.05, 0.5, count).astype(np.float32)
+    zero_point = rng.integers(-20, 20, count).astype(np.int8)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="quantize", axis=axis),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="dequantize", axis=axis),
+    ]
+    graph = helper.make_graph(
+        nodes, "test",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, x.shape)],
+        [numpy_helper.from_array(scale, "s"), numpy_helper.from_array(zero_point, "z")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    function = check_against_onnxruntime(path, x)
+    assert function.nodes[0].output.type.quant is not None
+    assert function.nodes[0].output.type.quant.axis == axis % 3
+    check_nests(function, [x])
+
+
+def test_a_missing_zero_point_means_uint8_and_zero(tmp_path: Path) -> None:
+    x = reals(0.5, seed=1)
+    path = save_node(
+        tmp_path / "m.onnx", "QuantizeLinear", x, {"scale": np.float32(0.5)}, output_dtype="uint8"
+    )
+    function = check_against_onnxruntime(path, x)
+    assert function.results[0].type == TensorType(x.shape, "uint8", Quant((0.5,), (0,)))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, np.inf, np.nan])
+def test_a_scale_that_is_no_scale_is_refused(scale: float, tmp_path: Path) -> None:
+    x = np.zeros(3, np.float32)
+    path = save_node(
+        tmp_path / "m.onnx", "QuantizeLinear", x, parameters(scale, 0, "int8"), output_dtype="int8"
+    )
+    with pytest.raises(ImportFailed) as caught:
+        import_model(path)
+    assert "not a positive finite number" in "\n".join(caught.value.details)
+
+
+def test_types_that_do_not_fit_are_refused() -> None:
+    quant = Quant((0.5,), (0,))
+    with pytest.raises(TypeMismatch, match="quantize needs float32"):
+        Quantize().infer(QuantizeAttrs(quant), TensorType((1,), "int8", quant))
+    with pytest.raises(TypeMismatch, match="dequantize needs a quantized input"):
+        Dequantize().infer(NoAttrs(), TensorType((1,), "int8"))
