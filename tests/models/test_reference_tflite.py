@@ -98,6 +98,24 @@ def test_answers_on_all_real_data(subject: Subject) -> None:
     check_answers(subject, subject.samples(0, None))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlperf_ic_resnet_large_int8.tflite",
+        "silabs_kws_on_off_v3_int8.tflite",
+        "tflm_hello_world_int8.tflite",
+        "tflm_micro_speech_int8.tflite",
+        "tinymaix_cifar10_int8.tflite",
+    ],
+)
+def test_other_models_of_the_same_operators(name: str, sample_model: Any) -> None:
+    path = sample_model(name)
+    module, oracle = import_model(path), open_oracle(path, "tflm")
+    types = [(v.type.shape, v.type.dtype) for v in module.main.params]
+    for seed in (1, 2):
+        assert differences(module, oracle, generate_inputs(seed, types)) == []
+
+
 def test_operators_are_named_after_their_tensors(sample_model: Any) -> None:
     main = import_model(sample_model("mlperf_kws_dscnn_int8.tflite")).main
     assert [value.name for value in main.params] == ["input_1"]

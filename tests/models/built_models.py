@@ -1,0 +1,38 @@
+"""Sample models built for boards, each combination once per test session."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from edgec.deploy import Built, deploy
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_model
+from edgec.target.board import load_board
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+DIGITS = REPO_ROOT / "examples" / "digits" / "digits_int8.onnx"
+
+#: Key in baselines.json and budgets.toml -> file among the sample models.
+MODELS = {
+    "kws": "mlperf_kws_dscnn_int8.tflite",
+    "ic": "mlperf_ic_resnet8_int8.tflite",
+    "vww": "mlperf_vww_mbv1_int8.tflite",
+    "ad": "mlperf_ad_autoencoder_int8.tflite",
+    "sww": "mlperf_sww_int8.tflite",
+    "person_detect": "tflm_person_detect_int8.tflite",
+}
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
+
+
+@cache
+def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
+          unfused: bool = False, c_optimize: str = "-O2") -> tuple[Compiled, Built]:  # fmt: skip
+    """Compile and build; the result is shared by all tests of the process."""
+    board = load_board(board_name)
+    options = Options(compiler=compiler, unfused=unfused, c_optimize=c_optimize)  # type: ignore[arg-type]
+    compiled = compile_model(model, board.core, options, board_name=board.name)
+    name = f"{model.stem}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}"
+    return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)

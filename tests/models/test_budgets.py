@@ -1,0 +1,66 @@
+"""Sizes, instructions and accuracy of the real models stay within `budgets.toml`.
+
+Instruction counts are exact and repeatable, so a budget is the figure itself: when one goes
+down, the file is tightened; it is never loosened to pass.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from built_models import DIGITS, MODELS, build
+
+from edgec.runners.engine import open_session
+from edgec.runners.samples import generate_inputs
+
+BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text(encoding="utf-8"))
+
+
+def figures(model: Path, board: str) -> dict[str, int]:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("the budgets are stated for arm-none-eabi-gcc, which is not installed")
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    compiled, built = build(model, board, "gcc")
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session("core", built) as session:
+        result = session.run(generate_inputs(1, types))
+    assert built.image is not None
+    return {
+        "arena_bytes": compiled.program.arena_bytes,
+        "code_bytes": built.image.code_bytes,
+        "flash_bytes": built.image.flash_bytes,
+        "stack_bytes": result.stack_bytes or 0,
+        "instructions": result.instructions or 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "board"), [(n, b) for n, boards in BUDGETS["models"].items() for b in boards]
+)
+def test_within_budget(name: str, board: str, sample_model: Callable[[str], Path]) -> None:
+    model = DIGITS if name == "digits" else sample_model(MODELS[name])
+    found = figures(model, board)
+    over = {
+        key: f"{found[key]:,} > {limit:,}"
+        for key, limit in BUDGETS["models"][name][board].items()
+        if found[key] > limit
+    }
+    assert not over, f"{name} on {board} is over its budget; all figures: {found}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_against_tflite_micro(
+    name: str, shared_dir: Path, sample_model: Callable[[str], Path]
+) -> None:
+    baselines = json.loads((shared_dir / "baselines.json").read_text(encoding="utf-8"))
+    found = figures(sample_model(MODELS[name]), "mps2_an386")
+    fast = baselines["tflm_cmsis_nn"]["m4"][name]
+    plain = baselines["tflm_reference_kernels"]["m4"][name]
+    assert found["arena_bytes"] <= fast["arena_planned_bytes"]
+    assert found["code_bytes"] <= fast["code_bytes"] / 2
+    assert found["instructions"] <= plain["instructions"] / 2

@@ -1,0 +1,123 @@
+"""The same bits everywhere: models x boards x engines x compilers against their frameworks.
+
+`make test` runs pairs chosen so that every engine meets every model and each compiler; `make
+test-full` runs everything times everything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from built_models import DIGITS, MODELS, build
+
+from edgec.options import Options
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import open_oracle
+from edgec.runners.samples import fnv1a32, generate_inputs
+from edgec.target.board import load_board
+from edgec.verify import verify_model
+
+#: (board, engine): the core engine on every core, QEMU on every board it has, and the host.
+CORE = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505")
+QEMU = ("mps2_an385", "netduinoplus2", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547")
+PLACES = (("host", "host"), *((b, "core") for b in CORE), *((b, "qemu") for b in QEMU))
+COMPILERS = ("gcc", "clang")
+NAMES = (*MODELS, "digits")
+
+#: Every place meets every model or compiler at least once; each line is one build and run.
+PAIRS = [
+    (NAMES[n % len(NAMES)], place, COMPILERS[(n // 2 + n) % 2])
+    for n, place in enumerate(itertools.chain(PLACES, PLACES[1:], PLACES[3:]))
+]
+EVERYTHING = [
+    combination
+    for combination in itertools.product(NAMES, PLACES, COMPILERS)
+    if combination not in PAIRS
+]
+
+
+def path_of(name: str, sample_model: Callable[[str], Path]) -> Path:
+    return DIGITS if name == "digits" else sample_model(MODELS[name])
+
+
+def need_tools(engine: str, compiler: str, board: str) -> None:
+    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    if compiler == "gcc" and board != "host" and shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    if engine == "core":
+        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+
+
+def compare_outputs(model: Path, board: str, engine: str, compiler: str, seeds: range) -> None:
+    need_tools(engine, compiler, board)
+    _, built = build(model, board, compiler)
+    oracle = open_oracle(model)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session(engine, built) as session:
+        assert session.selftest() == 0
+        for seed in seeds:
+            inputs = generate_inputs(seed, types)
+            expected = oracle.run(inputs).outputs
+            for want, got in zip(expected, session.run(inputs).outputs, strict=True):
+                assert got.tobytes() == want.tobytes(), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("name", "place", "compiler"), PAIRS, ids=str)
+def test_outputs_equal_the_frameworks(
+    name: str, place: tuple[str, str], compiler: str, sample_model: Callable[[str], Path]
+) -> None:
+    board, engine = place
+    compare_outputs(path_of(name, sample_model), board, engine, compiler, range(1, 3))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "place", "compiler"), EVERYTHING, ids=str)
+def test_everything_times_everything(
+    name: str, place: tuple[str, str], compiler: str, sample_model: Callable[[str], Path]
+) -> None:
+    board, engine = place
+    compare_outputs(path_of(name, sample_model), board, engine, compiler, range(1, 5))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_layer_on_a_simulated_m4(
+    name: str, sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    need_tools("core", "clang", "mps2_an386")
+    model = path_of(name, sample_model)
+    board = load_board("mps2_an386")
+    _, built = build(model, "host")
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    cases = [generate_inputs(seed, types) for seed in (1, 2)]
+    result = verify_model(model, board, Options(), "core", cases, tmp_path, layers=True)
+    assert result.mismatches == 0, result.to_dict()["first_difference"]
+    steps = len(built.manifest.steps)
+    assert len(result.layers) >= steps
+    if name != "digits":  # a QDQ file has float tensors between its integer ones
+        assert result.uncovered == []
+
+
+def test_a_microbit_runs_what_fits(sample_model: Callable[[str], Path]) -> None:
+    for model in (DIGITS, sample_model(MODELS["sww"])):
+        compare_outputs(model, "bbc_microbit", "qemu", "gcc", range(1, 3))
+
+
+def test_hashes_are_those_of_real_firmware(
+    shared_dir: Path, sample_model: Callable[[str], Path]
+) -> None:
+    baselines = json.loads((shared_dir / "baselines.json").read_text(encoding="utf-8"))
+    for name in MODELS:
+        _, built = build(sample_model(MODELS[name]), "host")
+        types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+        with open_session("host", built) as session:
+            found = [
+                fnv1a32(session.run(generate_inputs(seed, types)).outputs[0].tobytes())
+                for seed in range(1, 5)
+            ]
+        assert found == baselines["models"][name]["output_fnv1a"]
