@@ -30,6 +30,9 @@ from edgec.graph.types import DTYPES, Quant, TensorType
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
 
+#: More unsupported operators than this are listed by kind.
+MAX_PROBLEM_LINES = 20
+
 
 def import_tflite(path: Path, *, match: str | None = None) -> Module:
     """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
@@ -73,7 +76,7 @@ class _GraphImporter:
         self.builder = GraphBuilder()
         self.values: dict[int, Value] = {}
         self.unknown: set[int] = set()  # outputs of operators that could not be imported
-        self.problems: list[str] = []
+        self.problems: list[tuple[str, str, str]] = []  # (kind, node name, why)
         self.names: set[str] = set()
         self.writers = self.find_writers()
 
@@ -96,7 +99,7 @@ class _GraphImporter:
             raise ImportFailed(
                 f"{count} operator{'s' if count > 1 else ''} of {self.file}"
                 f" {'are' if count > 1 else 'is'} not supported",
-                details=tuple(self.problems),
+                details=problem_lines(self.problems),
                 hint="`edgec ops` lists what is supported",
             )
         for number in self.model.outputs:
@@ -128,7 +131,7 @@ class _GraphImporter:
         except _Skip:
             pass
         except EdgecError as failure:
-            self.problems.append(f'{operator.kind}  node "{name}": {failure.message}')
+            self.problems.append((operator.kind, name, failure.message))
         else:
             return
         # Stand-ins, so that the operators behind are checked as well.
@@ -143,12 +146,11 @@ class _GraphImporter:
 
     def append(self, operator: RawOperator, name: str) -> None:
         importer = find_importer("tflite", operator.kind)
-        # First, so that a cycle is reported even where operators are unsupported.
-        inputs = tuple(self.operand(number, operator) for number in operator.inputs)
         if importer is None:
             raise ImportFailed(f"no importer for TFLite {operator.kind}")
-        if operator.problem:
-            raise ImportFailed(operator.problem)
+        if operator.problem or not operator.outputs:
+            raise ImportFailed(operator.problem or "it has no output")
+        inputs = tuple(self.operand(number, operator) for number in operator.inputs)
         declared = tuple(tensor_type(self.model.tensors[n]) for n in operator.outputs)
         rounding = self.match
         if self.match == "litert":
@@ -203,7 +205,9 @@ class _GraphImporter:
 
     def node_name(self, operator: RawOperator) -> str:
         """The first output's short name, made unique among nodes."""
-        base = short_name(self.model.tensors[operator.outputs[0]])
+        base = operator.kind
+        if operator.outputs:
+            base = short_name(self.model.tensors[operator.outputs[0]])
         name = base if base not in self.names else f"{base}#{operator.index}"
         self.names.add(name)
         return name
@@ -220,6 +224,21 @@ class _GraphImporter:
                 )
                 return fresh
         return value
+
+
+def problem_lines(problems: list[tuple[str, str, str]]) -> tuple[str, ...]:
+    """One line for each (kind, node name, why), or for each (kind, why) where that is too much."""
+    if len(problems) <= MAX_PROBLEM_LINES:
+        return tuple(f'{kind}  node "{name}": {why}' for kind, name, why in problems)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for kind, name, why in problems:
+        groups.setdefault((kind, why), []).append(name)
+    lines = []
+    for (kind, why), names in groups.items():
+        some = ", ".join(f'"{name}"' for name in names[:3]) + (" ..." if len(names) > 3 else "")
+        plural = "s" if len(names) > 1 else ""
+        lines.append(f"{kind}  {len(names)} node{plural} {some}: {why}")
+    return tuple(lines)
 
 
 class _Skip(Exception):

@@ -248,8 +248,8 @@ class _Reader:
         inputs, outputs = (
             self.tensor_numbers(operator, field, tensor_count) for field in ("Inputs", "Outputs")
         )
-        if not outputs or min(outputs) < 0:
-            raise _Damaged("it has no output")
+        if min(outputs, default=0) < 0:
+            raise _Damaged("an output is absent")
         problem = ""
         attributes: dict[str, Any] = {}
         try:

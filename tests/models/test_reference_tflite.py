@@ -90,7 +90,7 @@ def check_answers(subject: Subject, samples: list[np.ndarray]) -> None:
 
 
 def test_answers_on_real_data(subject: Subject) -> None:
-    check_answers(subject, subject.samples(0, 64))
+    check_answers(subject, subject.samples(0, 50))
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,27 @@ def test_unsupported_operators_are_reported_together(tmp_path) -> None:
         'SVDF  node "out": no importer for TFLite SVDF',
     )
     assert "edgec ops" in found.hint
+
+
+def test_many_unsupported_operators_are_grouped(tmp_path) -> None:
+    names = ["in", *(f"t{i}" for i in range(24)), "out"]
+    links = list(itertools.pairwise(names))
+    kinds = {name: "COS" if i % 2 else "SIN" for i, name in enumerate(names)}
+    found = failure(reshape_chain(TfliteBuilder(), links, **kinds), tmp_path)
+    assert found.message == "25 operators of model.tflite are not supported"
+    assert found.details == (
+        'COS  13 nodes "t0", "t2", "t4" ...: no importer for TFLite COS',
+        'SIN  12 nodes "t1", "t3", "t5" ...: no importer for TFLite SIN',
+    )
+
+
+def test_operators_without_outputs_are_named_after_their_kind(tmp_path) -> None:
+    model = TfliteBuilder()
+    x, y = (model.tensor(name, (6,), "int8", **QUANT) for name in "xy")
+    model.operator("CALL_ONCE", [], [])
+    model.operator("RESHAPE", [x], [y])
+    found = failure(model.build([x], [y]), tmp_path)
+    assert found.details == ('CALL_ONCE  node "CALL_ONCE": no importer for TFLite CALL_ONCE',)
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,8 @@ def test_words_for_contradictions() -> None:
         model.operator("RESHAPE", [99], [y])
         return [x], [y]
 
-    def writes_nothing(model, x, y):
-        model.operator("RESHAPE", [x], [])
+    def writes_nowhere(model, x, y):
+        model.operator("RESHAPE", [x], [-1])
         return [x], [y]
 
     def outputs_99(model, x, y):
@@ -184,7 +184,7 @@ def test_words_for_contradictions() -> None:
         return [x], [y]
 
     assert broken(reads_99) == "m.tflite is damaged at its operator 0: tensor 99 of 2"
-    assert broken(writes_nothing) == "m.tflite is damaged at its operator 0: it has no output"
+    assert broken(writes_nowhere) == "m.tflite is damaged at its operator 0: an output is absent"
     assert broken(outputs_99).endswith("inputs and outputs: tensor 99 of 2")
     assert broken(buffer_99) == "m.tflite is damaged at its tensor 2: buffer 99 of 3"
     assert broken(lambda model, x, y: ([x], [y])).endswith("no operators or no outputs")
