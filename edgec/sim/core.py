@@ -118,6 +118,7 @@ class CoreSimulator:
             )
         self.core = core
         self.image: Image = load_image(Path(elf))
+        self._addresses = {name: s.address for name, s in self.image.symbols.items()}
         self._layout = plan_layout(self.image)
         self._costs: CostTable | None = None
         self._mapped = [(r.address, r.address + r.size) for r in self._layout.regions]
@@ -169,7 +170,7 @@ class CoreSimulator:
     @property
     def symbols(self) -> Mapping[str, int]:
         """Addresses by name, the Thumb bit of functions cleared."""
-        return {name: symbol.address for name, symbol in self.image.symbols.items()}
+        return self._addresses
 
     def symbol(self, name: str) -> Symbol:
         """Return address and size of a symbol. Raises RunFailed if the image has none."""
