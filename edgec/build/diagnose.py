@@ -46,11 +46,16 @@ def find_overflows(output: str) -> dict[str, int]:
     return over
 
 
-def explain_linker(output: str, board: Board, objects: list[Path]) -> BuildFailed:
-    """Return the error for an image that did not link: what does not fit, or what is missing."""
+def explain_linker(
+    output: str, board: Board, objects: list[Path], stack_bytes: int | None = None
+) -> BuildFailed:
+    """Return the error for an image that did not link: what does not fit, or what is missing.
+
+    `stack_bytes` is what the linker script reserves, by default the board's own figure.
+    """
     over = find_overflows(output)
     if over:
-        return _explain_overflow(over, board, objects)
+        return _explain_overflow(over, board, objects, stack_bytes or board.stack_bytes)
     missing: dict[str, None] = {}
     for pattern in _UNDEFINED:
         missing.update({match["name"]: None for match in pattern.finditer(output)})
@@ -63,7 +68,9 @@ def explain_linker(output: str, board: Board, objects: list[Path]) -> BuildFaile
     return BuildFailed("the linker refused the program", details=tuple(lines[:MAX_LINES]))
 
 
-def _explain_overflow(over: dict[str, int], board: Board, objects: list[Path]) -> BuildFailed:
+def _explain_overflow(
+    over: dict[str, int], board: Board, objects: list[Path], stack_bytes: int
+) -> BuildFailed:
     details = []
     kinds = set()
     for name, excess in over.items():
@@ -73,6 +80,8 @@ def _explain_overflow(over: dict[str, int], board: Board, objects: list[Path]) -
             f"{name}: {region.length + excess} bytes are needed, the board has {region.length}"
         )
         biggest = biggest_symbols(objects, region.kind)
+        if name == board.data:
+            biggest = sorted([*biggest, ("(stack)", stack_bytes)], key=lambda item: -item[1])
         details += [f"  {size:>8} {symbol}" for symbol, size in biggest]
     hints = []
     if "flash" in kinds:

@@ -138,7 +138,7 @@ def build_firmware(
             toolchain.link_command(objects, folder / "link.ld", elf, flags=link_flags), folder
         )
         if done.returncode != 0 or not elf.is_file():
-            raise explain_linker(done.stdout + done.stderr, board, objects)
+            raise explain_linker(done.stdout + done.stderr, board, objects, stack_bytes)
         check_image(elf, board)
         image = measure(elf, board)
     return replace(image, elf=out / ELF_NAME)

@@ -263,6 +263,7 @@ def test_too_much_ram_names_the_biggest(build: Build, compiler: str, tmp_path: P
     with pytest.raises(BuildFailed, match="does not fit bbc_microbit: it exceeds sram by") as e:
         build(text, board="bbc_microbit", compiler=compiler)
     assert e.value.details[1].split() == ["20000", "arena"]
+    assert e.value.details[2].split() == ["2048", "(stack)"]
     assert "--optimize ram" in e.value.hint
     # Nothing half-written, and nothing left beside it.
     assert [path.name for path in tmp_path.iterdir()] == ["main.c"]
