@@ -57,21 +57,13 @@ def initializer_lines(array: np.ndarray) -> tuple[str, ...]:
     flat = np.ascontiguousarray(array).reshape(-1)
     dtype = flat.dtype.name
     if dtype in ("int8", "uint8", "int16", "uint16", "bool"):
-        texts = [str(int(v)) for v in flat.tolist()]
+        texts = list(map(str, flat.astype(np.int64).tolist()))
     else:
         texts = [literal(v, dtype) for v in flat.tolist()]
-    lines: list[str] = []
-    line: list[str] = []
-    width = 4
-    for text in texts:
-        if line and width + len(text) + 2 > COLUMNS:
-            lines.append("    " + ", ".join(line) + ",")
-            line, width = [], 4
-        line.append(text)
-        width += len(text) + 2
-    if line:
-        lines.append("    " + ", ".join(line) + ",")
-    return tuple(lines)
+    # Models have hundreds of thousands of weights: the same number in every line is fast.
+    widest = max(map(len, texts), default=1)
+    each = max((COLUMNS - 4) // (widest + 2), 1)
+    return tuple(f"    {', '.join(texts[i : i + each])}," for i in range(0, len(texts), each))
 
 
 def _array(c_name: str, name: str, array: np.ndarray) -> DataArray:

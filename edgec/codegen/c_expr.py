@@ -236,10 +236,28 @@ class ExprPrinter:
                 and inner.op == inner_op
                 and inner.right == Const(inner_limit, "int32")
             ):
+                fused = self._requantized_s8(inner.left, low) if expr.dtype == "int8" else None
+                if fused is not None:
+                    return fused
                 suffix = {"int8": "s8", "uint8": "u8", "int16": "s16"}[expr.dtype]
                 text = f"ec_saturate_{suffix}({self._limited(inner.left, low).text.text})"
                 return CValue(Text(text), expr.dtype)
         return None
+
+    def _requantized_s8(self, expr: Expr, low: int) -> CValue | None:
+        """requantize(acc, multiplier, shift) + zero point, limited to int8, as one function."""
+        if not (isinstance(expr, Binary) and expr.op == "add" and expr not in self.named):
+            return None
+        request, zero_point = expr.left, expr.right
+        if not isinstance(request, Intrinsic) or request.name not in REQUANTIZE_TFLM:
+            return None
+        if request in self.named or not self._is_small(request):
+            return None
+        if not isinstance(zero_point, Const) or abs(int(zero_point.value)) > 0x7FFF:
+            return None
+        args = [self.as_dtype(arg, "int32") for arg in (*request.args, zero_point)]
+        kind = "relu" if zero_point.value <= low else "small"
+        return CValue(Text(f"ec_requantize_tflm_{kind}_s8({', '.join(args)})"), "int8")
 
     def _converted(self, value: CValue, dtype: str) -> CValue:
         if value.dtype == dtype:

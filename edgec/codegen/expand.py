@@ -8,6 +8,7 @@
      the loops behind its reduce axes, or disappears where that is known.
   2. Unrolled loops of constant extent are written out; loops of one step lose their `for`.
   3. Conditions that the bounds of their terms decide are taken or dropped.
+  4. Two loops that walk evenly through everything become one (`collapse.py`).
 What remains are serial loops, If, Store, Call and Seq.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgec.codegen.collapse import collapse
 from edgec.loop.ir import Block, Call, For, If, PrimFunc, Seq, Stmt, Store
 from edgec.loop.rewrite import Substitute
 from edgec.loop.term import Term, Var, as_term
@@ -26,7 +28,7 @@ _First = tuple[tuple[Term, Term], ...] | None
 
 def expand(func: PrimFunc) -> tuple[Stmt, ...]:
     """The function's body as a flat list of statements."""
-    return tuple(_Expander().stmts(func.body, {}, {}))
+    return tuple(collapse(stmt) for stmt in _Expander().stmts(func.body, {}, {}))
 
 
 class _Expander:

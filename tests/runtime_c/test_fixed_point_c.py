@@ -27,6 +27,10 @@ WRAPPERS = {
     " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const int32_t *b, const int32_t *c,"
     " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
     "\n    }}\n}}\n",
+    "to_s8": "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, const int32_t *c,"
+    " const int32_t *d, int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const int32_t *b,"
+    " const int32_t *c, const int32_t *d, int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n"
+    "        y[i] = {0}(a[i], b[i], c[i], d[i]);\n    }}\n}}\n",
     "int32x2": "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y);\n"
     "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y) {{\n"
     "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i]);\n    }}\n}}\n",
@@ -45,6 +49,8 @@ FUNCTIONS = {
     "ec_requantize_tflm_right": "int32x3",
     "ec_requantize_tflm_small": "int32x3",
     "ec_requantize_tflm_relu": "int32x3",
+    "ec_requantize_tflm_small_s8": "to_s8",
+    "ec_requantize_tflm_relu_s8": "to_s8",
     "ec_requantize_single": "int32x3",
     "ec_rounding_doubling_high_multiply": "int32x2",
     "ec_rounding_divide_by_power_of_two": "int32x2",
@@ -158,6 +164,17 @@ def test_short_forms_hold_for_small_accumulators(call: Call) -> None:
         np.testing.assert_array_equal(small, expected)
         relu = call("ec_requantize_tflm_relu", values, multiplier, shift)
         np.testing.assert_array_equal(np.maximum(relu, 0), np.maximum(expected, 0))
+
+
+def test_requantized_to_int8(call: Call) -> None:
+    multiplier, shift = multipliers(5), shifts(6, -31, -1)
+    zero_point = shifts(7, -128, 127)
+    acc = near_ties(accumulators(4, -(2**30), 2**30 - 1), multiplier, shift)
+    scaled = fixed_point.requantize_tflm(acc, multiplier, shift)
+    given = call("ec_requantize_tflm_small_s8", acc, multiplier, shift, zero_point)
+    np.testing.assert_array_equal(given, np.clip(scaled + zero_point, -128, 127))
+    given = call("ec_requantize_tflm_relu_s8", acc, multiplier, shift, zero_point * 0 - 128)
+    np.testing.assert_array_equal(given, np.clip(scaled - 128, -128, 127))
 
 
 def test_requantize_single(call: Call) -> None:

@@ -42,21 +42,59 @@ static inline int32_t ec_requantize_tflm_right(int32_t acc, int32_t multiplier, 
     return ec_rounding_divide_by_power_of_two(high, -shift);
 }
 
-/* The same for shift < 0 and -2^30 <= acc < 2^30, which edgec proves from the weights: a third of
- * the instructions. The doubling goes to the accumulator, so that the product's high word needs no
- * shift (SMMULR where a core has it). A negative tie must go down, which is rounding half up after
- * subtracting one; shifting in two steps cannot overflow. */
-static inline int32_t ec_requantize_tflm_small(int32_t acc, int32_t multiplier, int32_t shift) {
+/* The high 32 bits of 2 * acc * multiplier, rounded half up; -2^30 <= acc < 2^30. Doubling the
+ * accumulator instead of the product leaves no shift: one SMMULR where a core has it. */
+static inline int32_t ec_high_of_double(int32_t acc, int32_t multiplier) {
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)
+    int32_t high;
+    __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"(acc * 2), "r"(multiplier));
+    return high;
+#else
     const int64_t product = (int64_t)(acc * 2) * multiplier;
-    const int32_t high = (int32_t)((product + (INT64_C(1) << 31)) >> 32);
+    return (int32_t)((product + (INT64_C(1) << 31)) >> 32);
+#endif
+}
+
+/* ec_requantize_tflm for shift < 0 and -2^30 <= acc < 2^30, which edgec proves from the weights.
+ * A negative tie must go down, which is rounding half up after subtracting one; shifting in two
+ * steps cannot overflow. */
+static inline int32_t ec_requantize_tflm_small(int32_t acc, int32_t multiplier, int32_t shift) {
+    const int32_t high = ec_high_of_double(acc, multiplier);
     return (((high + (high >> 31)) >> (-1 - shift)) + 1) >> 1;
 }
 
 /* The same where a negative result will be limited to zero anyway: its ties do not matter. */
 static inline int32_t ec_requantize_tflm_relu(int32_t acc, int32_t multiplier, int32_t shift) {
-    const int64_t product = (int64_t)(acc * 2) * multiplier;
-    const int32_t high = (int32_t)((product + (INT64_C(1) << 31)) >> 32);
-    return ((high >> (-1 - shift)) + 1) >> 1;
+    return ((ec_high_of_double(acc, multiplier) >> (-1 - shift)) + 1) >> 1;
+}
+
+/* x / 2 rounded down and limited to int8. */
+static inline int8_t ec_saturate_half_s8(int32_t x) {
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
+    int32_t limited;
+    __asm__("ssat %0, #8, %1, asr #1" : "=r"(limited) : "r"(x));
+    return (int8_t)limited;
+#else
+    const int32_t half = x >> 1;
+    return (int8_t)(half < -128 ? -128 : half > 127 ? 127 : half);
+#endif
+}
+
+/* ec_requantize_tflm_small plus a zero point of at most 16 bits, limited to int8. The zero point
+ * is added twice before the last shift, which is the same. */
+static inline int8_t ec_requantize_tflm_small_s8(int32_t acc, int32_t multiplier, int32_t shift,
+                                                 int32_t zero_point) {
+    const int32_t high = ec_high_of_double(acc, multiplier);
+    const int32_t doubled = (high + (high >> 31)) >> (-1 - shift);
+    return ec_saturate_half_s8(doubled + (1 + 2 * zero_point));
+}
+
+/* ec_requantize_tflm_relu plus a zero point, limited to int8; what is under the zero point must be
+ * limited to it, as by a zero point of -128. */
+static inline int8_t ec_requantize_tflm_relu_s8(int32_t acc, int32_t multiplier, int32_t shift,
+                                                int32_t zero_point) {
+    const int32_t doubled = ec_high_of_double(acc, multiplier) >> (-1 - shift);
+    return ec_saturate_half_s8(doubled + (1 + 2 * zero_point));
 }
 
 /* acc * multiplier * 2^(shift - 31), rounded once, half up, saturated (TFLite's single rounding);

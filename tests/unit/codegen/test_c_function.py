@@ -150,7 +150,7 @@ def test_convolution(unroll: int, known: bool, tmp_path: Path) -> None:
     ranges = {"shift": (-31, -1), "bias": (-(1 << 24), 1 << 24)} if known else None
     check(func, arrays, tmp_path, known=ranges)
     text = emit_function(func, "f", known=ranges).text
-    assert ("ec_requantize_tflm_relu" in text) == known
+    assert ("ec_requantize_tflm_relu_s8" in text) == known
     assert ("acc0 += " in text) == known
 
 

@@ -23,7 +23,12 @@ from edgec.loop.term import Var
 from edgec.runners.samples import generate_inputs
 from edgec.target.board import load_board
 from edgec.target.core import find_core, host_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.target.toolchain import (
+    LANGUAGE_FLAGS,
+    WARNING_FLAGS,
+    available_toolchains,
+    zig_program,
+)
 
 OK, NULL, SIZE, ALIGNMENT, NOT_INITIALIZED, SELFTEST = 0, -1, -2, -3, -4, -5
 
@@ -309,16 +314,19 @@ def test_two_models_link_and_run_under_sanitizers(compiler: str, tmp_path: Path)
 
 
 def test_header_is_cplusplus(tmp_path: Path) -> None:
-    compiler = shutil.which("g++")
+    zig, gxx = zig_program(), shutil.which("g++")
+    compiler = [gxx] if gxx else [str(zig), "c++"] if zig else None
     if compiler is None:
-        pytest.skip("no g++ on this computer")
+        pytest.skip("no C++ compiler on this computer")
     emit(golden_program(), tmp_path)
     source = tmp_path / "use.cpp"
     source.write_text(
         '#include "tiny.h"\nstatic TINY_ARENA(arena);\nvoid *use() { return arena; }\n'
     )
     flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
-    done = subprocess.run([compiler, *flags, str(source)], capture_output=True, text=True)
+    done = subprocess.run(
+        [*compiler, *flags, str(source)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -336,6 +344,31 @@ def test_embedded_compilers_are_silent(core: str, tmp_path: Path) -> None:
             )
             done = toolchain.run(command, tmp_path)
             assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("board", ["", "mps2_an386"])
+def test_cmake_builds_the_project(board: str, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None or shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("no cmake or no arm-none-eabi-gcc on this computer")
+    source = tmp_path / "source"
+    source.mkdir()
+    write_project(golden_program(), source, load_board(board) if board else None)
+    cross = [
+        "-DCMAKE_C_COMPILER=arm-none-eabi-gcc",
+        "-DCMAKE_SYSTEM_NAME=Generic",
+        "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
+    ]
+    build = tmp_path / "build"
+    subprocess.run(
+        ["cmake", "-S", source, "-B", build, *(cross if board else [])],
+        check=True,
+        capture_output=True,
+    )
+    done = subprocess.run(["cmake", "--build", build], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (build / "libtiny.a").exists()
+    assert (build / "tiny_firmware.elf").exists() == bool(board)
 
 
 def test_same_program_same_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""Make one loop of two that together walk evenly through everything they touch.
+
+    for h in 0..32:                              for h_w in 0..1024:
+        for w in 0..32:                 ->           out[h_w] = f(x[h_w])
+            out[h * 32 + w] = f(x[h * 32 + w])
+
+That needs two loops nested with nothing between them, a constant extent inside, and in every
+index, bound and condition below a coefficient of the outer variable that is the inner extent times
+the inner one. The order of execution stays the same. A convolution's window row and its channels
+become one long inner loop, and an elementwise layer becomes flat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.codegen.c_term import flat_term
+from edgec.loop.ir import BufferRef, Expr, For, If, Load, Seq, Stmt, Store
+from edgec.loop.rewrite import Rewriter, Substitute
+from edgec.loop.term import Term, Var, as_term
+
+
+def collapse(stmt: Stmt) -> Stmt:
+    """Collapse all pairs of loops that allow it, innermost first; blocks must be gone."""
+    if isinstance(stmt, Seq):
+        return Seq(tuple(collapse(child) for child in stmt.stmts))
+    if isinstance(stmt, If):
+        otherwise = None if stmt.otherwise is None else collapse(stmt.otherwise)
+        return replace(stmt, body=collapse(stmt.body), otherwise=otherwise)
+    if not isinstance(stmt, For):
+        return stmt
+    body = collapse(stmt.body)
+    outer = replace(stmt, body=body)
+    if not isinstance(body, For) or outer.kind != "serial" or body.kind != "serial":
+        return outer
+    extent = body.stop.constant
+    if body.start.constant != 0 or extent is None or not _is_even(outer.var, body, extent):
+        return outer
+    start, stop = outer.start * extent, outer.stop * extent
+    name = _joined_name(outer.var.name, body.var.name)
+    var = Var(name, start.bounds()[0], stop.bounds()[1])
+    flat = Substitute({outer.var: as_term(0), body.var: _plain(var)}).stmt(body.body)
+    return For(var, start, stop, "serial", flat)
+
+
+def _plain(var: Var) -> Term:
+    """The variable as a term, also where its bounds allow one value only."""
+    return Term(((var, 1),), 0)
+
+
+def _is_even(outer: Var, inner: For, extent: int) -> bool:
+    terms = _Terms()
+    terms.stmt(inner.body)
+    for term in terms.found:
+        coefficients = dict(term.parts)
+        if coefficients.get(outer, 0) != extent * coefficients.get(inner.var, 0):
+            return False
+        for atom in coefficients:
+            if isinstance(atom, Var):
+                continue
+            if {outer, inner.var} & Term(((atom, 1),), 0).variables():
+                return False
+    return True
+
+
+class _Terms(Rewriter):
+    """Collects what must be even: flat offsets of elements, and all other index terms.
+
+    Of an element only the flat offset counts, since that is all that C sees: afterwards an index
+    may pass the end of its own dimension.
+    """
+
+    def __init__(self) -> None:
+        self.found: set[Term] = set()
+
+    def term(self, term: Term) -> Term:
+        """Remember the term."""
+        if term.parts:
+            self.found.add(term)
+        return term
+
+    def load(self, load: Load) -> Expr:
+        """Remember where the element is."""
+        self.term(flat_term(load.indices, load.buffer.shape))
+        return load
+
+    def store(self, store: Store) -> Stmt:
+        """Remember where the element is, and what the value uses."""
+        self.term(flat_term(store.indices, store.buffer.shape))
+        self.expr(store.value)
+        return store
+
+    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
+        """Remember where a pointer points."""
+        if isinstance(argument, BufferRef):
+            self.term(flat_term(argument.indices, argument.buffer.shape))
+            return argument
+        return super().argument(argument)
+
+
+def _joined_name(outer: str, inner: str) -> str:
+    """`acc_kw` and `acc_ic_o` make `acc_kw_ic_o`."""
+    first, second = outer.split("_"), inner.split("_")
+    while len(second) > 1 and first[0] == second[0]:
+        first, second = first[1:], second[1:]
+        if not first:
+            break
+    return f"{outer}_{'_'.join(second)}"
