@@ -1,0 +1,93 @@
+"""What can be wrong with a link, told apart and named."""
+
+from __future__ import annotations
+
+from edgec.errors import LinkError
+
+
+class PortUnavailable(LinkError):
+    """The serial port cannot be opened, or has gone."""
+
+
+class SilentDevice(LinkError):
+    """Nothing arrived at all."""
+
+
+class LoopedBack(LinkError):
+    """The host hears its own requests."""
+
+
+class ForeignFirmware(LinkError):
+    """Text arrives: another program runs on the device."""
+
+
+class WrongBaudRate(LinkError):
+    """Bytes arrive that are neither frames nor text."""
+
+
+class WrongVersion(LinkError):
+    """The device speaks another version of the protocol."""
+
+
+class WrongModel(LinkError):
+    """The device holds another model, or another build of it."""
+
+
+class LinkLost(LinkError):
+    """The device answered before, and then no more."""
+
+
+class BadAnswer(LinkError):
+    """An undamaged answer that makes no sense: a bug at one of the two ends."""
+
+    def __init__(self, command: int, data: bytes) -> None:
+        super().__init__(
+            f"the device's answer to command {command} makes no sense",
+            details=(f"{len(data)} bytes: {data[:32].hex(' ')}",),
+            hint="build the project again with this edgec and flash it",
+        )
+
+
+class Refused(LinkError):
+    """The device answered with a result code that is not 0; `code` is this code."""
+
+    def __init__(self, command: str, code: int, meaning: str) -> None:
+        super().__init__(f"the device refused '{command}': {meaning} (code {code})")
+        self.code = code
+
+
+def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float) -> LinkError:
+    """Return the error that fits what was heard at `where` while no answer came.
+
+    `heard` is the first of what arrived, `looped_back` whether it held the host's own requests.
+    """
+    if looped_back:
+        return LoopedBack(
+            f"{where} sends back what it is sent",
+            details=("the host's own requests arrive, and no answers",),
+            hint="TX and RX are connected to each other, or a modem echoes: check the wiring",
+        )
+    if not heard:
+        return SilentDevice(
+            f"no answer from {where} in {seconds:g} s: nothing arrives at all",
+            hint="is the board powered and the program flashed, is this its port, are TX and RX "
+            "exchanged?",
+        )
+    if _is_text(heard):
+        excerpt = heard.decode("ascii", "replace").strip()
+        return ForeignFirmware(
+            f"another program runs on the device at {where}",
+            details=(f"it says: {excerpt[:120]!r}",),
+            hint="flash the project that edgec built",
+        )
+    return WrongBaudRate(
+        f"{where} sends bytes that are no frames: wrong baud rate, or another program",
+        details=(f"{len(heard)} bytes, the first: {heard[:16].hex(' ')}",),
+        hint="check the board file's baud rate, then flash the project again",
+    )
+
+
+def _is_text(heard: bytes) -> bool:
+    readable = sum(32 <= byte < 127 or byte in b"\r\n\t\x1b" for byte in heard)
+    # At a wrong rate about 95 of 256 values would look readable.
+    return len(heard) >= 4 and readable >= 0.85 * len(heard)

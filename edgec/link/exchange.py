@@ -1,0 +1,276 @@
+"""Requests and their answers over a stream that loses, changes and delays bytes.
+
+1. A request is repeated until its answer arrives. It is taken for lost when its time has run
+   out; when the device or this end reports something damaged; or when a later one is answered,
+   since a device answers in order.
+2. A command that acts keeps its sequence number when it is repeated, so that it acts once. A
+   piece of a transfer gets a new number and a new size: pieces shrink while frames are lost and
+   grow while they are not.
+3. Only silence gives up: no answer for `patience_s` seconds, however often asked.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgec.link.commands import Code, Command
+from edgec.link.errors import LinkLost, Refused, WrongVersion
+from edgec.link.frame import ANSWER, DAMAGED_TYPE, VERSION, VERSION_BYTE, Frame, FrameReader
+from edgec.link.transport import Transport
+
+# Delimiters, stuffing, header and crc of a frame, and the code of an answer.
+_FRAME_BYTES = 14
+_LEAST_CHUNK = 16
+# Frames of a loss rate of one in two carry most (see docs/serial_protocol.md on chunks), so a
+# loss and an answer change the size by the same factor.
+_CHUNK_STEP = 1.4
+_MOST_WINDOW = 4.0
+_LEAST_WAIT_S = 0.015
+_MOST_WAIT_S = 2.0
+_HEARD_BYTES = 200
+
+_MEANINGS: dict[int, str] = {
+    Code.UNKNOWN: "it does not know this command",
+    Code.LENGTH: "the request has a wrong length",
+    Code.INDEX: "the model has no such input or output",
+    Code.RANGE: "the data leaves the tensor, or the tensor is not there",
+    Code.STOPPED: "a traced run stands still",
+    Code.NOT_STOPPED: "no traced run stands still there",
+    Code.UNSUPPORTED: "its program was built without it",
+    Code.VERSION: "it speaks another version of the protocol",
+}
+
+
+@dataclass
+class Counts:
+    """What happened on a link so far, in frames; `damaged` and `reported` were bad on arrival
+    here and there, `strange` are answers to nothing that was asked, such as second answers."""
+
+    sent: int = 0
+    repeated: int = 0
+    answered: int = 0
+    damaged: int = 0
+    reported: int = 0
+    strange: int = 0
+
+
+@dataclass
+class _Pending:
+    command: Command
+    packed: bytes
+    start: int
+    length: int
+    sent_at: float
+    expires: float
+    answer_bytes: int
+    tries: int = 1
+
+
+class Exchange:
+    """One conversation over a transport. Not for several threads at once."""
+
+    def __init__(self, transport: Transport, *, patience_s: float = 8.0) -> None:
+        self.transport = transport
+        self.patience_s = patience_s
+        self.counts = Counts()
+        self.heard = b""
+        self.looped_back = False
+        self.limit_chunk(64)
+        self._reader = FrameReader()
+        self._sequence = random.randrange(0x10000)
+        self._pending: dict[int, _Pending] = {}
+        self._round_trip_s = 0.1
+        self._deviation_s = 0.05
+        self._window = _MOST_WINDOW
+
+    def limit_chunk(self, most: int) -> None:
+        """Take `most` as the largest piece of a transfer."""
+        self._most_chunk = most
+        self._chunk = float(most)
+
+    def ask(
+        self,
+        command: Command,
+        data: bytes = b"",
+        *,
+        answer_bytes: int = 0,
+        patience_s: float | None = None,
+        expect_s: float = 0.0,
+    ) -> bytes:
+        """Return the data of the answer, without its code.
+
+        `answer_bytes` is about how long the answer is, `expect_s` how long the device works on
+        it. Raises Refused for a code other than 0, LinkLost when no answer comes.
+        """
+        result = b""
+
+        def make(start: int, length: int) -> tuple[bytes, int]:
+            return data, answer_bytes
+
+        def take(start: int, answer: bytes) -> None:
+            nonlocal result
+            result = answer
+
+        self._converse(command, 0, make, take, patience_s, expect_s)
+        return result
+
+    def transfer(
+        self,
+        command: Command,
+        total: int,
+        make: Callable[[int, int], tuple[bytes, int]],
+        take: Callable[[int, bytes], None],
+    ) -> None:
+        """Do `total` bytes of a tensor in pieces, in any order.
+
+        `make(start, length)` gives the data of the request for a piece and how many bytes its
+        answer has; `take(start, answer)` is called once for each piece.
+        """
+        if total:
+            self._converse(command, total, make, take, None, 0.0)
+
+    def _converse(
+        self,
+        command: Command,
+        total: int,
+        make: Callable[[int, int], tuple[bytes, int]],
+        take: Callable[[int, bytes], None],
+        patience_s: float | None,
+        expect_s: float,
+    ) -> None:
+        """Send requests until all of `total` is answered; a total of 0 is one whole request."""
+        patience = self.patience_s if patience_s is None else patience_s
+        work: deque[tuple[int, int]] = deque([(0, total)])
+        self._pending.clear()
+        progress = time.monotonic()
+        while work or self._pending:
+            while work and len(self._pending) < int(self._window):
+                start, rest = work.popleft()
+                length = min(rest, int(self._chunk))
+                if length < rest:
+                    work.appendleft((start + length, rest - length))
+                self._send(command, *make(start, length), start, length, expect_s)
+            soonest = min(pending.expires for pending in self._pending.values())
+            data = self.transport.read(max(0.0, min(soonest - time.monotonic(), 0.5)))
+            for frame in self._receive(data):
+                answered = self._pending.pop(frame.sequence)
+                self._measure(answered)
+                progress = time.monotonic()
+                take(answered.start, self._check_code(answered.command, frame.data))
+            now = time.monotonic()
+            for sequence, pending in list(self._pending.items()):
+                if pending.expires <= now:
+                    self._lose(sequence, pending, work, expect_s)
+            if now - progress > patience:
+                raise LinkLost(
+                    f"{self.transport.name} has not answered for {patience:g} s",
+                    details=(f"the last request was {command.name.lower()}", str(self.counts)),
+                    hint="is the board still connected, has its program crashed?",
+                )
+
+    def _send(
+        self,
+        command: Command,
+        data: bytes,
+        answer_bytes: int,
+        start: int,
+        length: int,
+        expect_s: float,
+    ) -> None:
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        packed = Frame(command, self._sequence, data).pack()
+        now = time.monotonic()
+        pending = _Pending(command, packed, start, length, now, 0.0, answer_bytes + _FRAME_BYTES)
+        self._pending[self._sequence] = pending
+        pending.expires = now + self._wait(pending, expect_s)
+        self.counts.sent += 1
+        self.transport.write(packed)
+
+    def _wait(self, pending: _Pending, expect_s: float) -> float:
+        """Return how long to wait for an answer, longer with every try."""
+        wait = self._round_trip_s + 4 * self._deviation_s
+        if self.transport.baud is not None:
+            waiting = sum(len(p.packed) + p.answer_bytes for p in self._pending.values())
+            wait += 10.0 * waiting / self.transport.baud
+        wait = max(wait, _LEAST_WAIT_S) + 1.25 * expect_s
+        return min(wait * 1.5 ** (pending.tries - 1), max(_MOST_WAIT_S, 2 * wait))
+
+    def _measure(self, answered: _Pending) -> None:
+        """Learn from an answer: how long the way is, and that frames of this size arrive."""
+        self.counts.answered += 1
+        if answered.tries == 1:
+            taken = time.monotonic() - answered.sent_at
+            # The smoothing of TCP (RFC 6298).
+            self._deviation_s += (abs(taken - self._round_trip_s) - self._deviation_s) / 4
+            self._round_trip_s += (taken - self._round_trip_s) / 8
+        if answered.length >= int(self._chunk):
+            self._chunk = min(self._chunk * _CHUNK_STEP, float(self._most_chunk))
+        self._window = min(self._window + 0.25, _MOST_WINDOW)
+
+    def _lose(
+        self, sequence: int, pending: _Pending, work: deque[tuple[int, int]], expect_s: float
+    ) -> None:
+        """Repeat what was not answered in time."""
+        self.counts.repeated += 1
+        self._window = max(self._window / 2, 1.0)
+        if pending.length:
+            del self._pending[sequence]
+            work.appendleft((pending.start, pending.length))
+            if pending.length >= int(self._chunk) / 2:
+                self._chunk = max(self._chunk / _CHUNK_STEP, float(_LEAST_CHUNK))
+            # What is slow must not be taken for lost again and again.
+            self._deviation_s = min(self._deviation_s * 1.25, _MOST_WAIT_S / 4)
+            return
+        pending.tries += 1
+        pending.expires = time.monotonic() + self._wait(pending, expect_s)
+        self.transport.write(pending.packed)
+
+    def _receive(self, data: bytes) -> list[Frame]:
+        """Return the answers to pending requests; see to everything else that arrived."""
+        if len(self.heard) < _HEARD_BYTES:
+            self.heard += data[: _HEARD_BYTES - len(self.heard)]
+        answers: list[Frame] = []
+        for frame in self._reader.feed(data):
+            if frame is None:
+                self.counts.damaged += 1
+                self._hurry()
+            elif frame.version != VERSION_BYTE:
+                raise WrongVersion(
+                    f"{self.transport.name} speaks version {frame.version - 0xE0} of the link's "
+                    f"protocol, this edgec speaks {VERSION}",
+                    hint="build the project again with this edgec and flash it",
+                )
+            elif frame.type == DAMAGED_TYPE:
+                self.counts.reported += 1
+                self._hurry()
+            elif self._is_answer(frame):
+                if all(frame.sequence != answer.sequence for answer in answers):
+                    answers.append(frame)
+                for sequence, pending in self._pending.items():
+                    if sequence == frame.sequence:
+                        break
+                    pending.expires = 0.0
+            else:
+                self.counts.strange += 1
+                self.looped_back |= not frame.type & ANSWER
+        return answers
+
+    def _is_answer(self, frame: Frame) -> bool:
+        pending = self._pending.get(frame.sequence)
+        return pending is not None and frame.type == pending.command | ANSWER
+
+    def _hurry(self) -> None:
+        """Let the oldest request run out of time."""
+        for pending in self._pending.values():
+            pending.expires = 0.0
+            return
+
+    def _check_code(self, command: Command, data: bytes) -> bytes:
+        code = data[0] if data else int(Code.LENGTH)
+        if code != Code.OK:
+            raise Refused(command.name.lower(), code, _MEANINGS.get(code, "unknown reason"))
+        return data[1:]

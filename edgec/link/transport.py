@@ -1,0 +1,133 @@
+"""Streams of bytes that a link can use: serial ports, pseudo-terminals, sockets."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import Any, Protocol
+
+from edgec.errors import ToolMissing
+from edgec.link.errors import PortUnavailable
+
+_MOST_AT_ONCE = 4096
+_WRITE_TIMEOUT_S = 10.0
+
+
+class Transport(Protocol):
+    """A stream of bytes in both directions.
+
+    `name` says where it leads, for errors; `baud` is its speed in bits per second (ten for a
+    byte), or None where it is much faster than any exchange.
+    """
+
+    @property
+    def name(self) -> str:
+        """Where the stream leads."""
+        ...
+
+    @property
+    def baud(self) -> int | None:
+        """Bits per second, ten for a byte."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`. Raises PortUnavailable when the other end has gone."""
+        ...
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived, at least a byte; b"" if nothing came in `timeout_s`."""
+        ...
+
+    def close(self) -> None:
+        """Give the stream up; harmless when called twice."""
+        ...
+
+
+class SerialTransport:
+    """A serial port or pseudo-terminal through pyserial; also its URLs, such as socket://."""
+
+    def __init__(self, port: str, baud: int) -> None:
+        """Open `port`, 8N1. Raises PortUnavailable, or ToolMissing without pyserial."""
+        try:
+            import serial
+        except ImportError as error:
+            raise ToolMissing(
+                "the Python package pyserial is not installed", hint="pip install pyserial"
+            ) from error
+        self.name = port
+        self.baud: int | None = baud
+        self._errors = (serial.SerialException, OSError)
+        try:
+            self._port: Any = serial.serial_for_url(
+                port, baudrate=baud, timeout=0, write_timeout=_WRITE_TIMEOUT_S
+            )
+        except (*self._errors, ValueError) as error:
+            raise PortUnavailable(
+                f"cannot open the serial port {port}: {error}",
+                hint="is the board plugged in, does another program hold the port, may you use it?",
+            ) from error
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`."""
+        try:
+            self._port.write(data)
+        except self._errors as error:
+            raise self._gone(error) from error
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived, or b"" after `timeout_s`."""
+        try:
+            self._port.timeout = timeout_s
+            first: bytes = self._port.read(1)
+            if not first:
+                return b""
+            waiting = min(self._port.in_waiting, _MOST_AT_ONCE)
+            return first + bytes(self._port.read(waiting)) if waiting else first
+        except self._errors as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> PortUnavailable:
+        return PortUnavailable(
+            f"the serial port {self.name} is gone: {error}", hint="was the board unplugged?"
+        )
+
+    def close(self) -> None:
+        """Close the port."""
+        self._port.close()
+
+
+class SocketTransport:
+    """A connected stream socket, such as the character device of an emulator."""
+
+    def __init__(self, connection: socket.socket, name: str, baud: int | None = None) -> None:
+        self.name = name
+        self.baud = baud
+        self._socket = connection
+        self._socket.settimeout(_WRITE_TIMEOUT_S)
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._gone(str(error)) from error
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived, or b"" after `timeout_s`."""
+        try:
+            ready, _, _ = select.select([self._socket], [], [], max(timeout_s, 0.0))
+            if not ready:
+                return b""
+            data = self._socket.recv(_MOST_AT_ONCE)
+        except (OSError, ValueError) as error:
+            raise self._gone(str(error)) from error
+        if not data:
+            raise self._gone("the other end closed it")
+        return data
+
+    def _gone(self, reason: str) -> PortUnavailable:
+        return PortUnavailable(f"the connection to {self.name} is gone: {reason}")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
