@@ -1,0 +1,136 @@
+"""What the engines over a serial link share: a session whose model answers by the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgec.codegen.manifest import Manifest
+from edgec.errors import RunFailed
+from edgec.link.client import LinkClient
+from edgec.link.commands import Done, Identity, Kind, Stopped, Stops
+from edgec.runners.engine import (
+    Array,
+    Project,
+    RunResult,
+    Session,
+    StepCost,
+    Traced,
+    collect_traces,
+)
+
+# One inference of the largest models on the slowest emulation, with room.
+RUN_TIMEOUT_S = 600.0
+
+
+class LinkModel:
+    """A program that answered on a link and holds the model of a manifest.
+
+    Raises WrongModel if it holds another one, and all that `LinkClient.hello` raises.
+    """
+
+    def __init__(
+        self, client: LinkClient, manifest: Manifest, *, hello_patience_s: float = 4.0
+    ) -> None:
+        self.client = client
+        self._manifest = manifest
+        self.identity: Identity = client.hello(hello_patience_s)
+        client.expect_model(self.identity, manifest.model, manifest.schema_hash, manifest.board)
+        self._expect_s = 0.0
+
+    def run(self, inputs: Sequence[Array]) -> tuple[Done, list[bytes]]:
+        """Run once; returns the run state and the bytes of the outputs."""
+        self._write(inputs)
+        done = self.client.run(timeout_s=RUN_TIMEOUT_S, expect_s=self._expect_s)
+        # On an emulator that is slower than its own time this is less than the run will take.
+        self._expect_s = done.most / self.identity.ticks_hz
+        return done, self._read(done)
+
+    def traced_run(self, inputs: Sequence[Array]) -> tuple[Done, list[bytes], list[Traced]]:
+        """Run once, stopping at every trace event. Raises RunFailed where tracing is absent."""
+        if not self.identity.has_trace:
+            raise RunFailed(
+                f"the program on the {self.identity.board} was built without tracing",
+                hint="flash the traced build of the project",
+            )
+        events: list[Traced] = []
+
+        def visit(stop: Stopped, data: bytes) -> None:
+            events.append(Traced(stop.id, stop.row, data, stop.ticks))
+
+        self._write(inputs)
+        done = self.client.traced_run(
+            visit, stops=Stops.VALUES | Stops.STEPS, timeout_s=RUN_TIMEOUT_S
+        )
+        return done, self._read(done), events
+
+    def _write(self, inputs: Sequence[Array]) -> None:
+        for index, array in enumerate(inputs):
+            self.client.write_input(index, array.tobytes())
+
+    def _read(self, done: Done) -> list[bytes]:
+        if done.status != 0:
+            return []
+        return [
+            self.client.read(Kind.OUTPUT, index, port.bytes)
+            for index, port in enumerate(self._manifest.outputs)
+        ]
+
+
+class LinkSession(Session):
+    """A session over a link. An engine says how a model is reached and what its ticks mean."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._plain: LinkModel | None = None
+        self._traced: LinkModel | None = None
+
+    def _open(self, trace: bool) -> LinkModel:
+        """Reach the plain or the traced program."""
+        raise NotImplementedError
+
+    def _cost(self, ticks: int, identity: Identity) -> StepCost:
+        """Return what `ticks` of the device's clock stand for."""
+        raise NotImplementedError
+
+    def _model(self, trace: bool) -> LinkModel:
+        if trace:
+            if self._traced is None:
+                self._traced = self._open(True)
+            return self._traced
+        if self._plain is None:
+            self._plain = self._open(False)
+        return self._plain
+
+    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
+        model = self._model(trace)
+        events: list[Traced] = []
+        if trace:
+            done, outputs, events = model.traced_run(inputs)
+        else:
+            done, outputs = model.run(inputs)
+        self._finished(done.status)
+        cost = self._cost(done.fewest, model.identity)
+        traces, ticks = collect_traces(self.manifest, events)
+        unknown = StepCost(None, None)
+        steps = [unknown if t is None else self._cost(t, model.identity) for t in ticks]
+        one = self._cost(1, model.identity)
+        return RunResult(
+            self._outputs(outputs),
+            instructions=cost.instructions,
+            cycles=cost.cycles,
+            cycles_source="measured" if cost.cycles is not None else None,
+            resolution=float(one.instructions or one.cycles or 1),
+            stack_bytes=model.client.stack().used_bytes,
+            steps=tuple(steps) if trace else (),
+            traces=traces,
+        )
+
+    def reset(self) -> None:
+        """Give the model's state its initial values."""
+        opened = [model for model in (self._plain, self._traced) if model is not None]
+        for model in opened or [self._model(False)]:
+            self._finished(model.client.reset())
+
+    def selftest(self) -> int:
+        """Run the model's own self-test and return its ec_status, 0 for good."""
+        return self._model(False).client.selftest(timeout_s=RUN_TIMEOUT_S)
