@@ -232,3 +232,24 @@ def test_categorical_choice_is_recorded():
     assert factor == 3
     again = replay(dense().build(), s.trace_json(), decisions={0: [0]})
     assert loops_of(again.func.body)["out_c_i"].stop.constant == 2
+
+
+def test_a_nest_that_also_runs_something_else_is_not_moved():
+    b = Definition("f")
+    x = b.input("x", (4, 3), "int8")
+    out = b.output("out", (4,), "int32")
+    acc = b.reduce("acc", [("k", 0, 3)], init=lambda h: 0,
+                   update=lambda acc, h, k: acc + int32(x[h, k]),
+                   shape=(4,), dtype="int32")  # fmt: skip
+    b.compute(out, lambda h: acc[h] * 2)
+    s = Schedule(b.build())
+    s.cache_read("x", "acc_h")
+    with pytest.raises(ScheduleError, match="loop acc_h of block acc also runs something else"):
+        s.compute_at("acc", "out_h")
+
+
+def test_cached_accumulator_outside_its_reduction_is_refused():
+    s = Schedule(dense().build())
+    s.reorder("out_k", "out_c")
+    with pytest.raises(ScheduleError, match="accumulates in out over several steps"):
+        s.cache_write("out", "out_c")
