@@ -17,6 +17,7 @@ import numpy as np
 from edgec.deploy import deploy
 from edgec.errors import RunFailed
 from edgec.graph.ir import Function, Value
+from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
@@ -202,11 +203,22 @@ def _compare(
                 )
                 raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
                 assert value.origin is not None
-                row.add(case, tensor, value.origin.to_source(raw).reshape(tensor.shape))
+                found_tensor = value.origin.to_source(raw).reshape(tensor.shape)
+                _forget(tensor, found_tensor, value.origin)
+                row.add(case, tensor, found_tensor)
     if only is None:
         result.outputs = outputs
     result.layers += rows.values()
     return {row.tensor for row in rows.values()}
+
+
+def _forget(tensor: Array, found: Array, origin: Origin) -> None:
+    """Take the reference's own values for channels that nothing depends on and nobody computes."""
+    unknown = origin.unknown_channels
+    if unknown:
+        axis = origin.permutation[-1] if origin.permutation else len(origin.shape) - 1
+        view = np.moveaxis(found.reshape(origin.shape), axis, -1)
+        view[..., unknown] = np.moveaxis(tensor.reshape(origin.shape), axis, -1)[..., unknown]
 
 
 def _tensor_name(value: Value) -> str:

@@ -49,13 +49,22 @@ class Origin:
             array = array[..., list(self.kept_channels)]
         return np.ascontiguousarray(array).reshape(shape)
 
+    @property
+    def unknown_channels(self) -> tuple[int, ...]:
+        """Indices along the value's last axis that were removed without being constant."""
+        if self.kept_channels is None:
+            return ()
+        axes = self.permutation or tuple(range(len(self.shape)))
+        known = {*self.kept_channels, *(channel for channel, _ in self.removed)}
+        return tuple(c for c in range(self.shape[axes[-1]]) if c not in known)
+
     def to_source(self, value: Array) -> Array:
-        """The source tensor, given the value (removed channels filled in with their constants)."""
+        """The source tensor, given the value; removed channels hold their constants, unknown ones 0."""
         array = value
         source_axes = self.permutation or tuple(range(len(self.shape)))
         full = tuple(self.shape[axis] for axis in source_axes)
         if self.kept_channels is not None:
-            whole = np.empty(full, array.dtype)
+            whole = np.zeros(full, array.dtype)
             whole[..., list(self.kept_channels)] = array.reshape(
                 *full[:-1], len(self.kept_channels)
             )

@@ -1,0 +1,174 @@
+"""Integer intervals of every channel of a quantized graph: what a stored value can be.
+
+For each value the smallest and largest stored integer per index of the last axis, over all
+inputs. Every operator used here is monotonic in each of its operands, so the ends of an interval
+map to the ends of the result's, exactly as the operator itself rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.fixed_point import INT32_MAX, INT32_MIN
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import TensorType
+
+Ends = npt.NDArray[np.int64]
+#: (low, high), each with one entry per channel.
+Interval = tuple[Ends, Ends]
+
+
+def channel_intervals(function: Function) -> dict[Value, Interval]:
+    """Intervals of all integer values with a last axis; others are absent."""
+    found: dict[Value, Interval] = {}
+    for param in function.params:
+        whole = _whole(param.type)
+        if whole is not None:
+            found[param] = whole
+    for node in function.nodes:
+        rule = _RULES.get(node.op.name)
+        interval = rule(node, found) if rule is not None else None
+        for output in node.outputs:
+            known = interval or _whole(output.type)
+            if known is not None:
+                found[output] = known
+    return found
+
+
+def _whole(type_: TensorType) -> Interval | None:
+    """Everything that the dtype can hold."""
+    if not type_.shape or type_.dtype not in ("int8", "uint8", "int16", "int32"):
+        return None
+    bounds = np.iinfo(type_.dtype)
+    channels = type_.shape[-1]
+    return np.full(channels, bounds.min, np.int64), np.full(channels, bounds.max, np.int64)
+
+
+def centred(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """The input's interval less its zero point, widened to 0 where padding can be read."""
+    x = node.inputs[0]
+    if x not in found or x.type.quant is None:
+        return None
+    zero_point = x.type.quant.zero_point[0]
+    low, high = (end - zero_point for end in found[x])
+    if any(any(pair) for pair in getattr(node.attrs, "padding", ())):
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
+    return low, high
+
+
+def _accumulated(node: Node, found: dict[Value, Interval], weights: Any) -> Interval | None:
+    """bias + sum over taps and inputs; `weights` is [output, taps, input channel]."""
+    ends = centred(node, found)
+    bias = node.inputs[2]
+    if ends is None or not isinstance(bias, Constant) or node.output.type.dtype != "int32":
+        return None
+    low, high = ends
+    positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
+    smallest = (positive * low + negative * high).sum(axis=(1, 2)) + bias.data
+    largest = (positive * high + negative * low).sum(axis=(1, 2)) + bias.data
+    if smallest.min() < INT32_MIN or largest.max() > INT32_MAX:
+        return None  # the accumulator may wrap: nothing is known
+    return smallest, largest
+
+
+def _conv2d(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    w = node.inputs[1]
+    if not isinstance(w, Constant):
+        return None
+    outputs, height, width, channels = w.data.shape
+    return _accumulated(
+        node, found, w.data.astype(np.int64).reshape(outputs, height * width, channels)
+    )
+
+
+def _dense(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    w = node.inputs[1]
+    if not isinstance(w, Constant):
+        return None
+    return _accumulated(node, found, w.data.astype(np.int64)[:, None, :])
+
+
+def _depthwise(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    w, bias = node.inputs[1:3]
+    ends = centred(node, found)
+    if ends is None or not isinstance(w, Constant) or not isinstance(bias, Constant):
+        return None
+    if node.output.type.dtype != "int32":
+        return None
+    outputs = w.data.shape[2]
+    each = outputs // len(ends[0])
+    low, high = (np.repeat(end, each) for end in ends)
+    taps = w.data.astype(np.int64).reshape(-1, outputs)
+    positive, negative = np.maximum(taps, 0).sum(axis=0), np.minimum(taps, 0).sum(axis=0)
+    return (
+        positive * low + negative * high + bias.data,
+        positive * high + negative * low + bias.data,
+    )
+
+
+def _by_ends(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """Run the operator itself on the lows and on the highs: it is monotonic."""
+    if any(value not in found or not value.type.shape for value in node.inputs):
+        return None
+    channels = node.output.type.shape[-1]
+    results = []
+    for end in (0, 1):
+        arrays, types = [], []
+        for value in node.inputs:
+            if len(found[value][end]) != channels:
+                return None
+            type_ = TensorType((1, 1, 1, channels), value.type.dtype, value.type.quant)
+            arrays.append(found[value][end].astype(value.type.dtype).reshape(type_.shape))
+            types.append(type_)
+        output = TensorType((1, 1, 1, channels), node.output.type.dtype, node.output.type.quant)
+        (result,) = node.op.evaluate(node.attrs, arrays, types, (output,))
+        results.append(result.astype(np.int64).reshape(channels))
+    return results[0], results[1]
+
+
+def _pool(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """A mean or maximum of values between two bounds lies between them; then the clamp."""
+    x = node.inputs[0]
+    if x not in found or node.output.type.is_float or _changes_scale(node):
+        return None
+    low, high = (np.clip(e, node.attrs.minimum, node.attrs.maximum) for e in found[x])
+    return low, high
+
+
+def _changes_scale(node: Node) -> bool:
+    """An ONNX average pool rescales from the input's parameters to the output's."""
+    return getattr(node.attrs, "rounding", "tflm") == "onnx"
+
+
+def _requantize(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    if any(multiplier < 0 for multiplier in node.attrs.multiplier):
+        return None
+    return _by_ends(node, found)
+
+
+def _reshape(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """Flattening repeats the channels; a shape with the same last axis keeps them."""
+    x = node.inputs[0]
+    if x not in found:
+        return None
+    channels, last = x.type.shape[-1], node.output.type.shape[-1] if node.output.type.shape else 0
+    if not channels or last % channels:
+        return None
+    low, high = (np.tile(end, last // channels) for end in found[x])
+    return low, high
+
+
+_RULES: dict[str, Callable[[Node, dict[Value, Interval]], Interval | None]] = {
+    "conv2d": _conv2d,
+    "depthwise_conv2d": _depthwise,
+    "dense": _dense,
+    "requantize": _requantize,
+    "max_pool2d": _pool,
+    "avg_pool2d": _pool,
+    "add": _by_ends,
+    "reshape": _reshape,
+}

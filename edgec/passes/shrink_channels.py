@@ -1,0 +1,232 @@
+"""Remove channels that no output depends on; every output keeps every bit.
+
+1. `channel_intervals` finds channels that always hold one integer: zero filters, clamps that
+   always saturate.
+2. A channel is needed if a reader needs it. A convolution or dense does not need an input channel
+   that is constant, as the constant goes into its bias (with padding only where it is the zero
+   point, since padding reads as that), nor one whose weights are all zero. A depthwise
+   convolution, requantize, pool, addition or view needs the channels that are needed of it.
+3. Weights, biases and multipliers lose the rows and columns of the channels that go. The
+   provenance of each value says which channels it kept and what the constant ones hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.fixed_point import wrap_int32
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array, Quant
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.passes.channel_intervals import Interval, channel_intervals
+from edgec.passes.rewriter import Rewriter
+
+#: Channel -> the stored integer that it always holds.
+Constants = dict[int, int]
+#: One flag per channel.
+Flags = npt.NDArray[np.bool_]
+#: Operators whose output channel c depends on input channel c alone.
+CHANNELWISE = ("requantize", "max_pool2d", "avg_pool2d", "add", "depthwise_conv2d")
+ACCUMULATING = ("conv2d", "dense")
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """What was removed from one value of so many channels.
+
+    constants: channel -> the one integer of its interval. unread: channels that vary but that
+    nothing depends on.
+    """
+
+    value: str
+    channels: int
+    constants: Constants
+    unread: tuple[int, ...]
+
+
+def shrink_channels(function: Function) -> tuple[Function, tuple[Shrinkage, ...]]:
+    """The smaller function and a report of what went, by value."""
+    intervals = channel_intervals(function)
+    needed = _needed(function, intervals)
+    if all(flags.all() for flags in needed.values()):
+        return function, ()
+    constants = {
+        value: {int(c): int(low[c]) for c in np.flatnonzero((low == high) & ~needed[value])}
+        for value, (low, high) in intervals.items()
+        if value in needed
+    }
+    shrunk = Rewriter(function).run(_Shrink(needed, constants))
+    report = tuple(
+        Shrinkage(
+            value.name,
+            len(flags),
+            constants.get(value, {}),
+            tuple(int(c) for c in np.flatnonzero(~flags) if int(c) not in constants[value]),
+        )
+        for value, flags in needed.items()
+        if value.origin is not None and not flags.all()
+    )
+    return shrunk, report
+
+
+def _needed(function: Function, intervals: dict[Value, Interval]) -> dict[Value, Flags]:
+    """For every value which channels must stay. Grows until nothing changes."""
+    needed: dict[Value, Flags] = {}
+    for value in function.values():
+        channels = value.type.shape[-1] if value.type.shape else 0
+        at_the_edge = value in function.params or value in function.results
+        needed[value] = np.full(channels, at_the_edge)
+        if channels and not at_the_edge:
+            needed[value][_cheapest(intervals.get(value))] = True  # something must stay
+    changed = True
+    while changed:
+        before = sum(int(flags.sum()) for flags in needed.values())
+        for node in reversed(function.nodes):
+            _need_inputs(node, needed, intervals)
+        for node in function.nodes:
+            _keep_outputs(node, needed)
+        changed = sum(int(flags.sum()) for flags in needed.values()) != before
+    return needed
+
+
+def _cheapest(interval: Interval | None) -> int:
+    """The channel to keep where none would stay: one that is not constant, if there is one."""
+    return 0 if interval is None else int(np.argmax(interval[0] != interval[1]))
+
+
+def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, Interval]) -> None:
+    wanted = needed[node.output]
+    data = [value for value in node.inputs if not isinstance(value, Constant)]
+    if node.op.name in ACCUMULATING and node.output.type.dtype == "int32":
+        x, w = node.inputs[:2]
+        assert isinstance(w, Constant)
+        used = np.any(w.data[wanted] != 0, axis=tuple(range(w.data.ndim - 1)))
+        needed[x] |= used & ~_foldable(node, intervals)
+    elif node.op.name in CHANNELWISE and all(len(needed[v]) == len(wanted) for v in data):
+        for value in data:
+            needed[value] |= wanted
+    elif node.op.name == "reshape" and _repeats(node):
+        channels = len(needed[data[0]])
+        needed[data[0]] |= wanted.reshape(-1, channels).any(axis=0)
+    else:
+        for value in data:
+            needed[value][:] = True
+
+
+def _foldable(node: Node, intervals: dict[Value, Interval]) -> Flags:
+    """Input channels whose constant can go into the bias."""
+    x = node.inputs[0]
+    if x not in intervals or x.type.quant is None:
+        return np.zeros(x.type.shape[-1], bool)
+    low, high = intervals[x]
+    constant: Flags = low == high
+    if any(any(pair) for pair in getattr(node.attrs, "padding", ())):
+        constant = constant & (low == x.type.quant.zero_point[0])
+    return constant
+
+
+def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
+    """Channel by channel operators keep an output for every input that stays."""
+    data = [value for value in node.inputs if not isinstance(value, Constant)]
+    flags = needed[node.output]
+    if node.op.name in CHANNELWISE and all(len(needed[v]) == len(flags) for v in data):
+        for value in data:
+            flags |= needed[value]
+    elif node.op.name == "reshape" and _repeats(node):
+        flags |= np.tile(needed[data[0]], len(flags) // len(needed[data[0]]))
+    elif node.op.name not in ACCUMULATING:
+        flags[:] = True
+
+
+def _repeats(node: Node) -> bool:
+    """A view that keeps the last axis or flattens whole axes into it."""
+    before, after = node.inputs[0].type.shape, node.output.type.shape
+    return bool(before and after and before[-1] and after[-1] and after[-1] % before[-1] == 0)
+
+
+class _Shrink:
+    """Rewrites every node that loses an output or an input channel."""
+
+    def __init__(self, needed: dict[Value, Flags], constants: dict[Value, Constants]) -> None:
+        self.needed = needed
+        self.constants = constants
+
+    def kept(self, value: Value) -> list[int]:
+        return [int(c) for c in np.flatnonzero(self.needed[value])]
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> tuple[Value, ...] | None:
+        values = [v for v in (*node.inputs, node.output) if not isinstance(v, Constant)]
+        if all(self.needed[value].all() for value in values):
+            return None
+        attrs = node.attrs
+        if node.op.name in ACCUMULATING:
+            inputs = (inputs[0], *self._accumulate(rewriter, node))
+        elif node.op.name == "depthwise_conv2d":
+            inputs = (inputs[0], *self._depthwise(rewriter, node))
+        elif node.op.name == "requantize" and len(attrs.multiplier) > 1:
+            chosen = tuple(attrs.multiplier[c] for c in self.kept(node.output))
+            attrs = replace(attrs, multiplier=chosen)
+        elif node.op.name == "reshape":
+            shape = (*node.output.type.shape[:-1], len(self.kept(node.output)))
+            attrs = ReshapeAttrs(shape)
+        made = rewriter.builder.node(
+            node.op,
+            inputs,
+            attrs,
+            name=node.name,
+            output_names=[node.output.name],
+            origins=[self._origin(node.output)],
+            sources=node.sources,
+        )
+        return made.outputs
+
+    def _origin(self, value: Value) -> Origin | None:
+        if value.origin is None or self.needed[value].all():
+            return value.origin
+        return replace(
+            value.origin,
+            kept_channels=tuple(self.kept(value)),
+            removed=tuple(sorted(self.constants.get(value, {}).items())),
+        )
+
+    def _accumulate(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
+        """Weights without removed rows and columns, and the bias with their constants in it."""
+        x, w, b = node.inputs
+        assert isinstance(w, Constant) and isinstance(b, Constant) and x.type.quant is not None
+        weights, bias = w.data, b.data.astype(np.int64)
+        for channel, constant in self.constants.get(x, {}).items():
+            taps = weights[..., channel].astype(np.int64).reshape(len(bias), -1).sum(axis=1)
+            bias = bias + taps * (constant - x.type.quant.zero_point[0])
+        rows, columns = self.kept(node.output), self.kept(x)
+        weights = weights[rows][..., columns]
+        return (
+            _constant(rewriter, w, weights, _sliced(w.type.quant, 0, rows)),
+            _constant(rewriter, b, wrap_int32(bias[rows]).astype(np.int32), None),
+        )
+
+    def _depthwise(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
+        _, w, b = node.inputs
+        assert isinstance(w, Constant) and isinstance(b, Constant)
+        kept = self.kept(node.output)
+        return (
+            _constant(rewriter, w, w.data[..., kept], _sliced(w.type.quant, 2, kept)),
+            _constant(rewriter, b, b.data[kept], None),
+        )
+
+
+def _sliced(quant: Quant | None, axis: int, kept: list[int]) -> Quant | None:
+    if quant is None or quant.axis != axis:
+        return quant
+    return Quant(
+        tuple(quant.scale[c] for c in kept), tuple(quant.zero_point[c] for c in kept), axis
+    )
+
+
+def _constant(rewriter: Rewriter, old: Constant, data: Array, quant: Quant | None) -> Constant:
+    return rewriter.builder.constant(f"{old.name}.shrunk", np.ascontiguousarray(data), quant)
