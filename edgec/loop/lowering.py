@@ -18,11 +18,13 @@ class Lowering:
     """One fusion group being lowered.
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
-    folded biases, lookup tables. Weights keep the names of their parameters.
+    folded biases, lookup tables, and the weights. `form` is what the policy asked for; an
+    operator that knows only one form ignores it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, form: str = "direct") -> None:
         self.definition = Definition(name)
+        self.form = form
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
 

@@ -48,11 +48,14 @@ class LoweredGroup:
 
 def lower_group(group: Group, policy: Policy) -> LoweredGroup:
     """Write the group's loops and let the policy schedule them."""
-    lowering, values = _define(group)
-    function = lowering.build()
-    return LoweredGroup(
-        group, tuple(_variant(schedule, lowering, values) for schedule in policy(function))
-    )
+    variants: list[Variant] = []
+    for form in policy.forms(group.nodes[0].op.name):
+        lowering, values = _define(group, form)
+        variants += (
+            _variant(schedule, lowering, values)
+            for schedule in policy.schedules(lowering.build(), form)
+        )
+    return LoweredGroup(group, tuple(variants))
 
 
 def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]) -> Variant:
@@ -74,8 +77,8 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
     )
 
 
-def _define(group: Group) -> tuple[Lowering, dict[str, Value]]:
-    lowering = Lowering(_identifier(group.nodes[0].op.name))
+def _define(group: Group, form: str) -> tuple[Lowering, dict[str, Value]]:
+    lowering = Lowering(_identifier(group.nodes[0].op.name), form)
     values: dict[str, Value] = {}
     tensors: dict[Value, Tensor] = {}
     activations = [v for v in group.inputs if not isinstance(v, Constant)]

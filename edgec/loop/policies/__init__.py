@@ -1,0 +1,1 @@
+"""Default schedules, one file per kind of function; `edgec.loop.policy` chooses."""

@@ -1,0 +1,27 @@
+"""What default schedules share: names of loops and parameters, and where temporaries go."""
+
+from __future__ import annotations
+
+from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.schedule import Schedule
+
+
+def findfind_param(func: PrimFunc, name: str) -> Buffer:
+    return next(buffer for buffer in func.params if buffer.name == name)
+
+
+def output_loops(func: PrimFunc, buffer: str, block: str) -> list[str]:
+    """The loops of a block that writes `buffer` element by element, outermost first."""
+    return [f"{block}_d{axis}" for axis in range(len(find_param(func, buffer).shape))]
+
+
+def largest_divisor(extent: int, limit: int) -> int:
+    """The largest divisor of `extent` that is at most `limit`."""
+    return max(d for d in range(1, limit + 1) if extent % d == 0)
+
+
+def gather_temporaries(schedule: Schedule, loop: str) -> None:
+    """Compute every temporary where it is used, the last one first."""
+    names = [b.name for b in schedule.func.params if b.scope == "scratch"]
+    for name in reversed(names):
+        schedule.compute_at(name, loop)

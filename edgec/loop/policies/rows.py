@@ -1,0 +1,22 @@
+"""Functions that first reduce rows (softmax), and those without temporaries."""
+
+from __future__ import annotations
+
+from edgec.loop.ir import For
+from edgec.loop.policies.common import find_param
+from edgec.loop.rewrite import walk
+from edgec.loop.schedule import Schedule
+
+
+def schedule_rows(schedule: Schedule) -> None:
+    """Temporaries of one element per row (softmax) become registers; others stay in scratch."""
+    func = schedule.func
+    rank = len(find_param(func, "out").shape)
+    names = [b for b in func.params if b.scope == "scratch"]
+    if names and rank > 1 and all(len(b.shape) == rank - 1 for b in names):
+        for buffer in reversed(names):
+            schedule.compute_at(buffer.name, f"out_d{rank - 2}")
+        for buffer in names:
+            loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
+            if f"{buffer.name}_k" in loops:
+                schedule.decompose_reduction(buffer.name)
