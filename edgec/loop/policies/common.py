@@ -6,7 +6,8 @@ from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.schedule import Schedule
 
 
-def findfind_param(func: PrimFunc, name: str) -> Buffer:
+def find_param(func: PrimFunc, name: str) -> Buffer:
+    """The parameter of this name."""
     return next(buffer for buffer in func.params if buffer.name == name)
 
 
