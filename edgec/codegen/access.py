@@ -39,34 +39,23 @@ def repeated_values(run: Sequence[Store]) -> tuple[Expr, ...]:
     one also occurs elsewhere. In the order of their first use, inner before outer.
     """
     counts: Counter[Expr] = Counter()
+    last: dict[Expr, int] = {}
     order: list[Expr] = []
-    for store in run:
+    for position, store in enumerate(run):
         for expr in subexpressions(store.value):
             if isinstance(expr, (Const, IndexValue)):
                 continue
             if expr not in counts:
                 order.append(expr)
             counts[expr] += 1
+            last[expr] = position
     if all(count == 1 for count in counts.values()):
         return ()
-    written: set[tuple[Buffer, tuple[object, ...]]] = {(s.buffer, s.indices) for s in run}
-    touched = {store.buffer for store in run}
-    memory = any(store.buffer.scope != "register" for store in run)
+    writes = _Writes(run)
 
     def stable(expr: Expr) -> bool:
-        loads = False
-        for part in subexpressions(expr):
-            if not isinstance(part, (Load, Gather)):
-                continue
-            loads = True
-            scope = part.buffer.scope
-            if scope == "register" and part.buffer in touched:
-                fixed = isinstance(part, Load) and all(i.constant is not None for i in part.indices)
-                if not fixed or (part.buffer, part.indices) in written:
-                    return False
-            elif scope not in ("register", "constant") and memory:
-                return False
-        return loads
+        parts = [part for part in subexpressions(expr) if isinstance(part, (Load, Gather))]
+        return bool(parts) and all(writes.first(part) >= last[expr] for part in parts)
 
     chosen = [e for e in order if counts[e] > 1 and stable(e) and not _is_register(e)]
     # An inner expression that occurs only inside a chosen one needs no name of its own.
@@ -76,6 +65,31 @@ def repeated_values(run: Sequence[Store]) -> tuple[Expr, ...]:
             inside[part] += counts[outer]
     kept = [e for e in chosen if counts[e] > inside[e]]
     return tuple(reversed(_inner_last(kept)))
+
+
+class _Writes:
+    """At which position of a run each element is first written; a store reads before it writes."""
+
+    def __init__(self, run: Sequence[Store]) -> None:
+        self._end = len(run)
+        self._memory = self._end
+        self._buffers: dict[Buffer, int] = {}
+        self._elements: dict[tuple[Buffer, tuple[Term, ...]], int] = {}
+        for position, store in enumerate(run):
+            if store.buffer.scope != "register":
+                self._memory = min(self._memory, position)
+            self._buffers.setdefault(store.buffer, position)
+            self._elements.setdefault((store.buffer, store.indices), position)
+
+    def first(self, part: Load | Gather) -> int:
+        """The first position that may change what `part` reads; the run's length if none does."""
+        if part.buffer.scope == "constant":
+            return self._end
+        if part.buffer.scope != "register":
+            return self._memory  # arena and scratch may overlap in any way
+        if isinstance(part, Load) and all(index.constant is not None for index in part.indices):
+            return self._elements.get((part.buffer, part.indices), self._end)
+        return self._buffers.get(part.buffer, self._end)
 
 
 def _is_register(expr: Expr) -> bool:

@@ -249,15 +249,18 @@ class ExprPrinter:
         if not (isinstance(expr, Binary) and expr.op == "add" and expr not in self.named):
             return None
         request, zero_point = expr.left, expr.right
-        if not isinstance(request, Intrinsic) or request.name not in REQUANTIZE_TFLM:
+        if not isinstance(request, Intrinsic) or request in self.named:
             return None
-        if request in self.named or not self._is_small(request):
+        if not isinstance(zero_point, Const) or abs(int(zero_point.value)) > 0xFF:
             return None
-        if not isinstance(zero_point, Const) or abs(int(zero_point.value)) > 0x7FFF:
+        if request.name == "requantize_onnx":
+            name = "onnx"
+        elif request.name in REQUANTIZE_TFLM and self._is_small(request):
+            name = "tflm_relu" if zero_point.value <= low else "tflm_small"
+        else:
             return None
-        args = [self.as_dtype(arg, "int32") for arg in (*request.args, zero_point)]
-        kind = "relu" if zero_point.value <= low else "small"
-        return CValue(Text(f"ec_requantize_tflm_{kind}_s8({', '.join(args)})"), "int8")
+        texts = [self.as_dtype(arg, arg.dtype) for arg in (*request.args, zero_point)]
+        return CValue(Text(f"ec_requantize_{name}_s8({', '.join(texts)})"), "int8")
 
     def _converted(self, value: CValue, dtype: str) -> CValue:
         if value.dtype == dtype:

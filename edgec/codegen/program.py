@@ -227,6 +227,10 @@ class Program:
                         need <= self.buffers[arg],
                         f"{step.title}: {param.name!r} needs {need} bytes of {arg!r}",
                     )
+                    _require(
+                        self.offsets[arg] % DTYPE_BYTES[param.dtype] == 0,
+                        f"{step.title}: {arg!r} is not aligned for {param.dtype}",
+                    )
                 else:
                     _require(arg in port_buffers, f"{step.title}: unknown argument {arg!r}")
 

@@ -31,6 +31,10 @@ WRAPPERS = {
     " const int32_t *d, int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const int32_t *b,"
     " const int32_t *c, const int32_t *d, int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n"
     "        y[i] = {0}(a[i], b[i], c[i], d[i]);\n    }}\n}}\n",
+    "onnx_s8": "void all_{0}(int32_t n, const int32_t *a, const float *b, const int32_t *c,"
+    " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const float *b, const int32_t *c,"
+    " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
+    "\n    }}\n}}\n",
     "int32x2": "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y);\n"
     "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y) {{\n"
     "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i]);\n    }}\n}}\n",
@@ -66,7 +70,9 @@ FUNCTIONS = {
     "ec_saturate_u8": "int32x1",
     "ec_saturate_s16": "int32x1",
     "ec_round_half_even_f32": "float",
+    "ec_round_half_even_small_f32": "float",
     "ec_requantize_onnx": "onnx",
+    "ec_requantize_onnx_s8": "onnx_s8",
 }
 
 Call = Callable[..., np.ndarray]
@@ -190,6 +196,9 @@ def test_requantize_onnx(call: Call) -> None:
     scale[::3] = np.float32(2.0) ** rng.integers(-12, 1, len(scale[::3]))  # exact ties
     expected = fixed_point.requantize_onnx(acc, scale)
     np.testing.assert_array_equal(call("ec_requantize_onnx", acc, scale), expected)
+    zero_point = shifts(7, -128, 127)
+    given = call("ec_requantize_onnx_s8", acc, scale, zero_point)
+    np.testing.assert_array_equal(given, np.clip(expected + zero_point, -128, 127))
 
 
 def test_round_half_even(call: Call) -> None:
@@ -201,6 +210,10 @@ def test_round_half_even(call: Call) -> None:
     meaning = get_intrinsic("round_half_even_f32").meaning
     expected = [meaning(float(v)) for v in values]
     np.testing.assert_array_equal(call("ec_round_half_even_f32", values), expected)
+    values = np.concatenate([values, np.array([1e-45, 1e-30, 0.5, 0.50000006], np.float32)])
+    values = values[~np.isnan(values)]
+    expected = np.clip(np.rint(values.astype(np.float64)), -1024, 1024)
+    np.testing.assert_array_equal(call("ec_round_half_even_small_f32", values), expected)
 
 
 def test_gemmlowp_steps(call: Call) -> None:

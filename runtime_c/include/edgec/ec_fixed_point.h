@@ -138,6 +138,38 @@ static inline int32_t ec_requantize_onnx(int32_t acc, float scale) {
     return ec_round_half_even_f32((float)acc * scale);
 }
 
+/* The nearest integer, ties to even; limited to -1024 and 1024, 1024 for a NaN. By integer
+ * arithmetic on the float's bits, which without a floating-point unit is the fastest. */
+static inline int32_t ec_round_half_even_small_f32(float value) {
+    const uint32_t bits = ec_bits_from_f32(value);
+    const uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const uint32_t fraction_bits = 150u - (magnitude >> 23);
+    uint32_t rounded = 0u;
+    if (magnitude >= 0x44800000u) {
+        rounded = 1024u;
+    } else if (fraction_bits <= 24u) {
+        const uint32_t mantissa = (bits & 0x7FFFFFu) | 0x800000u;
+        const uint32_t odd = (mantissa >> fraction_bits) & 1u;
+        rounded = (mantissa + (1u << (fraction_bits - 1u)) - 1u + odd) >> fraction_bits;
+    }
+    return bits >> 31 != 0u ? -(int32_t)rounded : (int32_t)rounded;
+}
+
+/* ec_requantize_onnx plus a zero point of at most 8 bits, limited to int8; scale is finite. The
+ * conversion of a floating-point unit rounds half to even in its default mode, and saturates. */
+static inline int8_t ec_requantize_onnx_s8(int32_t acc, float scale, int32_t zero_point) {
+    const float scaled = (float)acc * scale;
+#if defined(__GNUC__) && defined(__ARM_FP) && defined(__thumb2__)
+    float converted;
+    int32_t rounded;
+    __asm__("vcvtr.s32.f32 %0, %1" : "=t"(converted) : "t"(scaled));
+    rounded = (int32_t)ec_bits_from_f32(converted);
+    return ec_saturate_s8((rounded > 1024 ? 1024 : rounded) + zero_point);
+#else
+    return ec_saturate_s8(ec_round_half_even_small_f32(scaled) + zero_point);
+#endif
+}
+
 /* Leading zero bits of x as an unsigned number, x not 0. */
 static inline int32_t ec_count_leading_zeros(int32_t x) {
 #if defined(__GNUC__)

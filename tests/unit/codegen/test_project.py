@@ -480,6 +480,7 @@ def test_broken_programs_are_refused(tmp_path: Path) -> None:
         replace(good, constants={**good.constants, "bias": np.zeros(8, np.int16)}),
         replace(good, steps=(replace(good.steps[0], args=good.steps[0].args[:-1]),)),
         replace(good, steps=(replace(good.steps[0], args=("in", "nowhere", "w")),)),
+        replace(state_program(), offsets={"x": 0, "sum": 14, "memory": 16, "other": 0}),
     ]
     for program in broken:
         with pytest.raises(ContractError):
