@@ -28,6 +28,13 @@ int memcmp(const void *left, const void *right, size_t count);
 #define CRC_BYTES 4u
 #define FRAME_BYTES (HEADER_BYTES + ARGUMENT_BYTES + EC_LINK_CHUNK + CRC_BYTES)
 
+/* Inlining the small functions that every command uses would cost a third more flash. */
+#if defined(__GNUC__)
+#define EC_NOINLINE __attribute__((noinline))
+#else
+#define EC_NOINLINE
+#endif
+
 #define TYPE_ANSWER 0x80u
 #define TYPE_DAMAGED 0xFFu
 
@@ -114,7 +121,7 @@ static uint8_t frame[FRAME_BYTES];
 
 /* --- numbers in frames ------------------------------------------------------------------- */
 
-static uint32_t get(const uint8_t *from, uint32_t bytes) {
+EC_NOINLINE static uint32_t get(const uint8_t *from, uint32_t bytes) {
     uint32_t value = 0;
     while (bytes-- > 0u) {
         value = (value << 8) | from[bytes];
@@ -122,7 +129,7 @@ static uint32_t get(const uint8_t *from, uint32_t bytes) {
     return value;
 }
 
-static uint8_t *put(uint8_t *to, uint32_t value, uint32_t bytes) {
+EC_NOINLINE static uint8_t *put(uint8_t *to, uint32_t value, uint32_t bytes) {
     while (bytes-- > 0u) {
         *to++ = (uint8_t)value;
         value >>= 8;
@@ -130,11 +137,11 @@ static uint8_t *put(uint8_t *to, uint32_t value, uint32_t bytes) {
     return to;
 }
 
-static uint8_t *put_ticks(uint8_t *to, uint64_t value) {
+EC_NOINLINE static uint8_t *put_ticks(uint8_t *to, uint64_t value) {
     return put(put(to, (uint32_t)value, 4), (uint32_t)(value >> 32), 4);
 }
 
-static uint8_t *put_text(uint8_t *to, const char *text, uint32_t most) {
+EC_NOINLINE static uint8_t *put_text(uint8_t *to, const char *text, uint32_t most) {
     if (text != NULL) {
         while (*text != '\0' && most-- > 0u) {
             *to++ = (uint8_t)*text++;
@@ -145,7 +152,7 @@ static uint8_t *put_text(uint8_t *to, const char *text, uint32_t most) {
 }
 
 /* CRC-32 as in zlib, four bits at a time: a table of 64 bytes instead of 1 KB. */
-static uint32_t crc32_of(const uint8_t *data, uint32_t bytes) {
+EC_NOINLINE static uint32_t crc32_of(const uint8_t *data, uint32_t bytes) {
     static const uint32_t table[16] = {
         0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
         0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
@@ -188,7 +195,7 @@ static void send_stuffed(uint32_t bytes) {
 }
 
 /* Send `length` data bytes, which lie in the frame buffer already, as a frame of `type`. */
-static void send_frame(uint8_t type, uint16_t sequence, uint32_t length) {
+EC_NOINLINE static void send_frame(uint8_t type, uint16_t sequence, uint32_t length) {
     frame[0] = VERSION_BYTE;
     frame[1] = type;
     (void)put(put(frame + 2, sequence, 2), length, 2);
@@ -196,18 +203,18 @@ static void send_frame(uint8_t type, uint16_t sequence, uint32_t length) {
     send_stuffed(HEADER_BYTES + length + CRC_BYTES);
 }
 
-static void answer(const uint8_t *end) {
+EC_NOINLINE static void answer(const uint8_t *end) {
     send_frame((uint8_t)(link_state.type | TYPE_ANSWER), link_state.sequence,
                (uint32_t)(end - ARGUMENTS));
 }
 
-static void answer_code(enum code code) {
+EC_NOINLINE static void answer_code(enum code code) {
     ARGUMENTS[0] = (uint8_t)code;
     answer(ARGUMENTS + 1);
 }
 
 /* Answer a command that acted, and keep the answer in case the host asks again. */
-static void answer_once(const uint8_t *end) {
+EC_NOINLINE static void answer_once(const uint8_t *end) {
     link_state.replay_type = link_state.type;
     link_state.replay_sequence = link_state.sequence;
     link_state.replay_length = (uint8_t)(end - ARGUMENTS);
@@ -243,7 +250,7 @@ static void do_hello(void) {
 }
 
 /* Find the tensor that a request names; false: there is none, and that has been answered. */
-static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
+EC_NOINLINE static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
     const ec_link_model *const model = link_state.model;
     if (kind == KIND_INPUT && index < model->input_count) {
         *found = model->input(index);
@@ -257,7 +264,7 @@ static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
     return 0;
 }
 
-static int in_range(const ec_link_buffer *buffer, uint32_t offset, uint32_t bytes) {
+EC_NOINLINE static int in_range(const ec_link_buffer *buffer, uint32_t offset, uint32_t bytes) {
     if (buffer->data == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
         answer_code(ERR_RANGE);
         return 0;

@@ -1,0 +1,110 @@
+/* Fuzzes the device's end: `fuzz COUNT SEED`, best built with sanitizers.
+ *
+ * Half of the inputs are noise; the others are frames with a right crc and random fields, so that
+ * the commands themselves are reached, some of them damaged afterwards. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "port_memory.h"
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t below) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 16) % below;
+}
+
+static uint32_t crc32_of(const uint8_t *data, uint32_t bytes) {
+    uint32_t crc = 0xFFFFFFFFu;
+    for (uint32_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ ((crc & 1u) != 0u ? 0xEDB88320u : 0u);
+        }
+    }
+    return ~crc;
+}
+
+static uint32_t stuff(const uint8_t *data, uint32_t bytes, uint8_t *out) {
+    uint32_t used = 0;
+    uint32_t code_at;
+    out[used++] = 0;
+    code_at = used++;
+    out[code_at] = 1;
+    for (uint32_t i = 0; i < bytes; i++) {
+        if (data[i] != 0u) {
+            out[used++] = data[i];
+            out[code_at]++;
+        }
+        if (data[i] == 0u || out[code_at] == 255u) {
+            code_at = used++;
+            out[code_at] = 1;
+        }
+    }
+    out[used++] = 0;
+    return used;
+}
+
+static uint32_t make_frame(uint8_t *out) {
+    static const uint8_t lengths[] = { 0, 0, 2, 7, 9, 8, 11, 5, 0, 0, 0, 0 };
+    uint8_t body[700];
+    uint32_t length;
+    uint32_t crc;
+    const uint32_t type = draw(13);
+    body[0] = draw(50) == 0u ? (uint8_t)draw(256) : 0xE1u;
+    body[1] = draw(50) == 0u ? (uint8_t)draw(256) : (uint8_t)type;
+    body[2] = (uint8_t)draw(4);
+    body[3] = 0;
+    length = type < sizeof lengths ? lengths[type] : 3u;
+    if (type == 3u || type == 4u || draw(20) == 0u) {
+        length += draw(280);
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        body[6 + i] = draw(2) == 0u ? (uint8_t)draw(256) : (uint8_t)draw(4);
+    }
+    if (type == 6u) {
+        body[6] &= 3u; /* few inferences, or most of the time would go there */
+        body[7] = 0;
+    }
+    body[4] = (uint8_t)length;
+    body[5] = (uint8_t)(length >> 8);
+    crc = crc32_of(body, 6u + length);
+    memcpy(body + 6 + length, &crc, 4);
+    return stuff(body, 6u + length + 4u, out);
+}
+
+int main(int argc, char **argv) {
+    static uint8_t answer[1];
+    const unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000ul;
+    uint8_t hello[32];
+    const uint8_t body[] = { 0xE1, 1, 7, 0, 0, 0 };
+    uint8_t whole[10];
+    const uint32_t crc = crc32_of(body, sizeof body);
+    unsigned long said = 0;
+
+    state = 88172645463325252ull + (argc > 2 ? strtoul(argv[2], NULL, 10) : 0ul);
+    memcpy(whole, body, sizeof body);
+    memcpy(whole + sizeof body, &crc, sizeof crc);
+    device_set_rescue(hello, stuff(whole, sizeof whole, hello));
+    for (unsigned long i = 0; i < count; i++) {
+        uint8_t made[1000];
+        uint32_t bytes = 0;
+        if (draw(2) == 0u) {
+            bytes = draw(400);
+            for (uint32_t k = 0; k < bytes; k++) {
+                made[k] = (uint8_t)draw(256);
+            }
+        } else {
+            bytes = make_frame(made);
+            if (draw(4) == 0u) {
+                made[draw(bytes)] = (uint8_t)draw(256);
+            }
+        }
+        said += device_feed(made, bytes, answer, sizeof answer);
+    }
+    printf("%lu inputs, %lu bytes said\n", count, said);
+    return 0;
+}

@@ -1,0 +1,107 @@
+"""The C side by itself: what it does with anything, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from link_devices import HERE, INCLUDES, RUNTIME, SOURCES, MemoryDevice
+
+from edgec.build.firmware import compile_sources
+from edgec.build.host import build_host_program
+from edgec.errors import ToolMissing
+from edgec.link.frame import Frame, FrameReader
+from edgec.target.core import find_core
+from edgec.target.toolchain import WARNING_FLAGS, find_toolchain
+
+
+@pytest.fixture(scope="module")
+def module_device(memory_library: Path) -> MemoryDevice:
+    return MemoryDevice(memory_library)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=30),
+            st.binary(max_size=200).map(lambda data: Frame(3, len(data), data).pack()),
+        ),
+        max_size=6,
+    )
+)
+def test_both_parsers_cut_a_stream_alike(module_device: MemoryDevice, parts: list[bytes]) -> None:
+    """Every frame that the host's reader finds is answered, every damaged one reported."""
+    stream = b"\0" + b"".join(parts) + b"\0"
+    expected = FrameReader().feed(stream)
+    answers = FrameReader().feed(module_device.feed(stream))
+    assert len(answers) == len(expected)
+    for frame, answer in zip(expected, answers, strict=True):
+        assert answer is not None
+        if frame is None:
+            assert (answer.type, answer.sequence) == (0xFF, 0)
+        else:
+            assert (answer.type, answer.sequence) == (frame.type | 0x80, frame.sequence)
+            assert frame.type != 3 or answer.data == b"\0" + frame.data
+
+
+def test_fuzz_with_sanitizers(tmp_path: Path) -> None:
+    """A short one; `fuzz 10000000` takes under a minute."""
+    toolchain = find_toolchain(find_core("host"))
+    program = build_host_program(
+        [*SOURCES, HERE / "port_memory.c", HERE / "fuzz_main.c"],
+        tmp_path / "fuzz",
+        toolchain=toolchain,
+        include_dirs=INCLUDES,
+        defines=["EC_TRACE_HOOK"],
+        # Zig's clang has the undefined-behaviour sanitizer only.
+        sanitize=("address", "undefined") if toolchain.family == "gcc" else ("undefined",),
+    )
+    done = subprocess.run(
+        [program, "300000", "7"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = int(done.stdout.split()[2])
+    assert said > 1_000_000  # the commands were reached
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m33"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_size(tmp_path: Path, core: str, compiler: str) -> None:
+    """Under 3 KB of flash and no buffer beyond one chunk, tracing included, and no libc."""
+    try:
+        toolchain = find_toolchain(find_core(core), compiler)
+    except ToolMissing as error:
+        pytest.skip(error.message)
+    (built,) = compile_sources(
+        toolchain,
+        [RUNTIME / "link" / "ec_link.c"],
+        tmp_path,
+        flags=["-O2", "-ffunction-sections", "-ffreestanding", *WARNING_FLAGS],
+        include_dirs=INCLUDES,
+        defines=["EC_TRACE_HOOK"],
+    )
+    flash = ram = 0
+    with built.open("rb") as stream:
+        elf = ELFFile(stream)
+        for section in elf.iter_sections():
+            flags, size = section["sh_flags"], section["sh_size"]
+            if not flags & 2 or section.name.startswith((".ARM.ex", ".eh_frame")):
+                continue
+            if flags & 1:
+                ram += size
+            else:
+                flash += size
+        names = {
+            symbol.name
+            for symbol in elf.get_section_by_name(".symtab").iter_symbols()
+            if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
+        }
+    assert flash < 3 * 1024
+    assert ram < 256 + 160
+    foreign = {name for name in names if not name.startswith(("ec_port_", "__aeabi_"))}
+    assert foreign <= {"memcpy", "memmove", "memset"}
