@@ -31,6 +31,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.runners.samples import generate_inputs
@@ -53,12 +54,14 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 class Compiled:
     """Everything that compiling one model gave, stage by stage.
 
-    imported: the graph as the file has it. module: after all passes. groups, chosen: the menus
-    and the variant taken from each. problem, plan: the memory. program: what codegen writes.
+    imported: the graph as the file has it. module: after all passes. shrinkage: channels that
+    were removed. groups, chosen: the menus and the variant taken from each. problem, plan: the
+    memory. program: what codegen writes.
     """
 
     imported: Module
     module: Module
+    shrinkage: tuple[Shrinkage, ...]
     groups: tuple[LoweredGroup, ...]
     chosen: tuple[Variant, ...]
     problem: Problem
@@ -68,8 +71,8 @@ class Compiled:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one inference, as the field counts them."""
-        return sum(lowered.group.macs for lowered in self.groups)
+        """Multiply-accumulates of one inference of the model as it came, as the field counts."""
+        return sum(node.op.macs(node.attrs, node.input_types) for node in self.imported.main.nodes)
 
     def reference(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """What our integer reference answers."""
@@ -102,6 +105,11 @@ def compile_model(
         verify_module(module)
         stages.write(name, print_module(module))
 
+    function, shrinkage = shrink_channels(module.main)
+    module = module.with_main(function)
+    verify_module(module)
+    stages.write("shrink_channels", print_module(module))
+
     policy = policy_for(core, options)
     groups = tuple(
         lower_group(group, policy) for group in fuse_groups(module.main, fuse=not options.unfused)
@@ -125,7 +133,7 @@ def compile_model(
         golden=golden_run(module.main),
     )
     program.check()
-    return Compiled(imported, module, groups, chosen, problem, plan, program, options)
+    return Compiled(imported, module, shrinkage, groups, chosen, problem, plan, program, options)
 
 
 def golden_run(function: Function) -> Golden:

@@ -8,6 +8,8 @@
    convolution, requantize, pool, addition or view needs the channels that are needed of it.
 3. Weights, biases and multipliers lose the rows and columns of the channels that go. The
    provenance of each value says which channels it kept and what the constant ones hold.
+4. Of a layer's channels a multiple of MULTIPLE stays where it had one: kernels work on blocks of
+   channels, and a spare one costs less than a block that is not full.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ Flags = npt.NDArray[np.bool_]
 #: Operators whose output channel c depends on input channel c alone.
 CHANNELWISE = ("requantize", "max_pool2d", "avg_pool2d", "add", "depthwise_conv2d")
 ACCUMULATING = ("conv2d", "dense")
+#: Channels that kernels compute together.
+MULTIPLE = 4
 
 
 @dataclass(frozen=True)
@@ -82,15 +86,35 @@ def _needed(function: Function, intervals: dict[Value, Interval]) -> dict[Value,
         needed[value] = np.full(channels, at_the_edge)
         if channels and not at_the_edge:
             needed[value][_cheapest(intervals.get(value))] = True  # something must stay
-    changed = True
-    while changed:
-        before = sum(int(flags.sum()) for flags in needed.values())
+    _spread(function, needed, intervals)
+    while _fill_blocks(function, needed):
+        _spread(function, needed, intervals)
+    return needed
+
+
+def _spread(
+    function: Function, needed: dict[Value, Flags], intervals: dict[Value, Interval]
+) -> None:
+    """Mark what is needed for what is marked, until nothing changes."""
+    before = -1
+    while (now := sum(int(flags.sum()) for flags in needed.values())) != before:
+        before = now
         for node in reversed(function.nodes):
             _need_inputs(node, needed, intervals)
         for node in function.nodes:
             _keep_outputs(node, needed)
-        changed = sum(int(flags.sum()) for flags in needed.values()) != before
-    return needed
+
+
+def _fill_blocks(function: Function, needed: dict[Value, Flags]) -> bool:
+    """Keep spare channels up to the next multiple; whether there were any to keep."""
+    filled = False
+    for node in function.nodes:
+        flags = needed[node.output]
+        missing = -int(flags.sum()) % MULTIPLE
+        if node.op.name in ACCUMULATING and missing and len(flags) % MULTIPLE == 0:
+            flags[np.flatnonzero(~flags)[:missing]] = True
+            filled = True
+    return filled
 
 
 def _cheapest(interval: Interval | None) -> int:

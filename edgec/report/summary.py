@@ -30,6 +30,15 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "code_bytes": image.code_bytes if image else None,
         "flash_bytes": image.flash_bytes if image else None,
         "ram_bytes": image.ram_bytes if image else None,
+        "removed_channels": [
+            {
+                "value": entry.value,
+                "channels": entry.channels,
+                "constant": {str(c): value for c, value in entry.constants.items()},
+                "unread": list(entry.unread),
+            }
+            for entry in compiled.shrinkage
+        ],
         "certificate": compiled.plan.certificate.to_dict(),
         "layers": [
             {
@@ -71,6 +80,10 @@ def print_build(report: dict[str, Any]) -> None:
             table.add_row(name, f"{value:,}", note)
     console.print(table)
     console.print(f"{report['macs']:,} multiply-accumulates in {len(report['layers'])} steps")
+    gone = sum(len(r["constant"]) + len(r["unread"]) for r in report["removed_channels"])
+    if gone:
+        done = sum(layer["macs"] for layer in report["layers"])
+        console.print(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
     console.print(f"project: {report['project']}", highlight=False, soft_wrap=True)
     if report["elf"]:
         console.print(f"binary:  {report['elf']}", highlight=False, soft_wrap=True)

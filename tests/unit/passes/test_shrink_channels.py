@@ -1,0 +1,173 @@
+"""Removing channels keeps every bit, on random networks with dead filters and on real models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec.ops
+from edgec.frontends import import_model
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function, Value
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Quant, TensorType
+from edgec.graph.verify import verify_function
+from edgec.ops.add import AddAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.passes.channel_intervals import channel_intervals
+from edgec.passes.shrink_channels import shrink_channels
+from edgec.runners.samples import generate_inputs
+
+edgec.ops.load()
+SAME = ((1, 1), (1, 1))
+
+
+class _Network:
+    """A random integer network: convolutions, depthwise, residual addition, dense at the end."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.b = GraphBuilder()
+
+    def requantize(self, acc: Value, name: str, zero_point: int, minimum: int) -> Value:
+        channels = acc.type.shape[-1]
+        attrs = RequantizeAttrs(
+            multiplier=tuple(self.rng.uniform(0.0005, 0.004, channels).tolist()),
+            output=Quant((0.05,), (zero_point,)),
+            minimum=minimum,
+            maximum=127,
+            rounding="tflm",
+        )
+        origin = Origin(name, acc.type.shape)
+        return self.b.op("requantize", [acc], attrs, name=name, origins=[origin])
+
+    def bias(self, channels: int, dead: np.ndarray) -> Value:
+        bias = self.rng.integers(-3000, 3000, channels)
+        # A dead channel's clamp saturates at either end, or its filter is all zero.
+        bias[dead] = self.rng.choice([-(2**24), 2**24, 123], int(dead.sum()))
+        return self.b.constant("b", bias.astype(np.int32))
+
+    def weights(self, *shape: int) -> np.ndarray:
+        return self.rng.integers(-127, 128, shape).astype(np.int8)
+
+    def conv(self, x: Value, outputs: int, size: int, name: str) -> Value:
+        channels = x.type.shape[-1]
+        w = self.weights(outputs, size, size, channels)
+        dead = self.rng.random(outputs) < 0.4
+        w[dead & (self.rng.random(outputs) < 0.6)] = 0
+        unread = self.rng.random(channels) < 0.2
+        w[..., unread] = 0
+        padding = SAME if size == 3 else ((0, 0), (0, 0))
+        acc = self.b.op(
+            "conv2d",
+            [x, self.b.constant("w", w), self.bias(outputs, dead)],
+            Conv2dAttrs(padding=padding),
+            name=f"{name}.acc",
+        )
+        return self.requantize(acc, name, int(self.rng.choice([-128, 0, 5])), -128)
+
+    def depthwise(self, x: Value, name: str) -> Value:
+        channels = x.type.shape[-1]
+        dead = self.rng.random(channels) < 0.3
+        acc = self.b.op(
+            "depthwise_conv2d",
+            [x, self.b.constant("w", self.weights(3, 3, channels)), self.bias(channels, dead)],
+            DepthwiseConv2dAttrs(padding=SAME),
+            name=f"{name}.acc",
+        )
+        return self.requantize(acc, name, -128, -128)
+
+
+def random_network(seed: int) -> Function:
+    n = _Network(seed)
+    x = n.b.param("x", TensorType((1, 5, 4, 3), "int8", Quant((0.1,), (3,))))
+    y = n.conv(x, 8, 3, "first")
+    z = n.depthwise(y, "second")
+    z = n.conv(z, 12, 1, "third")
+    z = n.depthwise(z, "fourth")
+    z = n.conv(z, 8, 1, "fifth")
+    attrs = AddAttrs(Quant((0.08,), (-10,)), rounding="tflm")
+    total = n.b.op("add", [y, z], attrs, name="sum", origins=[Origin("sum", y.type.shape)])
+    flat = n.b.op("reshape", [total], ReshapeAttrs((1, total.type.elements)), name="flat")
+    w = n.weights(4, flat.type.elements)
+    acc = n.b.op("dense", [flat, n.b.constant("w", w), n.bias(4, np.zeros(4, bool))], name="d")
+    return n.b.finish([n.requantize(acc, "out", 0, -128)])
+
+
+def macs(function: Function) -> int:
+    return sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
+
+
+def assert_same_tensors(before: Function, after: Function, inputs: list[np.ndarray]) -> None:
+    """Outputs and every value that is still known have the same bits."""
+    old: dict[str, np.ndarray] = {}
+    interpret(before, inputs, lambda v, a: old.__setitem__(v.name, a))
+    new: dict[Value, np.ndarray] = {}
+    results = interpret(after, inputs, new.__setitem__)
+    for want, got in zip(interpret(before, inputs), results, strict=True):
+        np.testing.assert_array_equal(want, got)
+    for value, array in new.items():
+        if value.origin is not None:
+            found = value.origin.to_source(array)
+            want = old[value.name].reshape(found.shape).copy()
+            want[..., list(value.origin.unknown_channels)] = 0
+            np.testing.assert_array_equal(found, want, err_msg=value.name)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_networks_keep_every_bit(seed: int) -> None:
+    function = random_network(seed)
+    shrunk, report = shrink_channels(function)
+    verify_function(shrunk)
+    assert macs(shrunk) <= macs(function)
+    rng = np.random.default_rng(seed + 1000)
+    for _ in range(4):
+        inputs = [rng.integers(-128, 128, p.type.shape).astype(np.int8) for p in function.params]
+        assert_same_tensors(function, shrunk, inputs)
+    if seed == 0:
+        assert report and macs(shrunk) < macs(function)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_intervals_hold(seed: int) -> None:
+    function = random_network(seed)
+    intervals = channel_intervals(function)
+    rng = np.random.default_rng(seed)
+
+    def check(value: Value, array: np.ndarray) -> None:
+        if value in intervals:
+            low, high = intervals[value]
+            flat = array.reshape(-1, array.shape[-1])
+            assert (flat >= low).all() and (flat <= high).all(), value.name
+
+    for extreme in (-128, 127, None):
+        shape = function.params[0].type.shape
+        x = rng.integers(-128, 128, shape) if extreme is None else np.full(shape, extreme)
+        interpret(function, [x.astype(np.int8)], check)
+
+
+def test_visual_wake_words_loses_half(sample_model: Callable[[str], Path]) -> None:
+    function = import_model(sample_model("mlperf_vww_mbv1_int8.tflite")).main
+    shrunk, report = shrink_channels(function)
+    verify_function(shrunk)
+    assert macs(shrunk) <= 3_800_000  # of 7,489,664
+    assert sum(c.type.nbytes for c in shrunk.constants() if c.type.dtype == "int8") <= 32_900
+    assert sum(len(entry.constants) for entry in report) > 1500
+    for seed in (1, 2):
+        inputs = generate_inputs(seed, [(p.type.shape, p.type.dtype) for p in function.params])
+        assert_same_tensors(function, shrunk, list(inputs))
+
+
+def test_a_network_without_dead_channels_is_left_alone(
+    sample_model: Callable[[str], Path],
+) -> None:
+    function = import_model(sample_model("mlperf_kws_dscnn_int8.tflite")).main
+    shrunk, report = shrink_channels(function)
+    assert shrunk is function and report == ()
