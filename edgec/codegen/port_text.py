@@ -1,0 +1,199 @@
+"""How a program's inputs, outputs and state look as C, and where pointers to buffers come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.codegen.c_data import Weights, comment_text
+from edgec.codegen.c_function import writes_param
+from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
+from edgec.codegen.program import DTYPE_BYTES, Port, Program
+from edgec.loop.ir import Buffer, PrimFunc
+
+
+@dataclass(frozen=True)
+class PortText:
+    """An input or output in the header and in run()."""
+
+    index: int
+    kind: str
+    name: str
+    upper_name: str
+    dtype: str
+    c_type: str
+    shape: str
+    shape_list: str
+    rank: int
+    elements: int
+    bytes: int
+    alignment: int
+    offset: int
+    in_arena: bool
+    location: str
+    pointer: str
+    quantized: bool
+    per_tensor: bool
+    scale: str
+    zero_point: str
+    low: str
+    high: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class StateText:
+    """A value of the state region and how reset fills it."""
+
+    name: str
+    offset: int
+    bytes: int
+    fill: int
+    initial: str
+
+
+class Pointers:
+    """C expressions for the buffers and constants that steps are called with."""
+
+    def __init__(self, program: Program, weights: Weights) -> None:
+        self._program = program
+        self._weights = weights
+        self._states = {state.buffer for state in program.states}
+        self._inputs = {p.buffer: i for i, p in enumerate(program.inputs)}
+        self._outputs = {p.buffer: i for i, p in enumerate(program.outputs)}
+
+    def raw(self, name: str) -> str:
+        """An untyped pointer to a buffer or constant."""
+        if name in self._program.constants:
+            return self._weights.names[name]
+        if name in self._program.offsets:
+            base = "state" if name in self._states else "arena"
+            return f"{base} + {self._program.offsets[name]}"
+        if name in self._inputs:
+            return f"inputs[{self._inputs[name]}]"
+        return f"outputs[{self._outputs[name]}]"
+
+    def typed(self, name: str, param: Buffer, func: PrimFunc) -> str:
+        """An argument for this parameter."""
+        if name in self._program.constants:
+            return self._weights.names[name]
+        const = "" if writes_param(func, param) else "const "
+        raw = self.raw(name)
+        if name not in self._program.offsets:
+            return f"({const}{C_TYPE[param.dtype]} *){raw}"
+        # Through void *: the plan keeps elements aligned, which a cast check cannot see.
+        through = "" if DTYPE_BYTES[param.dtype] == 1 else "(void *)"
+        return f"({const}{C_TYPE[param.dtype]} *){through}({raw})"
+
+
+def port_text(
+    program: Program, port: Port, name: str, index: int, kind: str, pointers: Pointers
+) -> PortText:
+    """Everything the templates say about one port; `kind` is "input" or "output"."""
+    elements = port.nbytes // DTYPE_BYTES[port.dtype]
+    quantized = bool(port.scale) and port.dtype in ("int8", "uint8", "int16")
+    per_tensor = quantized and len(port.scale) == 1
+    low, high = INT_RANGE.get(port.dtype, (0, 0))
+    scale = literal(port.scale[0], "float32") if per_tensor else ""
+    zero_point = str(port.zero_point[0]) if per_tensor and port.zero_point else "0"
+    in_arena = port.buffer in program.offsets
+    meaning = ""
+    if per_tensor:
+        sign, size = ("+", -int(zero_point)) if int(zero_point) < 0 else ("-", int(zero_point))
+        shifted = f"(q {sign} {size})" if size else "q"
+        meaning = f"real = {scale.removesuffix('f')} * {shifted}"
+    elif quantized:
+        meaning = f"quantized per channel, {len(port.scale)} scales"
+    return PortText(
+        index=index,
+        kind=kind,
+        name=comment_text(port.name),
+        upper_name=name.upper(),
+        dtype=port.dtype,
+        c_type=C_TYPE[port.dtype],
+        shape="[" + ",".join(map(str, port.shape)) + "]",
+        shape_list="{ " + ", ".join(map(str, port.shape or (1,))) + " }",
+        rank=len(port.shape),
+        elements=elements,
+        bytes=port.nbytes,
+        alignment=DTYPE_BYTES[port.dtype],
+        offset=program.offsets.get(port.buffer, 0),
+        in_arena=in_arena,
+        location=f"arena + {program.offsets[port.buffer]}" if in_arena else "caller's memory",
+        pointer=pointers.raw(port.buffer),
+        quantized=quantized,
+        per_tensor=per_tensor,
+        scale=scale,
+        zero_point=zero_point,
+        low=str(low),
+        high=str(high),
+        meaning=meaning,
+    )
+
+
+def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:
+    """The state region's values, in the program's order."""
+    return tuple(
+        StateText(
+            name=comment_text(state.name),
+            offset=program.offsets[state.buffer],
+            bytes=state.nbytes,
+            fill=state.fill,
+            initial="" if state.initial is None else weights.names[state.initial],
+        )
+        for state in program.states
+    )
+
+
+def lifetime_notes(program: Program) -> tuple[str, ...]:
+    """What a run destroys, and what destroys an output, from where the buffers lie."""
+    if program.io == "caller":
+        return (
+            "Inputs and outputs lie in the caller's memory; run reads the inputs in place and",
+            "does not change them. Inputs and outputs of one run must not overlap.",
+        )
+    written = {
+        arg
+        for step in program.steps
+        for arg, param in zip(step.args, step.function.params, strict=True)
+        if param.scope != "constant" and writes_param(step.function, param)
+    }
+    places = {
+        name: (program.offsets[name], program.offsets[name] + program.buffers[name])
+        for name in written
+        if name in program.offsets
+    }
+    state_buffers = {state.buffer for state in program.states}
+    notes = []
+    for index, port in enumerate(program.inputs):
+        if port.buffer not in program.offsets:
+            continue
+        start = program.offsets[port.buffer]
+        stop = start + port.nbytes
+        hit = any(
+            a < stop and start < b for name, (a, b) in places.items() if name not in state_buffers
+        )
+        notes.append(
+            f"run destroys input {index}: write it again before each run."
+            if hit
+            else f"run leaves input {index} as it was."
+        )
+    for out_index, out in enumerate(program.outputs):
+        if out.buffer not in program.offsets:
+            continue
+        start = program.offsets[out.buffer]
+        stop = start + out.nbytes
+        over = [
+            str(i)
+            for i, port in enumerate(program.inputs)
+            if port.buffer in program.offsets
+            and program.offsets[port.buffer] < stop
+            and start < program.offsets[port.buffer] + port.nbytes
+        ]
+        if over:
+            notes.append(
+                f"output {out_index} lives until the next run or until input "
+                f"{', '.join(over)} is written, which shares its bytes."
+            )
+        else:
+            notes.append(f"output {out_index} lives until the next run.")
+    return tuple(notes)
