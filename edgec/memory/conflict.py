@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from edgec.errors import PlanError
 from edgec.memory.bound import instance_bound_bytes, section_bound_bytes
-from edgec.memory.greedy import greedy_order
 from edgec.memory.instance import make_instance
 from edgec.memory.problem import Buffer, Overlap, Region
 from edgec.memory.search import Search, Verdict
+from edgec.memory.strategy import strategies
 
 # Enough for a conflict that people can read; a set that needs more stays a little too large.
 _NODE_LIMIT = 500
+_STRATEGIES = 2
 
 
 def capacity_error(
@@ -83,10 +85,11 @@ def _cannot_fit(
         return True
     if not instance.is_exact or not len(instance):
         return False
-    rank = [0] * len(instance)
-    for position, i in enumerate(greedy_order(instance, "crowd")):
-        rank[i] = position
-    return Search(instance, rank).run(capacity_bytes, _NODE_LIMIT).verdict is Verdict.NONE
+    search = Search(instance)
+    return any(
+        search.run(capacity_bytes, strategy, _NODE_LIMIT).verdict is Verdict.NONE
+        for strategy in islice(strategies(instance), _STRATEGIES)
+    )
 
 
 def _live_lines(buffers: Sequence[Buffer]) -> tuple[str, ...]:

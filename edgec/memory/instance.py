@@ -5,9 +5,9 @@
 3. Every rule between two buffers becomes a *separation*: for a conflicting pair, either
    `off[b] >= off[a] + sep[a, b]` or `off[a] >= off[b] + sep[b, a]`. Without a permitted overlap
    `sep[a, b]` is the size of a; an overlap lowers `sep[second, first]` to its distance.
-4. A separation may be negative. `shift` then holds potentials that make all of them non-negative
-   in the shifted coordinate `u = off + shift`, so that a search may place buffers in order of
-   rising u and never return below.
+4. A separation may be zero or negative. Then `scale` and `shift` make all of them positive in the
+   coordinate `u = off * scale + shift`, so that "below" orders the buffers of any plan without
+   cycles, and a search may build it from below.
 5. Time is cut into sections: steps with the same live buffers; sections whose buffers are all
    live in another section are dropped.
 """
@@ -48,7 +48,7 @@ class Instance:
 
     sep [n, n]: see the module text, NEVER where the pair does not conflict. shift [n] >= 0.
     lo [n]: smallest legal offset. align [n]: offsets are multiples of it. `is_exact` is False
-    when no potentials exist and negative separations were raised to 0: plans stay legal, but
+    when no shift exists and the separations below 1 were raised to 1: plans stay legal, but
     a search over them proves nothing below their peak.
     """
 
@@ -59,6 +59,7 @@ class Instance:
     align: IntArray
     lo: IntArray
     sep: IntArray
+    scale: int
     shift: IntArray
     sections: tuple[Section, ...]
     is_exact: bool
@@ -97,7 +98,7 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
             granules = -(-o.distance_bytes // granule)
             distance[pair] = min(distance.get(pair, granules), granules)
     sep = _separations(kept, size, distance)
-    shift, is_exact = _potentials(sep)
+    scale, shift, is_exact = _positive_coordinate(sep)
     return Instance(
         buffers=kept,
         granule=granule,
@@ -106,6 +107,7 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
         align=np.array([b.align_bytes // granule for b in kept], dtype=np.int64),
         lo=np.array([(b.fixed_offset or 0) // granule for b in kept], dtype=np.int64),
         sep=sep,
+        scale=scale,
         shift=shift,
         sections=_sections(kept, size, sep),
         is_exact=is_exact,
@@ -130,23 +132,25 @@ def _separations(
     return sep
 
 
-def _potentials(sep: IntArray) -> tuple[IntArray, bool]:
-    """Return shift with `shift[b] - shift[a] >= -sep[a, b]`, and whether one exists.
+def _positive_coordinate(sep: IntArray) -> tuple[int, IntArray, bool]:
+    """Return scale and shift with `sep[a, b] * scale + shift[b] - shift[a] >= 1`, and success.
 
-    Longest paths from a common source (Bellman-Ford); without negative separations all zero.
-    If a cycle makes that impossible, the negative separations in `sep` are raised to 0.
+    The shifts are longest paths from a common source (Bellman-Ford). If a cycle of separations
+    sums to less than 1 there are none: then those below 1 in `sep` are raised to 1.
     """
-    shift = np.zeros(len(sep), dtype=np.int64)
-    if not (sep[sep > NEVER] < 0).any():
-        return shift, True
-    weight = np.where(sep > NEVER, -sep, -FAR)
-    for _ in range(len(sep) + 1):
+    n = len(sep)
+    shift = np.zeros(n, dtype=np.int64)
+    if not ((sep > NEVER) & (sep < 1)).any():
+        return 1, shift, True
+    scale = n + 1  # a cycle has at most n pairs, each of which needs 1 in the new coordinate
+    weight = np.where(sep > NEVER, 1 - sep * scale, -FAR)
+    for _ in range(n + 1):
         raised = np.maximum(shift, (shift[:, None] + weight).max(axis=0))
         if (raised == shift).all():
-            return shift, True
+            return scale, shift, True
         shift = raised
-    sep[(sep > NEVER) & (sep < 0)] = 0
-    return np.zeros_like(shift), False
+    sep[(sep > NEVER) & (sep < 1)] = 1
+    return 1, np.zeros_like(shift), False
 
 
 def _sections(buffers: tuple[Buffer, ...], size: IntArray, sep: IntArray) -> tuple[Section, ...]:

@@ -1,15 +1,23 @@
 """The exact search: is there a plan whose peak does not exceed a capacity?
 
-Any plan can be pushed down until every buffer rests on the floor or on a buffer it conflicts
-with. The search builds such plans from below: buffers are placed in order of rising shifted
-offset u (see instance.py), each exactly at its floor, which is the highest separation that the
-buffers placed before it impose. So every pushed-down plan is built once, and a node is cut when
+Any plan can be settled: lower single buffers until none can be lowered any more. The search builds
+settled plans from below, in the shifted coordinate u of instance.py. A waiting buffer is a *source*
+of a plan if every waiting buffer that conflicts with it lies above it; in a settled plan a source
+sits exactly on its floor, the highest separation that the placed buffers impose. One step is:
 
-1. a floor is above the highest offset that the capacity leaves to its buffer;
-2. a section cannot hold what is still to be placed in it above its lowest floor;
-3. the next buffer would start above a place where some waiting buffer fits entirely: moving that
-   one down first is always possible, so another node covers this one;
-4. two equal buffers would be placed out of order.
+1. Choose a section. Its lowest waiting buffer lies at or below `latest`, or the rest would not fit
+   on top. That buffer is a source, or something waits below it, and so on down: following "may lie
+   below" from the buffers that may be lowest gives a set that contains a source of every plan.
+   The fewer they are the better; often there is only one.
+2. Try each of that set as the source: put it on its floor and raise the floors of its neighbours.
+   Once a buffer was tried in vain it sleeps: it is no source, until a neighbour was placed.
+
+A node fails when a floor is too high for the capacity, when a section has no buffer that may be
+lowest, or when
+
+3. a neighbour of the buffer just placed would fit below it and disturb no one: not settled;
+4. of two equal buffers the second would be placed first;
+5. the same buffers on the same floors, with no more of them asleep, have failed before.
 
 When the waiting buffers fall apart in time, the parts are solved one after the other, and a part
 without solution fails the node where it was split off, not the parts solved before it.
@@ -17,16 +25,22 @@ without solution fails the node where it was split off, not the parts solved bef
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from edgec.memory.instance import FAR, NEVER, Instance, IntArray
+from edgec.memory.strategy import SectionRule, Strategy
 
-CLOCK_EVERY_NODES = 256
+BoolArray = npt.NDArray[np.bool_]
+
+CLOCK_EVERY_NODES = 64
+# About 1 KB each for the largest problems; beyond this, failures are no longer remembered.
+MAX_REMEMBERED = 100_000
 
 
 class Verdict(Enum):
@@ -53,8 +67,7 @@ class _State:
     count: int  # how many wait
     floor: IntArray  # [n] in u; FAR for buffers that do not wait here
     todo: IntArray  # [sections] granules that the waiting buffers surely add
-    level: int  # u of the buffer placed last
-    last: int  # that buffer; -1 at the start
+    asleep: BoolArray  # [n] known to be no source
 
 
 @dataclass(frozen=True)
@@ -68,29 +81,31 @@ class _Later:
 
 @dataclass
 class _Frame:
-    """A state, its untried choices (the best last), and what to do when it is solved."""
+    """A state, its untried choices (the best last), the tried ones, and what to do when solved."""
 
     state: _State
     choices: list[int]
+    tried: list[int]
     after: _Later | None
+    key: bytes
 
 
 class Search:
-    """Searches one instance, for any capacity; `rank[i]` orders buffers with equal floors."""
+    """Searches one instance, for any capacity, with one strategy after the other."""
 
-    def __init__(self, instance: Instance, rank: Sequence[int]) -> None:
+    def __init__(self, instance: Instance) -> None:
         self.instance = instance
         n, sections = len(instance), instance.sections
-        self._rank = np.asarray(rank, dtype=np.int64)
-        conflict = instance.sep > NEVER
-        shift = instance.shift
-        self._sep = np.where(conflict, instance.sep + shift[None, :] - shift[:, None], -FAR)
-        # At least 1, so that of two buffers that may sit on one spot either can come first.
-        self._reach = np.maximum(self._sep.max(axis=1, initial=0), 1)
+        self._conflict = instance.sep > NEVER
+        scaled = instance.sep * instance.scale + instance.shift[None, :] - instance.shift[:, None]
+        self._sep = np.where(self._conflict, scaled, -FAR)
+        self._below = np.where(self._conflict, scaled, FAR).T.copy()  # [c, y]: sep of y under c
         self._is_aligned = bool((instance.align == 1).all())
         self._members = np.array([m for s in sections for m in s.members], dtype=np.int64)
         lengths = [len(s.members) for s in sections]
         self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
+        self._lengths = lengths
+        self._section_of = np.repeat(np.arange(len(sections)), lengths)
         self._weight = np.zeros((n, len(sections)), dtype=np.int64)
         self._first = np.full(n, len(sections), dtype=np.int64)
         self._final = np.zeros(n, dtype=np.int64)
@@ -100,12 +115,14 @@ class Search:
             self._weight[members, at] = section.weights
             self._first[members] = np.minimum(self._first[members], at)
             self._final[members] = at
-            self._highest_shift[at] = shift[members].max()
-        self._twin_before = _twins(instance, self._rank)
-        self._has_twins = bool((self._twin_before >= 0).any())
+            self._highest_shift[at] = instance.shift[members].max()
 
     def run(
-        self, capacity_bytes: int, node_limit: int, deadline_s: float = float("inf")
+        self,
+        capacity_bytes: int,
+        strategy: Strategy,
+        node_limit: int,
+        deadline_s: float = float("inf"),
     ) -> SearchResult:
         """Search for a plan with a peak of at most `capacity_bytes`.
 
@@ -113,19 +130,31 @@ class Search:
         Everything but the deadline is deterministic.
         """
         instance = self.instance
+        self._strategy = strategy
+        self._rank = strategy.rank
+        self._twin = _twins(instance, strategy.rank)
         self._capacity = -(-capacity_bytes // instance.granule)
-        self._highest = instance.highest_offsets(capacity_bytes) + instance.shift
+        highest = instance.highest_offsets(capacity_bytes)
+        self._highest = highest * instance.scale + instance.shift
+        self._failed: dict[bytes, list[BoolArray]] = {}
         placed_u = np.zeros(len(instance), dtype=np.int64)
         stack: list[_Frame] = []
         nodes = 0
         if not len(instance):
             return SearchResult(Verdict.FOUND, placed_u, nodes)
-        floor = instance.lo + instance.shift
-        self._enter(_State(len(instance), floor, self._weight.sum(axis=0), 0, -1), stack, None)
+        root = _State(
+            len(instance),
+            instance.lo * instance.scale + instance.shift,
+            self._weight.sum(axis=0),
+            np.zeros(len(instance), dtype=np.bool_),
+        )
+        self._enter(root, stack, None)
         while stack:
             frame = stack[-1]
             if not frame.choices:
                 stack.pop()
+                if len(self._failed) < MAX_REMEMBERED:
+                    self._failed.setdefault(frame.key, []).append(frame.state.asleep)
                 continue
             nodes += 1
             if nodes > node_limit or (
@@ -135,94 +164,152 @@ class Search:
             b = frame.choices.pop()
             placed_u[b] = frame.state.floor[b]
             if frame.state.count > 1:
-                self._enter(self._place(frame.state, b), stack, frame.after)
+                child = self._place(frame, b)
+                if child is not None:
+                    self._enter(child, stack, frame.after)
             elif frame.after is not None:
                 later = frame.after
                 del stack[later.height :]
                 self._enter(later.state, stack, later.after)
             else:
-                return SearchResult(Verdict.FOUND, placed_u - instance.shift, nodes)
+                offsets = (placed_u - instance.shift) // instance.scale
+                return SearchResult(Verdict.FOUND, offsets, nodes)
         return SearchResult(Verdict.NONE, None, nodes)
 
-    def _place(self, state: _State, b: int) -> _State:
-        """Return the state after `b` was put on its floor."""
-        level = int(state.floor[b])
-        floor = np.maximum(state.floor, self._sep[b] + level)
+    def _place(self, frame: _Frame, b: int) -> _State | None:
+        """Return the state after `b` was put on its floor; None if that is not settled."""
+        state = frame.state
+        u = int(state.floor[b])
+        floor = np.maximum(state.floor, self._sep[b] + u)
         floor[b] = FAR
         if not self._is_aligned:
             floor = self._aligned(floor)
-        return _State(state.count - 1, floor, state.todo - self._weight[b], level, b)
+        frame.tried.append(b)
+        for c in np.flatnonzero(state.floor + self._below[b] <= u).tolist():
+            if (floor >= self._sep[c] + state.floor[c]).all():
+                return None
+        asleep = state.asleep & ~self._conflict[b]
+        for other in frame.tried:
+            if not self._conflict[b, other]:
+                asleep[other] = True
+        asleep[b] = False
+        return _State(state.count - 1, floor, state.todo - self._weight[b], asleep)
 
     def _aligned(self, floor: IntArray) -> IntArray:
-        align, shift = self.instance.align, self.instance.shift
-        return np.where(floor < FAR, -(-(floor - shift) // align) * align + shift, floor)
+        instance = self.instance
+        offset = (floor - instance.shift) // instance.scale
+        aligned = -(-offset // instance.align) * instance.align
+        return np.where(floor < FAR, aligned * instance.scale + instance.shift, floor)
 
     def _enter(self, state: _State, stack: list[_Frame], after: _Later | None) -> None:
         """Push a frame for `state`, or for its parts, unless it has no solution."""
-        reachable = np.maximum(state.floor, state.level)
-        if ((reachable > self._highest) & (state.floor < FAR)).any():
+        if ((state.floor > self._highest) & (state.floor < FAR)).any():
             return
-        lowest = np.minimum.reduceat((reachable - self.instance.shift)[self._members], self._starts)
-        if ((lowest + state.todo > self._capacity) & (state.todo > 0)).any():
+        floor_of_member = state.floor[self._members]
+        lowest = np.minimum.reduceat(floor_of_member, self._starts)
+        latest = self._latest(state)
+        if ((lowest > latest) & (lowest < FAR)).any():
             return
         parts = self._parts(state)
-        for part in parts[:0:-1]:
-            after = _Later(part, len(stack), after)
-        stack.append(_Frame(parts[0], self._choices(parts[0]), after))
+        if len(parts) > 1:
+            for part in parts[:0:-1]:
+                after = _Later(part, len(stack), after)
+            state = parts[0]
+            floor_of_member = state.floor[self._members]
+            lowest = np.minimum.reduceat(floor_of_member, self._starts)
+            latest = self._latest(state)
+        key = hashlib.blake2b(state.floor.tobytes(), digest_size=16).digest()
+        for asleep in self._failed.get(key, ()):
+            if not (asleep & ~state.asleep).any():
+                return
+        may_be_lowest = floor_of_member <= latest[self._section_of]
+        section = self._choose_section(state, may_be_lowest, lowest, latest)
+        choices = self._possible_sources(state, section, int(latest[section]))
+        stack.append(_Frame(state, choices, [], after, key))
+
+    def _latest(self, state: _State) -> IntArray:
+        """Return for each section the highest u that its lowest waiting buffer can have."""
+        return (self._capacity - state.todo) * self.instance.scale + self._highest_shift
 
     def _parts(self, state: _State) -> list[_State]:
         """Split the waiting buffers where no one crosses from one section to the next."""
         waiting = np.flatnonzero(state.floor < FAR)
-        first, final = self._first[waiting], self._final[waiting]
+        first = self._first[waiting]
         order = np.argsort(first, kind="stable")
-        first = first[order]
-        reach = np.maximum.accumulate(final[order])
+        waiting, first = waiting[order], first[order]
+        reach = np.maximum.accumulate(self._final[waiting])
         cuts = np.flatnonzero(first[1:] > reach[:-1]) + 1
         if not len(cuts):
             return [state]
         parts = []
-        for members in np.split(waiting[order], cuts):
+        for members in np.split(waiting, cuts):
             floor = np.full_like(state.floor, FAR)
             floor[members] = state.floor[members]
+            asleep = np.zeros_like(state.asleep)
+            asleep[members] = state.asleep[members]
             todo = np.zeros_like(state.todo)
             inside = slice(self._first[members].min(), self._final[members].max() + 1)
             todo[inside] = state.todo[inside]
-            parts.append(_State(len(members), floor, todo, state.level, state.last))
+            parts.append(_State(len(members), floor, todo, asleep))
         # The small parts first: they cost the least, whether they fail or not.
         return sorted(parts, key=lambda part: part.count)
 
-    def _choices(self, state: _State) -> list[int]:
-        """Return what may be placed next, the best last."""
-        floor, level, last = state.floor, state.level, state.last
-        room = (self._capacity - state.todo + self._highest_shift)[state.todo > 0]
-        highest = min(int((floor + self._reach).min()) - 1, int(room.min(initial=FAR)))
-        may = (floor >= level) & (floor <= highest)
-        if last >= 0:
-            # Equal u: in the order of rank, unless the last one is what raised it to here.
-            may &= (floor > level) | (self._rank > self._rank[last]) | (self._sep[last] == 0)
-        if self._has_twins:
-            twin = self._twin_before
-            may &= (twin < 0) | (floor[twin] == FAR)
-        choices = np.flatnonzero(may)
-        best_first = np.lexsort((self._rank[choices], floor[choices]))
+    def _choose_section(
+        self, state: _State, may_be_lowest: BoolArray, lowest: IntArray, latest: IntArray
+    ) -> int:
+        """Return the section to branch in, among those in which buffers wait."""
+        count = np.add.reduceat(may_be_lowest.astype(np.int64), self._starts)
+        count[lowest >= FAR] = FAR
+        rule = self._strategy.section_rule
+        if rule is SectionRule.LOWEST or (
+            rule is SectionRule.FORCED_THEN_LOWEST and count.min() > 1
+        ):
+            return int(np.lexsort((count, lowest))[0])
+        if rule is SectionRule.FULLEST:
+            return int(np.lexsort((count, np.where(lowest < FAR, latest, FAR)))[0])
+        fewest = np.flatnonzero(count == count.min())
+        if rule is SectionRule.FEWEST_THEN_FULLEST:
+            return int(fewest[np.argmax(state.todo[fewest])])
+        if rule is SectionRule.FEWEST_THEN_TIGHTEST:
+            return int(fewest[np.argmin((latest - lowest)[fewest])])
+        return int(fewest[0])
+
+    def _possible_sources(self, state: _State, section: int, latest: int) -> list[int]:
+        """Return buffers among which every plan has a source, the best last, none asleep.
+
+        `limit[c]` is the highest u at which c can lie if it is in the chain of buffers at or below
+        the lowest of the section.
+        """
+        start = int(self._starts[section])
+        members = self._members[start : start + self._lengths[section]]
+        front = members[state.floor[members] <= latest]
+        limit = np.full(len(state.floor), -FAR)
+        limit[front] = np.minimum(latest, self._highest[front])
+        if len(front) < int((state.floor <= np.minimum(latest, self._highest)).sum()):
+            while len(front):
+                below = (limit[front][:, None] - self._below[front]).max(axis=0)
+                below = np.minimum(below, self._highest)
+                front = np.flatnonzero((below > limit) & (below >= state.floor))
+                limit[front] = below[front]
+        is_choice = (limit >= state.floor) & ~state.asleep
+        is_choice &= (self._twin < 0) | (state.floor[self._twin] >= FAR)
+        choices = np.flatnonzero(is_choice)
+        best_first = np.lexsort((self._rank[choices], state.floor[choices]))
         return [int(b) for b in choices[best_first[::-1]]]
 
 
 def _twins(instance: Instance, rank: IntArray) -> IntArray:
     """Return for each buffer the equal one just before it in rank, or -1.
 
-    Equal: same size, alignment and lifetime, no pin, and the same separations to all others.
+    Equal: same size, alignment and lifetime, no pin, and no overlap with anything.
     """
+    plain = np.where(instance.sep > NEVER, instance.size[:, None], NEVER)
+    is_plain = (instance.sep == plain).all(axis=1) & (instance.sep == plain).all(axis=0)
     twin = np.full(len(instance), -1, dtype=np.int64)
-    latest: dict[tuple[object, ...], int] = {}
+    latest: dict[tuple[int, ...], int] = {}
     for i in np.argsort(rank).tolist():
         b = instance.buffers[i]
-        has_overlap = bool(
-            (instance.sep[i][list(instance.neighbours[i])] != instance.size[i]).any()
-            or (instance.sep[list(instance.neighbours[i]), i]
-                != instance.size[list(instance.neighbours[i])]).any()
-        )  # fmt: skip
-        if b.fixed_offset is None and not has_overlap:
+        if b.fixed_offset is None and is_plain[i]:
             key = (b.size_bytes, b.align_bytes, b.start, b.stop, int(instance.shift[i]))
             twin[i] = latest.get(key, -1)
             latest[key] = i

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 from edgec.errors import PlanError
 from edgec.memory.bound import instance_bound_bytes
@@ -24,13 +25,12 @@ from edgec.memory.instance import Instance, IntArray, make_instance
 from edgec.memory.problem import Buffer, Overlap, Plan, Problem
 from edgec.memory.regions import assign_regions, spill
 from edgec.memory.search import Search, Verdict
+from edgec.memory.strategy import PLAIN_STRATEGIES, Strategy, strategies
 
 SOLVERS = ("own", "greedy", "cp_sat")
 DEFAULT_TIME_LIMIT_S = 5.0
-# Orders in which equally low buffers are tried; the first nodes of each are nearly free.
-_RANKS = ("crowd", "area", "size")
-_FIRST_NODE_LIMIT = 2000
-_NODE_LIMIT_GROWTH = 4
+_FEW_NODES = 500  # nearly free, and enough for networks of common size
+_SOME_NODES = 2500
 
 
 @dataclass(frozen=True)
@@ -170,33 +170,53 @@ def _solve_exactly(
     best.offer(best_greedy(instance))
     proven = bound
     nodes = 0
-    searches: list[Search] = []
-    node_limit = _FIRST_NODE_LIMIT
-    while proven <= best.limit_bytes and time.monotonic() < deadline_s:
-        low = target = proven
-        is_certain = True
+    search: Search | None = None
+    for effort in _efforts(instance):
+        if proven > best.limit_bytes or time.monotonic() > deadline_s:
+            break
+        search = search or Search(instance)
+        low = proven
+        target = low if best.peak_bytes is not None else best.limit_bytes
+        gave_up = False
         while low <= best.limit_bytes and time.monotonic() < deadline_s:
-            if not searches:
-                searches = [Search(instance, _rank(instance, name)) for name in _RANKS]
             verdict = Verdict.GAVE_UP
-            for search in searches:
-                result = search.run(target, node_limit, deadline_s)
+            for strategy, node_limit in effort:
+                result = search.run(target, strategy, node_limit, deadline_s)
                 nodes += result.nodes
                 verdict = result.verdict
+                if result.offsets is not None:
+                    best.offer(result.offsets)
                 if verdict is not Verdict.GAVE_UP:
                     break
-            if result.offsets is not None:
-                best.offer(result.offsets)
-            else:
+            if verdict is Verdict.GAVE_UP:
+                gave_up = True
+                if best.peak_bytes is None:
+                    break  # a smaller target can only be harder
+            if verdict is not Verdict.FOUND:
                 low = target + 1
-                is_certain = is_certain and verdict is Verdict.NONE
-                if is_certain and instance.is_exact:
-                    proven = low
-            target = (low + best.limit_bytes) // 2
-        if verdict is not Verdict.GAVE_UP and is_certain and not instance.is_exact:
-            break  # every arrangement of the raised separations was seen; more nodes cannot help
-        node_limit *= _NODE_LIMIT_GROWTH
+            if verdict is Verdict.NONE and instance.is_exact:
+                proven = low
+            # Most often the bound can be met, so it is the first target once there is a plan.
+            is_first_plan = verdict is Verdict.FOUND and target > best.limit_bytes and low == proven
+            target = low if is_first_plan else (low + best.limit_bytes) // 2
+        if not gave_up and not instance.is_exact:
+            break  # all was searched; what is proven about the raised separations is not a bound
     return best.solution(bound, proven, nodes)
+
+
+def _efforts(instance: Instance) -> Iterator[list[tuple[Strategy, int]]]:
+    """Yield lists of (strategy, node limit) to spend on each target, growing without end."""
+    endless = strategies(instance)
+    plain = list(islice(endless, PLAIN_STRATEGIES))
+    yield [(strategy, _FEW_NODES) for strategy in plain[:2]]
+    yield [(strategy, _SOME_NODES) for strategy in plain]
+    for growth in count(1):
+        # Perturbed orders find plans; only a long search can prove that there is none.
+        perturbed = islice(endless, PLAIN_STRATEGIES)
+        yield [
+            *((strategy, _SOME_NODES) for strategy in perturbed),
+            (plain[0], _SOME_NODES * 4**growth),
+        ]
 
 
 def _check_pins(instance: Instance) -> None:
@@ -214,13 +234,6 @@ def _check_pins(instance: Instance) -> None:
                         for x in (first, second)
                     ),
                 )
-
-
-def _rank(instance: Instance, name: str) -> list[int]:
-    rank = [0] * len(instance)
-    for position, i in enumerate(greedy_order(instance, name)):
-        rank[i] = position
-    return rank
 
 
 def is_legal(instance: Instance, offsets: IntArray) -> bool:
