@@ -12,10 +12,19 @@ from edgec.cli.arguments import json_option
 
 
 @click.command()
-@click.option("--baselines", type=click.Path(path_type=Path), metavar="FILE",
-              help="The measurements to compare with; default $EDGEC_SHARED/baselines.json.")  # fmt: skip
-@click.option("--board", "boards", multiple=True, metavar="B",
-              help="Boards to measure on (repeatable); default mps2_an386.")  # fmt: skip
+@click.option(
+    "--baselines",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The measurements to compare with; default $EDGEC_SHARED/baselines.json.",
+)
+@click.option(
+    "--board",
+    "boards",
+    multiple=True,
+    metavar="B",
+    help="Boards to measure on (repeatable); default mps2_an386.",
+)
 @click.option("--model", "names", multiple=True, metavar="NAME", help="Only these models.")
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
 @json_option

@@ -59,7 +59,10 @@ class Origin:
         return tuple(c for c in range(self.shape[axes[-1]]) if c not in known)
 
     def to_source(self, value: Array) -> Array:
-        """The source tensor, given the value; removed channels hold their constants, unknown ones 0."""
+        """The source tensor, given the value.
+
+        Removed channels hold their constants, unknown ones 0.
+        """
         array = value
         source_axes = self.permutation or tuple(range(len(self.shape)))
         full = tuple(self.shape[axis] for axis in source_axes)
