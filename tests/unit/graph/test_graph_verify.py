@@ -1,0 +1,99 @@
+"""The verifier refuses every kind of malformed function, and says which value or node it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from graph_text_cases import KindAttrs, StubOp, stub_op
+
+from edgec.errors import ContractError
+from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.op import NoAttrs
+from edgec.graph.types import TensorType
+from edgec.graph.verify import verify_function, verify_module
+
+T = TensorType((2,), "int8")
+
+
+@pytest.fixture
+def stub() -> Iterator[StubOp]:
+    with stub_op() as op:
+        yield op
+
+
+@pytest.fixture
+def good(stub: StubOp) -> Function:
+    x, y = Value("x", T), Value("y", T)
+    w = Constant("w", T, data=np.zeros(2, np.int8))
+    node = Node(stub, KindAttrs(types=(T,)), (x, w), (y,), "n")
+    return Function("main", (x,), (node,), (y,), ((x, y),))
+
+
+def with_node(function: Function, **changes: object) -> Function:
+    return replace(function, nodes=(replace(function.nodes[0], **changes),))
+
+
+def test_a_good_function_passes(good: Function) -> None:
+    verify_function(good)
+    verify_module(Module({"main": good}))
+
+
+def test_a_module_needs_main(good: Function) -> None:
+    with pytest.raises(ContractError, match="no function main"):
+        verify_module(Module({"other": good}))
+
+
+def test_every_function_of_a_module_is_checked(good: Function) -> None:
+    bad = replace(good, params=(), states=())
+    with pytest.raises(ContractError, match="function main: node 'n' reads undefined %x"):
+        verify_module(Module({"main": good, "body": bad}))
+
+
+def test_names_are_unique(good: Function) -> None:
+    (node,) = good.nodes
+    with pytest.raises(ContractError, match="two values are named x"):
+        verify_function(with_node(good, outputs=(Value("x", T),)))
+    second = Constant("w", T, data=np.ones(2, np.int8))
+    twice = with_node(good, inputs=(*node.inputs, second))
+    with pytest.raises(ContractError, match="two values are named w"):
+        verify_function(twice)
+
+
+def test_uses_come_after_definitions(good: Function) -> None:
+    with pytest.raises(ContractError, match="'n' reads undefined %later"):
+        verify_function(with_node(good, inputs=(Value("later", T),)))
+    # Another value of the same name is another value.
+    with pytest.raises(ContractError, match="'n' reads undefined %x"):
+        verify_function(with_node(good, inputs=(Value("x", T),)))
+
+
+def test_attributes_belong_to_the_operator(good: Function) -> None:
+    with pytest.raises(ContractError, match="'n' has attributes of another operator"):
+        verify_function(with_node(good, attrs=NoAttrs()))
+
+
+def test_types_are_those_of_the_type_relation(good: Function) -> None:
+    other = KindAttrs(types=(TensorType((3,), "int8"),))
+    with pytest.raises(ContractError, match=r"'n' \(test.stub\) has another output type") as caught:
+        verify_function(with_node(good, attrs=other))
+    assert caught.value.details == ("%y: int8[2], by its operator int8[3]",)
+    with pytest.raises(ContractError, match="node 'n': thirteen does not fit"):
+        verify_function(with_node(good, attrs=KindAttrs(types=(T,), factor=13.0)))
+
+
+def test_results_are_defined(good: Function) -> None:
+    with pytest.raises(ContractError, match="result %gone is undefined"):
+        verify_function(replace(good, results=(Value("gone", T),), states=()))
+
+
+def test_states_are_a_parameter_and_a_result_of_one_type(good: Function) -> None:
+    (x,), (y,) = good.params, good.results
+    with pytest.raises(ContractError, match=r"state \(%y, %x\) is not a parameter and result"):
+        verify_function(replace(good, states=((y, x),)))
+    wide = Value("x", TensorType((4,), "int8"))
+    changed = replace(with_node(good, inputs=()), params=(wide,), states=((wide, y),))
+    with pytest.raises(ContractError, match="state %x changes its type to int8"):
+        verify_function(changed)
