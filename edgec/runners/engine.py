@@ -219,7 +219,6 @@ def collect_traces(
             parts.setdefault(event.id, []).append(event.data)
         elif event.counted is not None:
             steps[event.id] = event.counted - before
-        if event.counted is not None:
             before = event.counted
     joined = {key: np.frombuffer(b"".join(rows), np.uint8) for key, rows in parts.items()}
     return joined, steps
