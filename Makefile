@@ -18,9 +18,10 @@ PY := $(BIN)/python
 STAMP := $(VENV)/.installed
 EXTRAS := verify,sim,toolchain,test
 
-# Two workers: more of them compete for the emulators' memory, and CI has two cores.
+# Two workers: CI has two cores. Work stealing keeps the tests of a file together, which share
+# what they build.
 JOBS ?= 2
-PYTEST := $(PY) -m pytest -n $(JOBS)
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 10
 
 PY_SOURCES := $(wildcard edgec tests examples setup.py)
 C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' 2>/dev/null | sort)

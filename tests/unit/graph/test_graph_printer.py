@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graph_text_cases import KindAttrs, Padding, StubOp, Window, stub_op
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
@@ -288,7 +288,7 @@ def small() -> st.SearchStrategy[int]:
     return st.integers(0, 3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_module_round_trips(stub: StubOp, data: st.DataObject) -> None:
     names = data.draw(st.lists(ANY_TEXT, max_size=2, unique=True).filter(lambda n: "main" not in n))
