@@ -7,12 +7,16 @@ counter counts instructions, the same on every machine and every day.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from edgec.errors import LinkError, RunFailed, ToolMissing
@@ -30,6 +34,7 @@ _INSTRUCTIONS_PER_SECOND = 1_000_000_000
 _START_TIMEOUT_S = 20.0
 _HELLO_PATIENCE_S = 20.0
 _STOP_TIMEOUT_S = 5.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def qemu_command(board: Board, elf: Path, chardev: str) -> list[str]:
@@ -113,7 +118,11 @@ class QemuProcess:
     def _start(self, command: list[str]) -> None:
         with self._messages.open("wb") as messages:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=messages,
+                preexec_fn=_die_with_parent(),
             )
 
     def _find_pty(self) -> str:
@@ -159,6 +168,18 @@ class QemuProcess:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """Return what a child does so that it ends when this process is killed; None off Linux."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # found here: a forked child should do as little as it can
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return ask
 
 
 class QemuSession(LinkSession):

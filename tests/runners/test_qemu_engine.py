@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -115,6 +116,29 @@ def test_closing_leaves_no_process(digits: Digits, images: list[np.ndarray]) -> 
     assert [p._process.returncode is not None for p in processes if p._process] == [True]
     assert not processes[0]._messages.exists()
     session.close()
+
+
+@pytest.mark.usefixtures("qemu")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_killed_program_leaves_no_process(digits: Digits) -> None:
+    program = f"""
+import time
+from pathlib import Path
+from edgec.runners.qemu import QemuProcess
+from edgec.target.board import load_board
+process = QemuProcess(load_board("stm32"), Path({str(digits("stm32").artefact)!r}))
+print(process._process.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert Path(f"/proc/{pid}").exists()
+        parent.kill()
+    end = time.monotonic() + 5.0
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.usefixtures("qemu")
