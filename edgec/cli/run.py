@@ -57,7 +57,7 @@ def command(
         chosen = engine or default_engine(built.board, port)
         with open_session(chosen, built, port=port) as session:
             result = session.run(arrays)
-            traced = session.run(arrays, trace=True) if profile else None
+            traced = session.run(arrays, profile=True) if profile else None
         path = _save(output, built, result)
         report = run_report(built, chosen, result, traced, path)
     if as_json:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
+from edgec.link.commands import Stops
 from edgec.runners.engine import (
     STATUS_NAMES,
     Array,
@@ -131,8 +132,8 @@ class CoreSession(Session):
         self._traced: CoreModel | None = None
         self._plain = CoreModel(self.artefact(False), self._core, self.manifest)
 
-    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
-        result, outputs = self._model(trace).run(inputs)
+    def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
+        result, outputs = self._model(bool(stops)).run(inputs)
         modelled = self._core in _MODELLED_CORES
         traces, steps = collect_traces(
             self.manifest, (Traced(e.id, e.row, e.data, e.instructions) for e in result.trace)
@@ -143,7 +144,7 @@ class CoreSession(Session):
             cycles=result.cycles if modelled else None,
             cycles_source="modelled" if modelled else None,
             stack_bytes=result.stack_bytes,
-            steps=tuple(StepCost(count, None) for count in steps) if trace else (),
+            steps=tuple(StepCost(count, None) for count in steps) if stops else (),
             traces=traces,
         )
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
+from edgec.link.commands import Stops
 from edgec.target.board import Board
 
 Array = npt.NDArray[Any]
@@ -51,7 +52,7 @@ class RunResult:
     cycles, where there are no instructions) the clock that counted them can tell apart.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `steps` has one entry for each step of the manifest and `traces` maps trace ids to bytes
-    (uint8, one dimension, rows in order); both are empty unless the run was traced.
+    (uint8, one dimension, rows in order); both are empty unless the run asked for them.
     """
 
     outputs: tuple[Array, ...]
@@ -91,13 +92,19 @@ class Session:
         self.manifest = project.manifest
         self._project = project
 
-    def run(self, inputs: Sequence[Array], *, trace: bool = False) -> RunResult:
+    def run(
+        self, inputs: Sequence[Array], *, trace: bool = False, profile: bool = False
+    ) -> RunResult:
         """Run one inference on `inputs`, in the manifest's order, of its shapes and dtypes.
 
-        trace: also return every traced value and the cost of each step. Raises RunFailed for
-        wrong inputs, or when the model does not run to its end; LinkError when a board is lost.
+        trace: also return every traced value and the cost of each step; profile: the cost of
+        each step alone, which over a serial link is much quicker. Raises RunFailed for wrong
+        inputs, or when the model does not run to its end; LinkError when a board is lost.
         """
-        result = self._run(self._check(inputs), trace)
+        wanted = Stops.NOWHERE
+        if trace or profile:
+            wanted = Stops.STEPS | (Stops.VALUES if trace else Stops.NOWHERE)
+        result = self._run(self._check(inputs), wanted)
         if trace:
             self._check_traces(result)
         return result
@@ -124,7 +131,8 @@ class Session:
     ) -> None:
         self.close()
 
-    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
+    def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
+        """Run once; `stops` says which trace events are wanted."""
         raise NotImplementedError
 
     def artefact(self, trace: bool) -> Path:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
+from edgec.link.commands import Stops
 from edgec.runners.engine import (
     Array,
     Project,
@@ -176,10 +177,10 @@ class HostSession(Session):
         self._traced: HostModel | None = None
         self._plain = HostModel(self.artefact(False), self.manifest)
 
-    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
-        status, outputs, events = self._model(trace).run(inputs)
+    def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
+        status, outputs, events = self._model(bool(stops)).run(inputs)
         self._finished(status)
-        if not trace:
+        if not stops:
             return RunResult(self._outputs(outputs))
         traces, _ = collect_traces(self.manifest, events)
         steps = tuple(StepCost(None, None) for _ in self.manifest.steps)

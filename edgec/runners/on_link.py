@@ -45,8 +45,10 @@ class LinkModel:
         self._expect_s = done.most / self.identity.ticks_hz
         return done, self._read(done)
 
-    def traced_run(self, inputs: Sequence[Array]) -> tuple[Done, list[bytes], list[Traced]]:
-        """Run once, stopping at every trace event. Raises RunFailed where tracing is absent."""
+    def traced_run(
+        self, inputs: Sequence[Array], stops: Stops
+    ) -> tuple[Done, list[bytes], list[Traced]]:
+        """Run once, stopping at events of `stops`. Raises RunFailed where tracing is absent."""
         if not self.identity.has_trace:
             raise RunFailed(
                 f"the program on the {self.identity.board} was built without tracing",
@@ -58,9 +60,7 @@ class LinkModel:
             events.append(Traced(stop.id, stop.row, data, stop.ticks))
 
         self._write(inputs)
-        done = self.client.traced_run(
-            visit, stops=Stops.VALUES | Stops.STEPS, timeout_s=RUN_TIMEOUT_S
-        )
+        done = self.client.traced_run(visit, stops=stops, timeout_s=RUN_TIMEOUT_S)
         return done, self._read(done), events
 
     def _write(self, inputs: Sequence[Array]) -> None:
@@ -101,11 +101,11 @@ class LinkSession(Session):
             self._plain = self._open(False)
         return self._plain
 
-    def _run(self, inputs: list[Array], trace: bool) -> RunResult:
-        model = self._model(trace)
+    def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
+        model = self._model(bool(stops))
         events: list[Traced] = []
-        if trace:
-            done, outputs, events = model.traced_run(inputs)
+        if stops:
+            done, outputs, events = model.traced_run(inputs, stops)
         else:
             done, outputs = model.run(inputs)
         self._finished(done.status)
@@ -121,7 +121,7 @@ class LinkSession(Session):
             cycles_source="measured" if cost.cycles is not None else None,
             resolution=float(one.instructions or one.cycles or 1),
             stack_bytes=model.client.stack().used_bytes,
-            steps=tuple(steps) if trace else (),
+            steps=tuple(steps) if stops else (),
             traces=traces,
         )
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from edgec.errors import LinkError, RunFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity
+from edgec.link.errors import PortUnavailable
 from edgec.link.transport import SerialTransport, SocketTransport, Transport
 from edgec.runners.engine import Project, StepCost
 from edgec.runners.on_link import LinkModel, LinkSession
@@ -142,9 +143,14 @@ class QemuProcess:
             return self._messages.read_text(encoding="utf-8", errors="replace").strip()
         return ""
 
-    def check(self) -> None:
-        """Raise RunFailed if QEMU has ended."""
-        if self._process is not None and self._process.poll() is not None:
+    def check(self, *, is_ending: bool = False) -> None:
+        """Raise RunFailed if QEMU has ended; wait a moment for that if it seems to be ending."""
+        if self._process is None:
+            return
+        if is_ending:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_TIMEOUT_S)
+        if self._process.poll() is not None:
             said = self.messages().splitlines()[-5:]
             raise RunFailed(
                 f"QEMU ended with status {self._process.returncode}", details=tuple(said)
@@ -206,8 +212,9 @@ class QemuSession(LinkSession):
         client = LinkClient(process.transport, patience_s=60.0)
         try:
             return LinkModel(client, self.manifest, hello_patience_s=_HELLO_PATIENCE_S)
-        except LinkError:
-            process.check()  # a QEMU that ended says why, which is better than silence
+        except LinkError as error:
+            # A QEMU that ended says why, which is better than a connection that is gone.
+            process.check(is_ending=isinstance(error, PortUnavailable))
             raise
 
     def _cost(self, ticks: int, identity: Identity) -> StepCost:

@@ -96,6 +96,19 @@ def test_same_bits_and_instructions_as_the_core(
 
 
 @pytest.mark.usefixtures("qemu")
+def test_profile_is_a_trace_without_values(digits: Digits, images: list[np.ndarray]) -> None:
+    built = digits("mps2_an386")
+    with open_session("qemu", built) as session:
+        traced = session.run([images[0]], trace=True)
+        profiled = session.run([images[0]], profile=True)
+    assert not profiled.traces
+    assert np.array_equal(profiled.outputs[0], traced.outputs[0])
+    for one, other in zip(profiled.steps, traced.steps, strict=True):
+        # Tracing values is excluded from the counts but for a few instructions at each.
+        assert abs((one.instructions or 0) - (other.instructions or 0)) <= 4 * traced.resolution
+
+
+@pytest.mark.usefixtures("qemu")
 def test_counts_are_the_same_every_time(digits: Digits, images: list[np.ndarray]) -> None:
     counts = set()
     for _ in range(2):
