@@ -34,7 +34,9 @@ def expand(text: str) -> list[str]:
 def exists(pattern: str) -> bool:
     if "*" in pattern:
         return any(REPO_ROOT.glob(pattern.rstrip("/")))
-    return (REPO_ROOT / pattern).exists()
+    path = REPO_ROOT / pattern
+    # git keeps no empty folder: in a fresh clone it would be missing.
+    return path.is_file() or any(file.is_file() for file in path.rglob("*"))
 
 
 def module_exists(name: str) -> bool:
