@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from edgec.loop.ir import PrimFunc
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
 from edgec.loop.policies.per_element import schedule_per_element
-from edgec.loop.policies.rows import schedule_rows
+from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
 from edgec.options import Options
 from edgec.target.core import Core
@@ -36,11 +36,14 @@ class Policy:
     def schedules(self, func: PrimFunc, form: str) -> list[Schedule]:
         """Schedules of a function that was lowered in this form, the fastest first."""
         schedule = Schedule(func)
+        is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
-        if "acc" not in temporaries:
+        if not temporaries:
+            schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
+        elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):
-            schedule_matrix(schedule, 1 if self.options.optimize == "size" else UNROLLED_INPUTS)
+            schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS)
         else:
             schedule_per_element(schedule)
         return [schedule]

@@ -18,6 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic
 from edgec.ops.activation import activation_range
+from edgec.ops.linear_sum import OPERANDS, LinearSum, find_linear_sum
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 
 #: Bits by which TFLite raises 8-bit operands before it rescales them (add.cc).
@@ -171,6 +172,11 @@ def _lowered_sum(node: Node, target: Lowering) -> Callable[[Value, Value], Value
     a, b = (value.type.quant for value in node.inputs)
     if a is None or b is None or attrs.output is None:
         return lambda left, right: left + right
+    linear = _linear(attrs, tuple(value.type for value in node.inputs), a, b)
+    if linear is not None:
+        return lambda left, right: (
+            (left * linear.first + linear.constant + right * linear.second) >> linear.shift
+        )
     if attrs.rounding == "onnx":
         return onnx_sum(a, b, attrs.output)
     factors = add_multipliers(a, b, attrs.output)
@@ -187,6 +193,17 @@ def _lowered_sum(node: Node, target: Lowering) -> Callable[[Value, Value], Value
         return scaled(total, factors.output) + zero_point
 
     return combine
+
+
+def _linear(attrs: AddAttrs, types: tuple[TensorType, ...], a: Quant, b: Quant) -> LinearSum | None:
+    """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
+    assert attrs.output is not None
+    pairs = np.broadcast_arrays(OPERANDS[:, None], OPERANDS[None, :])
+    total = np.clip(_SUMS[attrs.rounding](attrs, pairs, types), attrs.minimum, attrs.maximum)
+    scale = attrs.output.scale[0]
+    return find_linear_sum(
+        total, (a.scale[0] / scale, b.scale[0] / scale), attrs.minimum, attrs.maximum
+    )
 
 
 @from_tflite("ADD")

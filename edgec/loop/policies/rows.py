@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from edgec.loop.ir import For
-from edgec.loop.policies.common import find_param
+from edgec.loop.policies.common import find_param, largest_divisor, output_loops
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
+
+#: Elements in straight code, so that the loop's own instructions are shared.
+UNROLLED_ELEMENTS = 4
+
+
+def schedule_elements(schedule: Schedule, straight: int) -> None:
+    """One stage without temporaries: `straight` elements at a time."""
+    loops = output_loops(schedule.func, "out", "out")
+    if not loops:
+        return
+    factor = largest_divisor(find_param(schedule.func, "out").shape[-1], straight)
+    if factor > 1:
+        _, inner = schedule.split(loops[-1], factor)
+        schedule.unroll(inner)
 
 
 def schedule_rows(schedule: Schedule) -> None:
