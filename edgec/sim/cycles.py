@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.sim.image import CodeSection
-from edgec.sim.thumb import Instruction, Kind, decode, is_wide, it_length
+from edgec.sim.thumb import Instruction, Kind, decode, is_wide, sweep
 
 _FIXED_COST = {
     Kind.OTHER: 1,
@@ -73,27 +73,21 @@ class CostTable:
     def _sweep(
         self, section: CodeSection, start: int, stop: int, previous: tuple[int, bool] | None
     ) -> tuple[int, bool] | None:
-        data, base = section.data, section.address
-        address = start
-        conditional_left = 0
-        while address + 2 <= stop:
-            at = address - base
-            first = int.from_bytes(data[at : at + 2], "little")
-            second = int.from_bytes(data[at + 2 : at + 4], "little") if is_wide(first) else 0
-            instruction = decode(first, second)
-            in_it = conditional_left > 0
-            conditional_left = max(conditional_left - 1, 0) or it_length(first)
+        for located in sweep(section.bytes_between(start, stop), start):
+            instruction = decode(located.first, located.second)
+            in_it = located.condition is not None
             single = (
                 instruction.kind in _SINGLE
                 and instruction.plain
                 and not (in_it and instruction.kind in (Kind.VECTOR_LOAD, Kind.VECTOR_STORE))
             )
             after_single = previous is not None and previous[1]
-            self.costs[address] = _cost(instruction, first, second, in_it, after_single)
+            self.costs[located.address] = _cost(
+                instruction, located.first, located.second, in_it, after_single
+            )
             if previous is not None:
-                self._follower[previous[0]] = address
-            previous = (address, single)
-            address += instruction.size
+                self._follower[previous[0]] = located.address
+            previous = (located.address, single)
         return previous
 
     def cycles(self, counts: Mapping[int, int]) -> dict[int, int]:

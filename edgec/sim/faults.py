@@ -43,7 +43,7 @@ def explain_fault(
         what = (
             "an unaligned address"
             if not fault["address"]
-            else (f"the unaligned address 0x{fault['address']:08x}")
+            else (f"the unaligned base address 0x{fault['address']:08x}")
         )
         reason = (
             f"{core} has no unaligned access"

@@ -7,12 +7,13 @@ the reset handler, and `.bss` is zero.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgec.errors import RunFailed
+from edgec.sim.thumb import Located, sweep
 
 # Unicorn's page for M-profile cores; also what makes a neighbour of a region inaccessible.
 PAGE_BYTES = 1024
@@ -74,6 +75,16 @@ class CodeSection:
             for (start, code), stop in zip(marks, stops, strict=True)
             if start < stop
         ]
+
+    def bytes_between(self, start: int, stop: int) -> bytes:
+        """Return the bytes [start, stop), addresses of this section."""
+        return self.data[start - self.address : stop - self.address]
+
+    def instructions(self) -> Iterator[Located]:
+        """Yield all instructions of the section, data left out."""
+        for start, stop, is_code in self.runs():
+            if is_code:
+                yield from sweep(self.bytes_between(start, stop), start)
 
 
 @dataclass(frozen=True)

@@ -55,25 +55,17 @@ def illegal_instructions(elf: Path, core: str) -> list[IllegalInstruction]:
     image = load_image(Path(elf))
     found = []
     for section in image.code:
-        for start, stop, is_code in section.runs():
-            address = start
-            while is_code and address + 2 <= stop:
-                at = address - section.address
-                first = int.from_bytes(section.data[at : at + 2], "little")
-                wide = is_wide(first)
-                second = int.from_bytes(section.data[at + 2 : at + 4], "little") if wide else 0
-                feature = missing_feature(first, second, core)
-                size = 4 if wide else 2
-                if feature and not _is_padding(first, second):
-                    found.append(
-                        IllegalInstruction(
-                            address,
-                            image.describe(address),
-                            _disassemble(image, address, size),
-                            feature,
-                        )
+        for located in section.instructions():
+            feature = missing_feature(located.first, located.second, core)
+            if feature and not _is_padding(located.first, located.second):
+                found.append(
+                    IllegalInstruction(
+                        located.address,
+                        image.describe(located.address),
+                        _disassemble(image, located.address, located.size),
+                        feature,
                     )
-                address += size
+                )
     return found
 
 

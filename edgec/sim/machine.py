@@ -6,16 +6,14 @@ model in Thumb mode, so that it traps what a core lacks; its M-class mode is one
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import importlib
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgec.sim.alignment import AlignedInstruction, AlignmentWatch
 from edgec.sim.counters import CodeBytes, Counter, make_counter, total_instructions
-from edgec.sim.native import PASS_UNALIGNED, load
-from edgec.sim.thumb import ALIGNED_KINDS, decode
 
 # The bindings are untyped in part; as Any they are so throughout.
 unicorn: Any = importlib.import_module("unicorn")
@@ -53,15 +51,6 @@ _ARGUMENT_REGISTERS = (
 )
 _ANY_ACCESS = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
 _WRITES = (unicorn.UC_MEM_WRITE, unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT)
-_ACCESS_CALLBACK = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,
-    ctypes.c_int,
-    ctypes.c_uint64,
-    ctypes.c_int,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-)
 # The widest access that Unicorn reports as one.
 _WIDEST_ACCESS = 8
 
@@ -135,12 +124,11 @@ class Machine:
         self._counters: list[Counter] = []
         self._trace_address: int | None = None
         self._guard_hooks: list[int] = []
-        self._alignment_hook: int | None = None
+        self._alignment_hooks: list[int] = []
         self._guarded: object = None
         self._outcome = Outcome()
         self._excluded = 0
-        self._needs_alignment: dict[int, bool] = {}  # by address of the instruction
-        self._alignment_callback = _ACCESS_CALLBACK(self._on_any_access)
+        self._alignment: AlignmentWatch | None = None
         for region in regions:
             self.map(*region)
         self._uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_invalid_access)
@@ -193,6 +181,14 @@ class Machine:
         if status != unicorn.UC_ERR_OK:
             raise unicorn.UcError(status)
         return handle.value
+
+    def set_aligned(self, instructions: list[AlignedInstruction]) -> None:
+        """Declare the instructions that need an aligned address, for `check_alignment`."""
+
+        def on_fault(pc: int, base: int) -> None:
+            self._stop(Fault("unaligned", pc, base))
+
+        self._alignment = AlignmentWatch(self._uc, instructions, on_fault, self._native)
 
     def set_trace(self, address: int) -> None:
         """Make the function at `address` a recorded event that does nothing else.
@@ -274,12 +270,14 @@ class Machine:
             return
         for handle in self._guard_hooks:
             self._uc.hook_del(handle)
-        if self._alignment_hook is not None:  # one the bindings do not know
-            uclib.uc_hook_del(self._uc._uch, ctypes.c_size_t(self._alignment_hook))
-            self._alignment_hook = None
+        for handle in self._alignment_hooks:  # which the bindings do not know
+            uclib.uc_hook_del(self._uc._uch, ctypes.c_size_t(handle))
         self._guard_hooks = [self._guard(*gap) for gap in request.gaps]
-        if request.check_alignment:
-            self._alignment_hook = self._watch_alignment()
+        watch = self._alignment if request.check_alignment else None
+        self._alignment_hooks = [
+            self._add_raw_hook(unicorn.UC_HOOK_CODE, *hook)
+            for hook in (watch.hooks() if watch else ())
+        ]
         self._uc.ctl_flush_tb()
         self._guarded = wanted
 
@@ -294,26 +292,6 @@ class Machine:
         # Unicorn compares the first byte of an access: begin where one may still reach the gap.
         begin = max(start - (_WIDEST_ACCESS - 1), 0)
         return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
-
-    def _watch_alignment(self) -> int:
-        callback = ctypes.cast(self._alignment_callback, ctypes.c_void_p)
-        entry, user_data = callback, ctypes.c_void_p(0)
-        if self._native:
-            with contextlib.suppress(OSError):
-                entry, user_data = ctypes.c_void_p(load(PASS_UNALIGNED)), callback
-        return self._add_raw_hook(_ANY_ACCESS, entry, user_data, 1, 0)  # any address
-
-    def _on_any_access(
-        self, _uc: int, kind: int, address: int, size: int, _value: int, _data: object
-    ) -> None:
-        if not address & 3 or size < 4:
-            return
-        pc = self._pc()
-        if pc not in self._needs_alignment:
-            first, second = (int.from_bytes(self.read(pc + at, 2), "little") for at in (0, 2))
-            self._needs_alignment[pc] = decode(first, second).kind in ALIGNED_KINDS
-        if self._needs_alignment[pc]:
-            self._stop(Fault("unaligned", pc, address, size, kind in _WRITES))
 
     def _on_invalid_access(
         self, _uc: object, kind: int, address: int, size: int, _value: int, _data: object

@@ -26,16 +26,28 @@ COUNT_BLOCK = bytes.fromhex(
     "ff400c"  # conflict: inc dword [rax + 12]
     "c3"  # ret
 )
-# Memory callback (uc, kind, address rdx, size ecx, value, callback r9): passes accesses of a
-# word or more at an address that is no multiple of four on to the callback in its user data.
+# Instruction callback (uc rdi, address rsi, size, record rcx): passes instructions whose base
+# register holds no multiple of four on to another callback. The record has 64-bit fields:
+# uc_reg_read, the other callback, a table with one byte a halfword of code (Unicorn's number of
+# the base register, 0 for any other instruction), address and bytes of that code, the value read.
 PASS_UNALIGNED = bytes.fromhex(
-    "f6c203"  # test dl, 3
-    "7501"  # jnz  odd
-    "c3"  # ret
-    "83f904"  # odd: cmp ecx, 4
-    "7301"  # jae  pass
-    "c3"  # ret
-    "41ffe1"  # pass: jmp r9
+    "4889f0"  # mov   rax, rsi
+    "482b4118"  # sub   rax, [rcx + 24]     offset in the code
+    "483b4120 732f"  # cmp   rax, [rcx + 32];  jae done
+    "48d1e8"  # shr   rax, 1
+    "48034110"  # add   rax, [rcx + 16]
+    "0fb600"  # movzx eax, byte [rax]
+    "85c0 7421"  # test  eax, eax;  je done
+    "57 56 52 51"  # push  rdi, rsi, rdx, rcx
+    "4883ec08"  # sub   rsp, 8              aligned to 16, as calls want it
+    "89c6"  # mov   esi, eax
+    "488d5128"  # lea   rdx, [rcx + 40]
+    "ff11"  # call  [rcx]               uc_reg_read(uc, register, &record.value)
+    "4883c408"  # add   rsp, 8
+    "59 5a 5e 5f"  # pop   rcx, rdx, rsi, rdi
+    "f6412803 7403"  # test  byte [rcx + 40], 3;  je done
+    "ff6108"  # jmp   [rcx + 8]
+    "c3"  # done: ret
 )
 
 _pages: list[mmap.mmap] = []  # machine code must outlive every Unicorn engine

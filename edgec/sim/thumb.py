@@ -6,6 +6,7 @@ the few Armv8-M additions of DDI 0553. What an instruction computes is of no int
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -65,6 +66,50 @@ def it_length(halfword: int) -> int:
         return 0
     mask = halfword & 0xF
     return 4 - ((mask & -mask).bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class Located:
+    """One instruction of a sweep; `condition` is that of its IT block (0 to 15), or None."""
+
+    address: int
+    first: int
+    second: int  # 0 for a 16-bit instruction
+    condition: int | None
+
+    @property
+    def size(self) -> int:
+        """Bytes: 2 or 4."""
+        return 4 if is_wide(self.first) else 2
+
+
+def sweep(code: bytes, address: int) -> Iterator[Located]:
+    """Yield the instructions of a straight piece of code without literals."""
+    conditions: list[int] = []
+    at = 0
+    while at + 2 <= len(code):
+        first = int.from_bytes(code[at : at + 2], "little")
+        second = int.from_bytes(code[at + 2 : at + 4], "little") if is_wide(first) else 0
+        located = Located(address + at, first, second, conditions.pop(0) if conditions else None)
+        yield located
+        if length := it_length(first):
+            # The mask's bits after the first condition's own invert its lowest bit.
+            base, mask = (first >> 4) & 0xF, first & 0xF
+            conditions = [base] + [base & 0xE | (mask >> (4 - i)) & 1 for i in range(1, length)]
+        at += located.size
+
+
+def aligned_base(first: int, second: int) -> int | None:
+    """Return the register that must hold a multiple of four, None if there is no such demand.
+
+    Offsets of these instructions are multiples of four, and so are SP and the base of literals.
+    """
+    if decode(first, second).kind not in ALIGNED_KINDS:
+        return None
+    if not is_wide(first):
+        return (first >> 8) & 7 if first >> 12 == 0b1100 else None  # not PUSH and POP
+    base = first & 0xF
+    return base if base not in (13, 15) else None
 
 
 def decode(first: int, second: int) -> Instruction:

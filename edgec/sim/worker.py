@@ -47,6 +47,9 @@ class Worker:
         if command == "code":
             machine.add_code(header["address"], payload)
             return {}, b""
+        if command == "aligned":
+            machine.set_aligned([(a, r, c) for a, r, c in header["instructions"]])
+            return {}, b""
         if command == "trace":
             machine.set_trace(header["address"])
             return {}, b""

@@ -4,6 +4,7 @@ import pytest
 
 from edgec.errors import RunFailed
 from edgec.sim.core import CORES, CoreSimulator
+from edgec.sim.thumb import sweep
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -26,6 +27,11 @@ ASM(stop, "bkpt #0")
 ASM(sleep, "wfi")
 ASM(astray, "ldr r3, =0x60000001\n bx r3\n .ltorg")
 ASM(odd, "ldr r3, =0x100\n bx r3\n .ltorg")
+ASM(skipped_load, "cmp r1, #7\n .inst.n 0xbf0c\n .inst.w 0xe8b0000c\n movs r0, #1\n movs r0, r0")
+ASM(load_wide, ".inst.w 0xe8b0000c")
+ASM(store_pair, ".inst.w 0xe9c01202")
+ASM(vfp_many, ".inst.w 0xecb00a02")
+ASM(vfp_store, ".inst.w 0xed800a01")
 uint32_t words[8];
 """
 
@@ -49,18 +55,37 @@ def test_unaligned_single_load_is_a_fault_of_m0_only(core):
     if core.core == "cortex-m0":
         fails(core, "load", words + 2, match=r"load\+0x0 uses an unaligned address: cortex-m0")
     else:
-        assert core.call("load", words + 2, check_alignment=True).value == 0
+        assert core.call("load", words + 2).value == 0
 
 
-def test_unaligned_multiples_are_faults_when_checked(core):
+def test_unaligned_multiples_are_faults(core):
     functions = ["load_many", "store_many"]
-    functions += ["load_pair"] if core.core != "cortex-m0" else []
-    functions += ["vfp_load"] if core.core not in ("cortex-m0", "cortex-m3") else []
+    if core.core != "cortex-m0":
+        functions += ["load_pair", "store_pair", "load_wide"]
+    if core.core not in ("cortex-m0", "cortex-m3"):
+        functions += ["vfp_load", "vfp_store", "vfp_many"]
     words = core.symbols["words"]
     for function in functions:
-        core.call(function, words + 4, check_alignment=True)
-        match = rf"{function}\+0x0 uses"
-        fails(core, function, words + 2, match=match, check_alignment=True)
+        core.call(function, words + 4)
+        for odd in (1, 2, 3):
+            fails(core, function, words + odd, match=rf"{function}\+0x0 uses")
+        if core.core != "cortex-m0":
+            core.call(function, words + 2, check_alignment=False)
+
+
+def test_an_instruction_that_is_skipped_needs_no_alignment(core):
+    if core.core != "cortex-m0":
+        words = core.symbols["words"]
+        assert core.call("skipped_load", words + 2, 6).value == 1
+        core.call("skipped_load", words + 4, 7)
+        match = rf"skipped_load\+0x4 uses the unaligned base address 0x{words + 2:08x}"
+        fails(core, "skipped_load", words + 2, 7, match=match)
+
+
+def test_conditions_of_it_blocks():
+    block = [0xBF05, 0xBF00, 0xBF00, 0xBF00, 0xBF00, 0xBF00]  # ITTET EQ, then five NOPs
+    found = [i.condition for i in sweep(b"".join(h.to_bytes(2, "little") for h in block), 0)]
+    assert found == [None, 0, 0, 1, 0, None]
 
 
 def test_missing_instructions_trap(core):
@@ -96,10 +121,8 @@ def test_instructions_that_nobody_answers(core):
 def test_alignment_is_checked_without_machine_code_too(firmware):
     with CoreSimulator(firmware.build(ASM, "cortex-m0"), "cortex-m4", native=False) as core:
         words = core.symbols["words"]
-        core.call("load", words + 1, check_alignment=True)
-        core.call("load_pair", words + 2)
-        for native_order in range(2):  # the check can be switched
-            fails(
-                core, "load_pair", words + 2, match="needs a multiple of four", check_alignment=True
-            )
-            assert core.call("load_pair", words + 2 * native_order).value == 0
+        core.call("load", words + 1)
+        core.call("load_pair", words + 2, check_alignment=False)
+        for _ in range(2):  # the check can be switched
+            fails(core, "load_pair", words + 2, match="needs a multiple of four")
+            assert core.call("load_pair", words + 2, check_alignment=False).value == 0
