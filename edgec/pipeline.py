@@ -26,6 +26,7 @@ from edgec.loop.policy import policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.layout import placement_problem
 from edgec.memory.problem import Plan, Problem
+from edgec.memory.select import choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -114,7 +115,12 @@ def compile_model(
     groups = tuple(
         lower_group(group, policy) for group in fuse_groups(module.main, fuse=not options.unfused)
     )
-    chosen = tuple(lowered.variants[0] for lowered in groups)
+    chosen = choose_variants(
+        groups,
+        "time" if options.optimize == "time" else "ram",  # speed only where it costs no memory
+        module.main,
+        caller_io=options.io == "caller",
+    )
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
     problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")

@@ -15,7 +15,7 @@ from edgec.graph.types import Array
 from edgec.memory.layout import ARENA, scratch_name
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
-from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.passes.lower_groups import LoweredGroup, Variant, scratch_parts
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,15 @@ def assemble(
     function = module.main
     roots = storage(function)
     constants = _Constants()
+    sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
+    offsets = dict(plan.offsets)
+    for position, variant in enumerate(chosen):
+        _place_scratch(position, variant, sizes, offsets)
     steps = [
         _step(function, position, lowered.group, variant, roots, constants)
         for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
     ]
     outside = {roots.get(v, v) for v in (*function.params, *function.results)}
-    sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
     sizes.update({v.name: v.type.nbytes for v in outside})
     return Program(
         model=identity.model,
@@ -57,7 +60,7 @@ def assemble(
         steps=tuple(steps),
         constants=constants.arrays,
         buffers=sizes,
-        offsets=dict(plan.offsets),
+        offsets=offsets,
         arena_bytes=plan.peak_bytes[ARENA],
         arena_lower_bound=plan.certificate.region(ARENA).lower_bound_bytes,
         io=io,
@@ -65,6 +68,18 @@ def assemble(
         board=identity.board,
         target=identity.target,
     )
+
+
+def _place_scratch(
+    position: int, variant: Variant, sizes: dict[str, int], offsets: dict[str, int]
+) -> None:
+    """Give every scratch parameter but the first a name and a place inside the step's scratch."""
+    base = scratch_name(position)
+    behind = 0
+    for name, size in scratch_parts(variant.function).items():
+        if behind:
+            sizes[f"{base}.{name}"], offsets[f"{base}.{name}"] = size, offsets[base] + behind
+        behind += size
 
 
 class _Constants:
@@ -98,7 +113,9 @@ def _step(
             name = f"{position}_{group.name}_{param.name}"
             args.append(constants.add(name, variant.constants[param.name]))
         else:
-            args.append(scratch_name(position))
+            first = not any(arg.startswith(scratch_name(position)) for arg in args)
+            name = scratch_name(position)
+            args.append(name if first else f"{name}.{param.name}")
     operators = "+".join(node.op.name for node in group.nodes)
     shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
     return Step(

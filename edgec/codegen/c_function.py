@@ -36,6 +36,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
+from edgec.loop.microkernel import written_by
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.term import Term, Var
 
@@ -78,10 +79,8 @@ def writes_param(func: PrimFunc, param: Buffer) -> bool:
     for stmt, _ in walk(func.body):
         if isinstance(stmt, Store) and stmt.buffer == param:
             return True
-        if isinstance(stmt, Call) and param.scope != "constant":
-            refs = [a.buffer for a in stmt.args if isinstance(a, BufferRef)]
-            if param in refs:
-                return True
+        if isinstance(stmt, Call) and param in written_by(stmt):
+            return True
     return False
 
 

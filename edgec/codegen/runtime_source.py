@@ -1,7 +1,9 @@
 """Cut single functions out of the runtime's headers, so that a model's .c carries what it uses.
 
-Every function there is `static inline`, has a comment right above it and closes with a brace in
-the first column. What a function calls comes with it, in the order of the headers.
+Every function there is `static inline` or `static EC_KERNEL`, has a comment right above it and
+closes with a brace in the first column. Macros are cut out too: a `#define EC_...` or an `#if
+defined` ... `#endif` that holds some, each with a comment right above it. What a function calls
+or names comes with it, in the order of the headers.
 """
 
 from __future__ import annotations
@@ -15,15 +17,21 @@ from pathlib import Path
 from edgec.errors import ContractError
 from edgec.resources import resource_dir
 
-_FUNCTION = re.compile(
-    r"^/\*(?:[^*]|\*(?!/))*\*/\nstatic inline [^\n]*?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n", re.M
+_COMMENT = r"^/\*(?:[^*]|\*(?!/))*\*/\n"
+_PIECE = re.compile(
+    _COMMENT
+    + r"(?:static (?:inline|EC_KERNEL) [^\n]*?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
+    + r"|(?P<define>#define EC_\w+(?:.*\\\n)*.*\n)"
+    + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
+    re.M,
 )
-_WORD = re.compile(r"\bec_\w+(?=\()")
+_WORD = re.compile(r"\bec_\w+(?=\()|\bEC_[A-Z0-9_]+\b")
+_MACRO = re.compile(r"^ *#define (EC_\w+)", re.M)
 
 
 @dataclass(frozen=True)
 class RuntimeFunction:
-    """A function's text with its comment, and the runtime functions it calls."""
+    """A function or macro: its text with the comment, and what of the runtime it names."""
 
     name: str
     text: str
@@ -34,7 +42,7 @@ class RuntimeFunction:
 def runtime_functions() -> dict[str, RuntimeFunction]:
     """Every function of the runtime's headers by name, callees before callers."""
     root = resource_dir("runtime_c")
-    order = ("ec_math.h", "ec_fixed_point.h")
+    order = ("ec_kernel.h", "ec_math.h", "ec_fixed_point.h")
     include = root / "include" / "edgec"
     headers = [include / name for name in order]
     headers += sorted(path for path in include.glob("*.h") if path.name not in order)
@@ -50,10 +58,12 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
 def _functions_of(header: Path) -> list[RuntimeFunction]:
     text = header.read_text(encoding="utf-8")
     result = []
-    for match in _FUNCTION.finditer(text):
-        name, body = match["name"], match[0].rstrip("\n")
-        calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
-        result.append(RuntimeFunction(name, body, tuple(calls)))
+    for match in _PIECE.finditer(text):
+        body = match[0].rstrip("\n")
+        names = [match["name"]] if match["name"] else _MACRO.findall(body)
+        for name in dict.fromkeys(names):
+            calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
+            result.append(RuntimeFunction(name, body, tuple(calls)))
     return result
 
 
@@ -73,8 +83,14 @@ def needed_functions(texts: Iterable[str]) -> tuple[RuntimeFunction, ...]:
         name = pending.pop()
         if name in wanted:
             continue
+        if name not in known and name.startswith("EC_"):
+            continue  # of the model's own file
         if name not in known:
             raise ContractError(f"the runtime has no function {name}")
         wanted.add(name)
         pending += known[name].calls
-    return tuple(function for name, function in known.items() if name in wanted)
+    pieces: dict[str, RuntimeFunction] = {}
+    for name, function in known.items():
+        if name in wanted:  # one text may define several macros
+            pieces.setdefault(function.text, function)
+    return tuple(pieces.values())

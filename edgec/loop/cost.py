@@ -91,7 +91,7 @@ class Cost:
 
 
 def estimate(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> Cost:
-    """The cost of one call. A call of a microkernel counts as its meaning."""
+    """The cost of one call. A call of a microkernel counts what that states."""
     return _Estimator(costs).stmt(lower_blocks(func.body))
 
 
@@ -148,12 +148,15 @@ class _Estimator:
         return value + Cost(stores=1, instructions=self.costs.store)
 
     def call(self, call: Call) -> Cost:
-        from edgec.loop.microkernel import get_microkernel
+        from edgec.loop.microkernel import get_microkernel, meaning_of
 
         kernel = get_microkernel(call.callee)
-        sizes = [a.value for a in call.args if isinstance(a, Const)]
+        values = [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
         pointers = sum(isinstance(a, BufferRef) for a in call.args)
-        meaning = kernel.meaning(**dict(zip(kernel.sizes, sizes, strict=True)))
+        if kernel.instructions is not None:
+            count = kernel.instructions(**dict(zip(kernel.sizes, values, strict=True)))
+            return Cost(instructions=count + pointers + 4)
+        meaning = meaning_of(kernel, (*values, *(0 for _ in kernel.indices)))
         return self.stmt(lower_blocks(meaning.body)) + Cost(instructions=pointers + 4)
 
     def expr(self, expr: Expr) -> Cost:

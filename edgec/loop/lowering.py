@@ -7,11 +7,18 @@ output or a temporary inside the group is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.values import Array, Operand
+
+#: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
+#: inputs of every pixel are gathered as pairs of int16, three pixels side by side; ROW: one pixel;
+#: PLAIN_ROW: one pixel, its inputs as they lie in memory.
+COLUMNS, ROW, PLAIN_ROW = "columns", "row", "plain_row"
+PRODUCTS = (COLUMNS, ROW, PLAIN_ROW)
 
 
 class Lowering:
@@ -19,7 +26,8 @@ class Lowering:
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
     folded biases, lookup tables, and the weights. `form` is what the policy asked for; an
-    operator that knows only one form ignores it.
+    operator that knows only one form ignores it. In the forms of products (`is_product`), values
+    have two dimensions, all but the last flattened, and multipliers are told for each channel.
     """
 
     def __init__(self, name: str, form: str = "direct") -> None:
@@ -28,13 +36,24 @@ class Lowering:
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
 
+    @property
+    def is_product(self) -> bool:
+        """Whether the group is lowered as a matrix product."""
+        return self.form in PRODUCTS
+
+    def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape in which a value is computed."""
+        if self.is_product:
+            return (prod(shape[:-1]), shape[-1])
+        return tuple(shape)
+
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""
         return self.definition.input(name, shape, dtype)
 
     def output(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """Declare the group's output; the last node of the group writes it."""
-        return self.definition.output(name, shape, dtype)
+        return self.definition.output(name, self.stored(shape), dtype)
 
     def table(self, name: str, array: Array) -> Tensor:
         """A constant array; its name gets a number if it is taken."""
@@ -61,7 +80,9 @@ class Lowering:
         """The node's value, element by element: see `Definition.compute`."""
         if self.target is not None:
             return self.definition.compute(self.target, body, **options)
-        return self.definition.compute(self.unique(name), body, shape=shape, dtype=dtype, **options)
+        return self.definition.compute(
+            self.unique(name), body, shape=self.stored(shape), dtype=dtype, **options
+        )
 
     def reduce(
         self,
@@ -77,7 +98,7 @@ class Lowering:
         if self.target is not None:
             return self.definition.reduce(self.target, axes, init=init, update=update)
         return self.definition.reduce(
-            self.unique(name), axes, init=init, update=update, shape=shape, dtype=dtype
+            self.unique(name), axes, init=init, update=update, shape=self.stored(shape), dtype=dtype
         )
 
     def build(self) -> PrimFunc:

@@ -6,17 +6,42 @@ it is built for follow them as int32 arguments.
 
     def dot4(k: int) -> PrimFunc: ...          # acc[i] += x[j] * w[j, i] for j < k, i < 4
     register(Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="c/dot4_s8.h"))
+
+A kernel may read several constants of its meaning as one array, in the order of use (`Stream`);
+and its meaning may depend on index terms, which are int32 arguments behind the sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from edgec.errors import ContractError
-from edgec.loop.ir import PrimFunc
+from edgec.loop.access import writes
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc
+from edgec.loop.term import TermLike
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Constants of a meaning that the C function reads as one int32 array.
+
+    The array stands in the place of the first of `sources`. `pack(arrays, **sizes)` makes it from
+    the constants by their names in the meaning; `unpack(words, **sizes)` gives them back, flat or
+    shaped, so that the interpreter can run a call. `words(**sizes)` is its length.
+    """
+
+    sources: tuple[str, ...]
+    words: Callable[..., int]
+    pack: Callable[..., Array]
+    unpack: Callable[..., Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +53,10 @@ class Microkernel:
     aligned to, by parameter, and `reads_past` how many bytes behind the last element may be read
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
     inputs come before the first write: only then may output and input overlap.
+
+    `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
+    `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
+    it is for; without it a call costs what its meaning would.
     """
 
     name: str
@@ -38,32 +67,63 @@ class Microkernel:
     alignment: tuple[tuple[str, int], ...] = ()
     reads_past: tuple[tuple[str, int], ...] = ()
     reads_first: bool = False
+    indices: tuple[str, ...] = ()
+    stream: Stream | None = None
+    instructions: Callable[..., float] | None = None
+
+    def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
+        """What the C function's pointers stand for; a stream for the first of its sources."""
+        if self.stream is None:
+            return meaning.params
+        hidden = self.stream.sources[1:]
+        return tuple(param for param in meaning.params if param.name not in hidden)
 
     def run(self, *args: Any) -> None:
         """Compute on flat lists, for the interpreter: list and offset per pointer, then sizes."""
         from edgec.loop.interpret import run_source
 
-        count = len(self.sizes)
-        sizes = args[len(args) - count :]
-        func = _meaning(self, tuple(sizes))
-        pointers = args[: len(args) - count]
-        parts = {}
-        for position, buffer in enumerate(func.params):
-            values, offset = pointers[2 * position], pointers[2 * position + 1]
+        names = (*self.sizes, *self.indices)
+        numbers = args[len(args) - len(names) :]
+        func = meaning_of(self, tuple(numbers))
+        given = self.pointers(func)
+        parts: dict[str, list[Any]] = {}
+        for position, buffer in enumerate(given):
+            values, offset = args[2 * position], args[2 * position + 1]
+            if self.stream is not None and buffer.name == self.stream.sources[0]:
+                sizes = dict(zip(names, numbers, strict=True))
+                words = np.array(values[offset : offset + self.stream.words(**sizes)], np.int32)
+                for name, array in self.stream.unpack(words, **sizes).items():
+                    parts[name] = np.asarray(array).reshape(-1).tolist()
+                continue
             parts[buffer.name] = values[offset : offset + buffer.elements]
             missing = buffer.elements - len(parts[buffer.name])
             parts[buffer.name] += [None] * missing  # stride beyond the last row
         run_source(func, parts)
-        for position, buffer in enumerate(func.params):
+        for position, buffer in enumerate(given):
             if buffer.scope != "constant":
-                values, offset = pointers[2 * position], pointers[2 * position + 1]
+                values, offset = args[2 * position], args[2 * position + 1]
                 inside = min(buffer.elements, len(values) - offset)
                 values[offset : offset + inside] = parts[buffer.name][:inside]
 
 
 @lru_cache(maxsize=256)
-def _meaning(kernel: Microkernel, sizes: tuple[int, ...]) -> PrimFunc:
-    return kernel.meaning(**dict(zip(kernel.sizes, sizes, strict=True)))
+def meaning_of(kernel: Microkernel, numbers: tuple[TermLike, ...]) -> PrimFunc:
+    """The nest for these sizes and indices, in their order."""
+    names = (*kernel.sizes, *kernel.indices)
+    return kernel.meaning(**dict(zip(names, numbers, strict=True)))
+
+
+def written_by(call: Call) -> frozenset[Buffer]:
+    """The buffers that a call writes; of an unknown callee, all that are not constant."""
+    refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
+    kernel = _REGISTRY.get(call.callee)
+    if kernel is None:
+        return frozenset(ref.buffer for ref in refs if ref.buffer.scope != "constant")
+    sizes = [arg.value for arg in call.args if isinstance(arg, Const)][: len(kernel.sizes)]
+    meaning = meaning_of(kernel, (*(int(n) for n in sizes), *(0 for _ in kernel.indices)))
+    written = writes(meaning.body)
+    pairs = zip(kernel.pointers(meaning), refs, strict=True)
+    return frozenset(ref.buffer for param, ref in pairs if param in written)
 
 
 _REGISTRY: dict[str, Microkernel] = {}

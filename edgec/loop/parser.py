@@ -6,6 +6,7 @@ expected there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from edgec.loop.dtype import DTYPES
@@ -36,6 +37,16 @@ _KINDS = ("unrolled", "vectorized", "parallel")
 def parse_func(text: str) -> PrimFunc:
     """The function that the text describes; ContractError with its line if it is malformed."""
     return _FuncParser(text).func()
+
+
+def parse_term(text: str, variables: Mapping[str, Var]) -> Term:
+    """The index term that the text describes, in these variables; ContractError if malformed."""
+    parser = ExprParser(text)
+    with parser.scope(variables):
+        term = parser.term()
+    if parser.peek() != "":
+        parser.fail("the end")
+    return term
 
 
 class _FuncParser(ExprParser):

@@ -8,13 +8,17 @@ loops with its temporaries in registers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import PRODUCTS
+from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
 from edgec.loop.policies.per_element import schedule_per_element
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.options import Options
 from edgec.target.core import Core
 
@@ -29,12 +33,20 @@ class Policy:
     core: Core
     options: Options
 
-    def forms(self, operator: str) -> tuple[str, ...]:
-        """Forms to lower a group in that starts with this operator, the best first."""
+    def forms(self, operators: tuple[str, ...]) -> tuple[str, ...]:
+        """Forms to lower a group of these operators in, the best first."""
+        if self.core.has("dsp"):
+            return (*product_forms(operators), DIRECT)
         return (DIRECT,)
 
-    def schedules(self, func: PrimFunc, form: str) -> list[Schedule]:
-        """Schedules of a function that was lowered in this form, the fastest first."""
+    def schedules(self, func: PrimFunc, form: str, tables: Mapping[str, Array]) -> list[Schedule]:
+        """Schedules of a function that was lowered in this form, the fastest first.
+
+        `tables` are its constants, by parameter. Empty where the form turns out not to fit.
+        """
+        if form in PRODUCTS:
+            product = schedule_product(func, form, tables)
+            return [] if product is None else [product]
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}

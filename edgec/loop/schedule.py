@@ -28,7 +28,7 @@ from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
-from edgec.loop.primitives.tensorize import tensorize
+from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.simplify import simplify
 
 
@@ -59,13 +59,15 @@ class Step:
 class Schedule:
     """Transforms `func` step by step. `seed` drives sampling without a given decision.
 
-    `repacked` says, for each constant parameter whose layout changed, how to repack its array.
+    `repacked` says, for each constant parameter whose layout changed, how to repack its array;
+    `packed`, for each that replaces several, how to make it from theirs (after repacking).
     """
 
     func: PrimFunc
     seed: int = 0
     trace: list[Step] = field(default_factory=list)
     repacked: dict[str, Repack] = field(default_factory=dict)
+    packed: dict[str, Packed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
@@ -147,9 +149,19 @@ class Schedule:
         self._apply(simplify_func)
         self.trace[-1].primitive = "simplify"
 
-    def tensorize(self, loop: str, kernel: str, sizes: dict[str, int] | None = None) -> None:
+    def tensorize(
+        self,
+        loop: str,
+        kernel: str,
+        sizes: dict[str, int] | None = None,
+        indices: dict[str, str] | None = None,
+    ) -> None:
         """Replace the loop by a call of a microkernel that means the same; comes last."""
-        self._apply(tensorize, loop=loop, kernel=kernel, sizes=sizes or {})
+        packed: Packed | None = self._apply(
+            tensorize, loop=loop, kernel=kernel, sizes=sizes or {}, indices=indices or {}
+        )
+        if packed is not None:
+            self.packed[packed.name] = packed
 
     def sample_perfect_tile(
         self,

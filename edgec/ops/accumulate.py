@@ -44,12 +44,19 @@ def fold_offset(node: Node, bias: Array, weight_sums: Array) -> tuple[int, Array
     quant = node.inputs[0].type.quant
     if quant is None:
         return 0, bias
-    zero_point = quant.zero_point[0]
     padding = getattr(node.attrs, "padding", ())
     if any(any(pair) for pair in padding):
-        return -zero_point, bias
-    folded = wrap_int32(bias.astype(np.int64) - zero_point * weight_sums.astype(np.int64))
-    return 0, folded.astype(np.int32)
+        return -quant.zero_point[0], bias
+    return 0, folded_bias(node, bias, weight_sums)
+
+
+def folded_bias(node: Node, bias: Array, weight_sums: Array) -> Array:
+    """The bias for inputs with their zero point left on, padding included."""
+    quant = node.inputs[0].type.quant
+    if quant is None:
+        return bias
+    folded = bias.astype(np.int64) - quant.zero_point[0] * weight_sums.astype(np.int64)
+    return wrap_int32(folded).astype(np.int32)
 
 
 def widened(x: Value, accumulator: Value, offset: int) -> Value:

@@ -16,8 +16,9 @@ from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast
-from edgec.ops.accumulate import clipped, fold_offset, widened
+from edgec.loop.values import Value, cast, index, maximum, minimum, select
+from edgec.ops.accumulate import clipped, fold_offset, folded_bias, widened
+from edgec.ops.columns import Read, lower_product
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -143,7 +144,12 @@ class Conv2d(Op[Conv2dAttrs]):
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape
         _, kernel_h, kernel_w, _ = w.shape
-        offset, bias = fold_offset(node, bias, w.sum(axis=(1, 2, 3), dtype="int64"))
+        sums = w.sum(axis=(1, 2, 3), dtype="int64")
+        if target.is_product:
+            bias = folded_bias(node, bias, sums)
+            read = _window_reader(x, node)
+            return lower_product(node, target, w.reshape(len(w), -1), bias, read)
+        offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
@@ -172,6 +178,34 @@ class Conv2d(Op[Conv2dAttrs]):
                 * cast(weights[c, kh, kw, ic], acc.dtype)
             ),
         )
+
+
+def _window_reader(x: Tensor, node: Node) -> Read:
+    """A function (pixel, k) -> input k of an output pixel's window; zero points as padding."""
+    attrs: Conv2dAttrs = node.attrs
+    (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
+    (top, _), (left, _) = attrs.padding
+    _, height, width, channels = x.shape
+    kernel_w = node.inputs[1].type.shape[2]
+    _, out_height, out_width, _ = node.output.type.shape
+    padded = any(any(pair) for pair in attrs.padding)
+    quant = node.inputs[0].type.quant
+    zero_point = 0 if quant is None else quant.zero_point[0]
+
+    def read(pixel: Any, k: Any) -> Value:
+        n = pixel // (out_height * out_width)
+        h, w = pixel // out_width % out_height, pixel % out_width
+        tap = k // channels
+        h = h * stride_h + tap // kernel_w * dilation_h - top
+        w = w * stride_w + tap % kernel_w * dilation_w - left
+        c = k % channels
+        if not padded:
+            return x[n, h, w, c]
+        inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
+        h, w = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
+        return select(inside, x[n, h, w, c], zero_point)
+
+    return read
 
 
 @from_tflite("CONV_2D")

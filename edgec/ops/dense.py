@@ -17,6 +17,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
 from edgec.ops.accumulate import fold_offset, widened
+from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.requantize import (
@@ -71,6 +72,8 @@ class Dense(Op[NoAttrs]):
         """One accumulation per output."""
         x, w, bias = inputs[0], inputs[1].data, inputs[2].data
         offset, bias = fold_offset(node, bias, w.sum(axis=1, dtype="int64"))
+        if target.is_product:
+            return lower_product(node, target, w, bias, lambda n, k: x[n, k])
         weights, biases = target.table("w", w), target.table("bias", bias)
         return target.reduce(
             "acc",

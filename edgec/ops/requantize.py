@@ -83,7 +83,10 @@ class Requantize(Op[RequantizeAttrs]):
         """Scale, round, move to the zero point, limit; parameters come from tables."""
         attrs: RequantizeAttrs = node.attrs
         (acc,) = inputs
-        scaled = rescale(target, attrs.multiplier, attrs.rounding)
+        multiplier = attrs.multiplier
+        if target.is_product and len(multiplier) == 1:
+            multiplier *= node.output.type.shape[-1]
+        scaled = rescale(target, multiplier, attrs.rounding)
         zero_point = attrs.output.zero_point[0]
 
         def element(*indices: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from edgec.errors import EdgecError
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
+from edgec.loop.cost import estimate
 from edgec.loop.define import Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
@@ -18,6 +19,9 @@ from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.passes.fuse_groups import Group
+
+#: Several scratch parameters of a function lie one behind the other, each aligned to this.
+SCRATCH_ALIGN = 4
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,11 @@ class LoweredGroup:
 def lower_group(group: Group, policy: Policy) -> LoweredGroup:
     """Write the group's loops and let the policy schedule them."""
     variants: list[Variant] = []
-    for form in policy.forms(group.nodes[0].op.name):
+    for form in policy.forms(tuple(node.op.name for node in group.nodes)):
         lowering, values = _define(group, form)
         variants += (
             _variant(schedule, lowering, values)
-            for schedule in policy.schedules(lowering.build(), form)
+            for schedule in policy.schedules(lowering.build(), form, lowering.tables)
         )
     return LoweredGroup(group, tuple(variants))
 
@@ -62,19 +66,39 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
     function = simplify(schedule.func)
     constants: dict[str, Array] = {}
     for param in function.params:
-        if param.scope == "constant":
-            repack = schedule.repacked.get(param.name)
-            table = lowering.tables[param.name]
-            constants[param.name] = np.ascontiguousarray(repack(table) if repack else table)
-    scratch = [p for p in function.params if p.scope == "scratch"]
+        if param.scope != "constant":
+            continue
+        packed = schedule.packed.get(param.name)
+        if packed is None:
+            array = _table(schedule, lowering, param.name)
+        else:
+            array = packed.pack(
+                {name: _table(schedule, lowering, own) for name, own in packed.sources.items()}
+            )
+        constants[param.name] = np.ascontiguousarray(array)
     return Variant(
         schedule=schedule,
         function=function,
         args=tuple(values[p.name] if p.scope == "arena" else None for p in function.params),
         constants=constants,
-        scratch_bytes=sum(p.elements * np.dtype(p.dtype).itemsize for p in scratch),
-        instructions=0,
+        scratch_bytes=sum(scratch_parts(function).values()),
+        instructions=round(estimate(function).instructions),
     )
+
+
+def _table(schedule: Schedule, lowering: Lowering, name: str) -> Array:
+    repack = schedule.repacked.get(name)
+    table = lowering.tables[name]
+    return repack(table) if repack else table
+
+
+def scratch_parts(function: PrimFunc) -> dict[str, int]:
+    """Bytes of each scratch parameter, in order, rounded up so that the next one is aligned."""
+    return {
+        p.name: -(-p.elements * np.dtype(p.dtype).itemsize // SCRATCH_ALIGN) * SCRATCH_ALIGN
+        for p in function.params
+        if p.scope == "scratch"
+    }
 
 
 def _define(group: Group, form: str) -> tuple[Lowering, dict[str, Value]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from edgec.errors import ScheduleError
+from edgec.loop.access import reads, writes
 from edgec.loop.ir import For, ForKind, If, PrimFunc, Stmt
 from edgec.loop.primitives.lookup import (
     blocks_inside,
@@ -18,9 +19,9 @@ from edgec.loop.primitives.lookup import (
     with_changes,
 )
 from edgec.loop.rewrite import Substitute
-from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod
+from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod, minimum
 
-Tail = Literal["guard", "exact"]
+Tail = Literal["guard", "exact", "shift"]
 
 
 def split(
@@ -34,8 +35,10 @@ def split(
                                              S[i_o*4 + i_i]
                                        } } }
 
-    The guard is left out where `factor` divides the extent; `tail="exact"` demands that.
-    Returns the names of the two loops, `i_o` and `i_i`.
+    The guard is left out where `factor` divides the extent; `tail="exact"` demands that. With
+    `tail="shift"` the last step starts earlier instead, `min(i_o*4, 26) + i_i`, and does some
+    elements again: no block inside may then read what one inside writes, and the output must not
+    share memory with what is read. Returns the names of the two loops, `i_o` and `i_i`.
     """
     old, _ = find_loop(func, loop)
     if factor < 1:
@@ -44,17 +47,32 @@ def split(
     exact = extent.constant is not None and extent.constant % factor == 0
     if tail == "exact" and not exact:
         raise ScheduleError(f"split: {factor} does not divide the extent {extent} of loop {loop}")
+    if tail == "shift" and not exact:
+        _require_repeatable(old, factor)
     names = (f"{loop}_o", f"{loop}_i")
     require_unused(func, *names)
     steps = floor_div(extent + (factor - 1), factor)
     outer = Var(names[0], 0, max(steps.bounds()[1], 1))
     inner = Var(names[1], 0, factor)
-    position = old.start + as_term(outer) * factor + inner
+    first = as_term(outer) * factor
+    if tail == "shift":
+        first = minimum(first, extent - factor)
+    position = old.start + first + inner
     body = Substitute({old.var: position}).stmt(old.body)
-    if not exact:
+    if not exact and tail != "shift":
         body = If(position, old.stop, body)
     nest = For(outer, as_term(0), steps, old.kind, _loop(inner, factor, body))
     return with_changes(func, [(old, nest)]), names
+
+
+def _require_repeatable(loop: For, factor: int) -> None:
+    extent = constant_extent(loop)
+    if extent is None or extent < factor:
+        raise ScheduleError(f"split: loop {loop.var.name} has fewer than {factor} steps")
+    clash = reads(loop.body) & writes(loop.body)
+    if clash:
+        name = min(b.name for b in clash)
+        raise ScheduleError(f"split: steps of {loop.var.name} run twice, but update {name}")
 
 
 def _loop(var: Var, extent: int, body: Stmt) -> For:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy.typing as npt
 
 from edgec.errors import ScheduleError
+from edgec.loop.access import accesses
 from edgec.loop.ir import (
     Binary,
     Buffer,
@@ -25,18 +29,38 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.microkernel import get_microkernel
+from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of
+from edgec.loop.parser import parse_term
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.simplify import drop_decided, lower_blocks
 from edgec.loop.term import Term, TermLike, Var, as_term
+
+Array = npt.NDArray[Any]
 
 _FORM = "differs in form"
 _COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "eq")
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A constant parameter that a tensorized function reads in place of several others.
+
+    `sources` gives the function's constants by their names in the kernel's meaning; `pack` makes
+    the new array from theirs, by the names in the meaning.
+    """
+
+    name: str
+    sources: Mapping[str, str]
+    pack: Callable[[Mapping[str, Array]], Array]
+
+
 def tensorize(
-    func: PrimFunc, loop: str, kernel: str, sizes: Mapping[str, int]
-) -> tuple[PrimFunc, None]:
+    func: PrimFunc,
+    loop: str,
+    kernel: str,
+    sizes: Mapping[str, int],
+    indices: Mapping[str, str] | None = None,
+) -> tuple[PrimFunc, Packed | None]:
     """Replace a loop and all inside by a call of a registered microkernel.
 
         for k in 0..16 {
@@ -48,25 +72,78 @@ def tensorize(
     Requires: the nest is that of the microkernel's meaning for these sizes, but for names, the
     kinds of loops and the order of operands; the steps in memory agree. Comes last, after
     `simplify`: a buffer that is passed to a call is not shrunk any more.
+
+    Constants that the kernel reads as a stream become one parameter, `<loop>_stream`; what it
+    holds is told by the result. `indices` gives, for each index of the kernel, the loops around
+    whose variables it is a term of, as text.
     """
     target, above = find_loop(func, loop)
     known = get_microkernel(kernel)
     if set(sizes) != set(known.sizes):
         raise ScheduleError(f"tensorize: {kernel} needs the sizes {', '.join(known.sizes)}")
-    meaning = known.meaning(**sizes)
+    if set(indices or {}) != set(known.indices):
+        raise ScheduleError(f"tensorize: {kernel} needs the indices {', '.join(known.indices)}")
+    scope = {s.var.name: s.var for s in above if isinstance(s, For)}
+    terms = [parse_term((indices or {})[name], scope) for name in known.indices]
+    meaning = meaning_of(known, (*(sizes[name] for name in known.sizes), *terms))
     loops_above = tuple(s for s in above if isinstance(s, For))
     actual = drop_decided(lower_blocks(target, loops_above))
     match = _Match()
     why = match.stmt(drop_decided(lower_blocks(meaning.body)), actual)
     if why:
         raise ScheduleError(f"tensorize: loop {loop} is not {kernel}: {why}")
-    args: list[BufferRef | Expr] = []
     for parameter in meaning.params:
         if parameter not in match.bases:
             raise ScheduleError(f"tensorize: {kernel} does not use {parameter.name}")
-        args.append(match.bases[parameter])
+    packed = None
+    if known.stream is not None:
+        func, packed, ref = _with_stream(func, f"{loop}_stream", known, sizes, match.bases, meaning)
+        first = next(p for p in meaning.params if p.name == known.stream.sources[0])
+        match.bases[first] = ref
+    args: list[BufferRef | Expr] = [match.bases[p] for p in known.pointers(meaning)]
     args += [Const(sizes[name], "int32") for name in known.sizes]
-    return with_changes(func, [(target, Call(kernel, tuple(args)))]), None
+    args += [IndexValue(term) for term in terms]
+    return _drop_unused(with_changes(func, [(target, Call(kernel, tuple(args)))])), packed
+
+
+def _with_stream(
+    func: PrimFunc,
+    name: str,
+    kernel: Microkernel,
+    sizes: Mapping[str, int],
+    bases: Mapping[Buffer, BufferRef],
+    meaning: PrimFunc,
+) -> tuple[PrimFunc, Packed, BufferRef]:
+    stream = kernel.stream
+    assert stream is not None
+    sources: dict[str, str] = {}
+    for parameter in meaning.params:
+        if parameter.name not in stream.sources:
+            continue
+        base = bases[parameter]
+        whole = flat_address(base.buffer, base.indices) == as_term(0)
+        if base.buffer.scope != "constant" or not whole:
+            raise ScheduleError(f"tensorize: {base.buffer.name} is no whole constant")
+        if base.buffer.elements != parameter.elements:
+            raise ScheduleError(f"tensorize: {base.buffer.name} has more than {parameter.name}")
+        sources[parameter.name] = base.buffer.name
+    new = Buffer(name, (stream.words(**sizes),), "int32", "constant")
+    constants = [p for p in func.params if p.scope == "constant"]
+    at = func.params.index(constants[0])
+    func = replace(func, params=(*func.params[:at], new, *func.params[at:]))
+    fixed = dict(sizes)
+    packed = Packed(name, sources, lambda arrays: stream.pack(arrays, **fixed))
+    return func, packed, BufferRef(new, (as_term(0),))
+
+
+def _drop_unused(func: PrimFunc) -> PrimFunc:
+    """Without constants and locals that the call has made superfluous."""
+    used = {access.buffer for access in accesses(func.body)}
+    return replace(
+        func,
+        params=tuple(p for p in func.params if p.scope != "constant" or p in used),
+        allocs=tuple(a for a in func.allocs if a in used),
+    )
 
 
 def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:

@@ -21,13 +21,25 @@ def test_callees_come_before_callers() -> None:
 def test_every_header_function_is_found() -> None:
     functions = runtime_functions()
     assert len(functions) > 40
-    for function in functions.values():
+    for name, function in functions.items():
         assert function.text.startswith("/*")
+        if name.startswith("EC_"):
+            assert re.search(rf"^#define {name}\b", function.text, re.M)
+            continue
         assert function.text.endswith("}")
-        assert function.text.count("static inline") == 1
+        assert len(re.findall(r"^static (inline|EC_KERNEL) ", function.text, re.M)) == 1
         code = re.sub(r"/\*.*?\*/", "", function.text, flags=re.S)
         assert code.count("{") == code.count("}"), function.name
-        assert set(function.calls) <= set(functions), function.name
+        called = {call for call in function.calls if call.startswith("ec_")}
+        assert called <= set(functions), function.name
+
+
+def test_macros_come_with_what_names_them() -> None:
+    names = [piece.name for piece in needed_functions(["ec_matrix_3_s8_dsp(a, b, c, 1, 2, 3);"])]
+    assert names.index("EC_KERNEL") < names.index("ec_matrix_3_s8_dsp")
+    assert names.index("EC_MATRIX_3_STEP") < names.index("ec_matrix_3_s8_dsp")
+    assert "EC_MATRIX_1_STEP" not in names
+    assert needed_functions(["EC_STEP static int x;"]) == ()
 
 
 def test_names_in_comments_do_not_count() -> None:

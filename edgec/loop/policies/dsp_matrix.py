@@ -1,0 +1,111 @@
+"""Convolution and dense for the DSP extension: packed inputs, two channels to a weight word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Binary, Const, Intrinsic, PrimFunc, Store
+from edgec.loop.lowering import COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.policies.common import find_param
+from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+
+#: Forms worth trying for a convolution or dense with its requantize, the fastest first.
+FORMS = {"conv2d": (COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
+
+#: The sum of the second channel of a pair is told as 256 times itself.
+MOST_SUM = 1 << 23
+#: Beyond, the constants of the short requantization do not fit.
+MOST_SHIFT = 15
+
+
+def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule."""
+    if operators[1:] != ("requantize",):
+        return ()
+    return FORMS.get(operators[0], ())
+
+
+def schedule_product(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> Schedule | None:
+    """A function lowered as a product, on microkernels; None where they cannot do it."""
+    pixels, channels = find_param(func, "out").shape
+    zero_point = _zero_point(func)
+    if zero_point is None or not _has_short_requantization(tables):
+        return None
+    if channels < (2 if form == COLUMNS else 4) or (form == COLUMNS) != (pixels >= 3):
+        return None
+    quads = tables["w"].shape[1]
+    schedule = Schedule(func)
+    sizes = {"channels": channels, "zero_point": zero_point}
+    try:
+        if form == COLUMNS:
+            block, lane = schedule.split("out_d0", 3, tail="shift")
+            schedule.compute_at("acc", "out_d1")
+            schedule.compute_at("col", block, scope="scratch")
+            schedule.decompose_reduction("acc", "acc_q")
+            schedule.simplify()
+            schedule.tensorize(lane, "ec_matrix_3_s8_dsp", {"quads": quads, **sizes})
+            _pack_columns(schedule, tables)
+        elif form == ROW:
+            schedule.compute_at("acc", "out_d1")
+            schedule.compute_at("col", "out_d0", scope="scratch")
+            schedule.decompose_reduction("acc", "acc_q")
+            schedule.simplify()
+            schedule.tensorize("out_d1", "ec_matrix_1_s8_dsp", {"octets": quads // 2, **sizes})
+            depth = find_param(func, "x").shape[-1]
+            schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
+        else:
+            schedule.compute_at("acc", "out_d1")
+            schedule.decompose_reduction("acc", "acc_q")
+            schedule.simplify()
+            schedule.tensorize(
+                "out_d1", "ec_matrix_1_plain_s8_dsp", {"octets": quads // 2, **sizes}
+            )
+    except ScheduleError:
+        return None
+    return schedule
+
+
+def _pack_columns(schedule: Schedule, tables: Mapping[str, Array]) -> None:
+    depth = find_param(schedule.func, "x").shape[-1]
+    schedule.tensorize("col_q", "ec_pack_rows_3_s8_dsp", {"depth": depth})
+
+
+def _zero_point(func: PrimFunc) -> int | None:
+    """The zero point added to rescaled sums, if the result is then only saturated to int8."""
+    for stmt, _ in walk(func.body):
+        if not isinstance(stmt, Store) or stmt.buffer.name != "out":
+            continue
+        for part in subexpressions(stmt.value):
+            if (
+                isinstance(part, Binary)
+                and part.op == "add"
+                and isinstance(part.left, Intrinsic)
+                and part.left.name == "requantize_tflm_right"
+                and isinstance(part.right, Const)
+            ):
+                return int(part.right.value)
+    return None
+
+
+def _has_short_requantization(tables: Mapping[str, Array]) -> bool:
+    """Whether the weights can share words, and the sums be rescaled in a few instructions."""
+    w = tables["w"].reshape(tables["w"].shape[0], -1).astype(np.int64)
+    bias = tables["bias"].astype(np.int64)
+    low, high = w * -128, w * 127
+    most = bias + np.maximum(low, high).sum(axis=1)
+    least = bias + np.minimum(low, high).sum(axis=1)
+    shift = tables["shift"].astype(np.int64)
+    return bool(
+        w.min(initial=0) >= -127
+        and most.max() < MOST_SUM
+        and least.min() >= -MOST_SUM
+        and tables["multiplier"].min() >= 1 << 30
+        and shift.max() <= -1
+        and shift.min() >= -MOST_SHIFT
+    )

@@ -1,0 +1,35 @@
+/* How microkernels are compiled.
+ *
+ * edgec copies what a model uses into the model's own .c. Each piece stands after a comment of its
+ * own, so that it can be cut out.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_KERNEL_H
+#define EC_KERNEL_H
+
+#include <stdint.h>
+
+/* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
+ * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it.
+ * EC_UNUSED: a function that only the C beside some assembly calls. */
+#if defined(__clang__)
+#define EC_KERNEL __attribute__((noinline, unused))
+#define EC_UNUSED __attribute__((unused))
+#elif defined(__GNUC__)
+#define EC_KERNEL __attribute__((noipa, unused))
+#define EC_UNUSED __attribute__((unused))
+#else
+#define EC_KERNEL
+#define EC_UNUSED
+#endif
+
+/* Whether the compiler takes GNU assembly and the core has the DSP instructions of Armv7E-M.
+ * EC_NO_ASM leaves assembly out. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(EC_NO_ASM)
+#define EC_DSP_ASM 1
+#else
+#define EC_DSP_ASM 0
+#endif
+
+#endif /* EC_KERNEL_H */
