@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,18 @@ class Built:
     image: Image | None
 
 
-def deploy(compiled: Compiled, board: Board, out: Path, *, traced: bool = False) -> Built:
+#: Adds files of its own to a project that has been built but has not yet got its name.
+Finish = Callable[[Compiled, Built], None]
+
+
+def deploy(
+    compiled: Compiled,
+    board: Board,
+    out: Path,
+    *,
+    traced: bool = False,
+    finish: Finish | None = None,
+) -> Built:
     """Write the project into `out` and build it for `board`, whole or not at all.
 
     traced: also build the variant in which every value can be seen. Raises BuildFailed when C
@@ -53,6 +65,8 @@ def deploy(compiled: Compiled, board: Board, out: Path, *, traced: bool = False)
             )
         if image is not None:
             check_budgets(compiled, image)
+        if finish is not None:
+            finish(compiled, Built(folder, manifest, board, artefact, with_trace, image))
     out = out.absolute()
 
     def moved(path: Path) -> Path:
@@ -68,10 +82,12 @@ def deploy(compiled: Compiled, board: Board, out: Path, *, traced: bool = False)
     )
 
 
-def deploy_library(compiled: Compiled, out: Path) -> Built:
+def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = None) -> Built:
     """Write the C library alone into `out`, for a build system of the user's own."""
     with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, None)
+        if finish is not None:
+            finish(compiled, Built(folder, manifest, None, None, None, None))
     return Built(out.absolute(), manifest, None, None, None, None)
 
 

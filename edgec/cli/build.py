@@ -42,6 +42,7 @@ def command(
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.deploy import deploy, deploy_library
     from edgec.pipeline import compile_model
+    from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
     from edgec.target.board import load_board
     from edgec.target.core import find_core
@@ -58,10 +59,10 @@ def command(
     if board is not None:
         chosen = load_board(board)
         compiled = compile_model(model, chosen.core, options, board_name=chosen.name, dump=dump)
-        built = deploy(compiled, chosen, output, traced=traced)
+        built = deploy(compiled, chosen, output, traced=traced, finish=write_report)
     else:
         compiled = compile_model(model, find_core(str(target)), options, dump=dump)
-        built = deploy_library(compiled, output)
+        built = deploy_library(compiled, output, finish=write_report)
     report = build_report(compiled, built)
     if as_json:
         click.echo(json.dumps(report, indent=2))

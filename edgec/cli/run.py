@@ -41,6 +41,7 @@ def command(
     **words: Any,
 ) -> None:
     """Run MODEL, a model file or a project folder that `edgec build` made."""
+    from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
 
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
@@ -60,6 +61,8 @@ def command(
             traced = session.run(arrays, profile=True) if profile else None
         path = _save(output, built, result)
         report = run_report(built, chosen, result, traced, path)
+        if profile and model.is_dir():
+            keep_profile(built, report)
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:

@@ -1,0 +1,61 @@
+"""How reports write names and numbers: short, aligned, the same in text and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
+_CLONES = (".constprop.", ".part.", ".isra.", ".cold")
+
+
+def short_name(name: str) -> str:
+    """A source name for people: of names joined by `;` the first, of a path the last two parts."""
+    first = name.split(";")[0].strip("/")
+    return "/".join(first.split("/")[-2:]) or name
+
+
+def short_function(name: str, model: str) -> str:
+    """A C symbol without the model's prefix and the compiler's clone suffixes."""
+    for clone in _CLONES:
+        name = name.split(clone)[0]
+    return name.removeprefix(f"{model}_")
+
+
+def count(value: int | float | None) -> str:
+    """`12,345`, or nothing where there is no figure."""
+    return "" if value is None else f"{round(value):,}"
+
+
+def signed(value: int | float | None) -> str:
+    """`+1,234`, `−1,234`, `0`, or nothing."""
+    if value is None:
+        return ""
+    return f"{round(value):+,}".replace("-", "\N{MINUS SIGN}") if round(value) else "0"
+
+
+def percent(part: float, whole: float, digits: int = 1) -> str:
+    """`12.3 %` of a whole; nothing of no whole."""
+    return f"{100 * part / whole:.{digits}f} %" if whole else ""
+
+
+def signed_percent(before: float, after: float) -> str:
+    """By how much a figure changed: `−12.5 %`; nothing where it was 0."""
+    if not before:
+        return ""
+    return f"{100 * (after - before) / before:+.1f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def ratio(part: float | None, whole: float | None, digits: int = 2) -> str:
+    """`3.89`, or nothing where either is absent or the whole is 0."""
+    return f"{part / whole:.{digits}f}" if part is not None and whole else ""
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`3, 7-9, 12`: sorted numbers with runs put together."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in runs)

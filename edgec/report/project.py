@@ -1,0 +1,320 @@
+"""`report.json`: what a build knows and its C no longer shows, kept in the project folder.
+
+`edgec build` writes it beside the manifest, `edgec report` reads it. Same build, same bytes: it
+holds no time, no machine and no path. `profile.json` beside it keeps the last profile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec import __version__
+from edgec.errors import BuildFailed, RunFailed
+from edgec.graph.ir import Constant, Value
+from edgec.report.summary import build_report
+
+if TYPE_CHECKING:
+    from edgec.deploy import Built
+    from edgec.pipeline import Compiled
+
+REPORT_NAME = "report.json"
+PROFILE_NAME = "profile.json"
+REPORT_FORMAT = 1
+
+#: What a reader relies on: key -> type of its value; a dictionary in brackets is a list of such.
+_OPTIONAL_INT = (int, type(None))
+_OPTIONAL_TEXT = (str, type(None))
+_REPORT_SHAPE: Mapping[str, Any] = {
+    "edgec_version": str, "model": str, "source": str, "board": _OPTIONAL_TEXT,
+    "board_title": str, "core": str, "options": dict, "macs": int, "arena_bytes": int,
+    "arena_lower_bound": int, "state_bytes": int, "weights_bytes": int,
+    "stack_bytes": _OPTIONAL_INT, "stack_notes": list, "code_bytes": _OPTIONAL_INT,
+    "flash_bytes": _OPTIONAL_INT, "ram_bytes": _OPTIONAL_INT, "variables_bytes": _OPTIONAL_INT,
+    "stack_reserved_bytes": _OPTIONAL_INT,
+    "board_ram_bytes": int, "board_flash_bytes": int,
+    "sections": [{"name": str, "bytes": int, "region": str}],
+    "functions": [{"name": str, "file": str, "code_bytes": int, "frame_bytes": _OPTIONAL_INT,
+                   "stack_bytes": _OPTIONAL_INT}],
+    "layers": [{"title": str, "name": str, "function": str, "shapes": str, "macs": int,
+                "weights_bytes": int, "scratch_bytes": int}],
+    "buffers": [{"name": str, "tensor": str, "kind": str, "region": str, "offset": int,
+                 "bytes": int, "start": int, "stop": int}],
+    "overlaps": [{"first": str, "second": str, "distance_bytes": int}],
+    "graph": [{"step": _OPTIONAL_INT, "operators": str, "name": str, "inputs": list,
+               "output": str, "tensor": str, "shape": list, "dtype": str}],
+    "results": list,
+    "removed_channels": [{"value": str, "channels": int, "constant": dict, "unread": list}],
+    "certificate": {"solver": str, "nodes": int, "optimal": bool, "regions": [
+        {"region": str, "peak_bytes": int, "lower_bound_bytes": int, "gap_bytes": int,
+         "optimal": bool, "proof": str, "peak_step": int,
+         "live_at_peak": [{"buffer": str, "bytes": int}]}]},
+}  # fmt: skip
+_PROFILE_SHAPE: Mapping[str, Any] = {
+    "schema_hash": int, "engine": str, "instructions": _OPTIONAL_INT, "cycles": _OPTIONAL_INT,
+    "cycles_source": _OPTIONAL_TEXT, "stack_bytes": _OPTIONAL_INT,
+    "layers": [{"instructions": _OPTIONAL_INT, "cycles": _OPTIONAL_INT}],
+}  # fmt: skip
+
+
+def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
+    """Everything that a report of this build shows; sizes in bytes, times in steps."""
+    image, board, options = built.image, built.board, compiled.options
+    report = build_report(compiled, built)
+    report.pop("project")
+    elf = report.pop("elf")
+    weights = _weights_by_step(compiled)
+    for position, layer in enumerate(report["layers"]):
+        layer["name"] = compiled.groups[position].group.name
+        layer["weights_bytes"] = weights[position]
+        layer["scratch_bytes"] = compiled.chosen[position].scratch_bytes
+    return {
+        "format": REPORT_FORMAT,
+        "edgec_version": __version__,
+        **report,
+        "elf": Path(elf).relative_to(built.project).as_posix() if elf else None,
+        "board_title": board.title if board else "",
+        "board_ram_bytes": board.ram_bytes if board else 0,
+        "board_flash_bytes": board.flash_bytes if board else 0,
+        "options": {
+            "optimize": options.optimize,
+            "io": options.io,
+            "match": options.match,
+            "unfused": options.unfused,
+            "compiler": options.compiler,
+            "c_optimize": options.c_optimize,
+        },
+        "variables_bytes": _variables_bytes(compiled, built),
+        "stack_reserved_bytes": image.stack_reserved_bytes if image else None,
+        "stack_notes": list(image.stack_notes) if image else [],
+        "sections": [
+            {"name": section.name, "bytes": section.bytes, "region": section.region}
+            for section in (image.sections if image else ())
+        ],
+        "functions": [
+            {
+                "name": function.name,
+                "file": Path(function.file).name,
+                "code_bytes": function.code_bytes,
+                "frame_bytes": function.frame_bytes,
+                "stack_bytes": function.stack_bytes,
+            }
+            for function in sorted(
+                image.functions if image else (), key=lambda f: (-f.code_bytes, f.name, f.file)
+            )
+        ],
+        "buffers": _buffers(compiled),
+        "overlaps": [dataclasses.asdict(overlap) for overlap in compiled.problem.overlaps],
+        "graph": _graph(compiled),
+        "results": [value.name for value in compiled.module.main.results],
+    }
+
+
+def write_report(compiled: Compiled, built: Built) -> None:
+    """Write `report.json` into the project; `deploy` calls it before the folder gets its name."""
+    text = json.dumps(project_report(compiled, built), indent=1, ensure_ascii=True) + "\n"
+    (built.project / REPORT_NAME).write_bytes(text.encode("ascii"))
+
+
+def load_report(folder: Path) -> dict[str, Any]:
+    """The report of a project, with its profile (or None) under `profile`.
+
+    Raises BuildFailed if the folder has none, or one that this edgec cannot read.
+    """
+    report = _read(folder / REPORT_NAME, _REPORT_SHAPE)
+    if report is None:
+        raise BuildFailed(
+            f"{folder} has no {REPORT_NAME}", hint="give a folder that `edgec build -o` wrote"
+        )
+    if report.get("format") != REPORT_FORMAT:
+        raise BuildFailed(
+            f"{folder / REPORT_NAME} has format {report.get('format')!r}, this edgec reads "
+            f"{REPORT_FORMAT}",
+            hint="build the project again",
+        )
+    profile = _read(folder / PROFILE_NAME, _PROFILE_SHAPE)
+    if profile is not None and len(profile["layers"]) != len(report["layers"]):
+        profile = None  # of an earlier build that someone copied over
+    report["profile"] = profile
+    return report
+
+
+def keep_profile(built: Built, run: Mapping[str, Any]) -> None:
+    """Store what `run_report` said of a profiled run as the project's `profile.json`."""
+    profile = {key: run[key] for key in _PROFILE_SHAPE if key in run and key != "layers"}
+    profile["schema_hash"] = built.manifest.schema_hash
+    profile["layers"] = [
+        {"instructions": row["instructions"], "cycles": row["cycles"]} for row in run["layers"]
+    ]
+    path = built.project / PROFILE_NAME
+    temporary = path.with_name(f".{PROFILE_NAME}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(profile, indent=1) + "\n", encoding="ascii")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunFailed(f"cannot write {path}: {error.strerror}") from None
+
+
+def profile_project(folder: Path, *, seed: int = 1) -> None:
+    """Run a project once in simulation on generated input and keep the profile in it.
+
+    The project must have been built with `--trace`. Raises BuildFailed if it was not, RunFailed
+    for a project that no simulator runs.
+    """
+    from edgec.deploy import open_project
+    from edgec.report.run import run_report
+    from edgec.runners.engine import open_session
+    from edgec.runners.samples import generate_inputs
+
+    built = open_project(folder, None, traced=True)
+    assert built.board is not None
+    if built.board.is_host:
+        raise RunFailed(
+            f"{folder} was built for {built.board.name}, where instructions are not counted",
+            hint="build it for a microcontroller board",
+        )
+    # The simulated core has no MVE.
+    engine = "qemu" if built.board.core.has("mve") else "core"
+    inputs = generate_inputs(seed, [(port.shape, port.dtype) for port in built.manifest.inputs])
+    with open_session(engine, built) as session:
+        result, traced = session.run(inputs), session.run(inputs, profile=True)
+    keep_profile(built, run_report(built, engine, result, traced, None))
+
+
+def _variables_bytes(compiled: Compiled, built: Built) -> int | None:
+    """RAM that is neither arena, state nor stack: contexts, buffers of the link, the port's."""
+    image = built.image
+    if image is None:
+        return None
+    stack = image.stack_reserved_bytes if image.stack_bytes is None else image.stack_bytes
+    return image.ram_bytes - stack - compiled.program.arena_bytes - compiled.program.state_bytes
+
+
+def _weights_by_step(compiled: Compiled) -> list[int]:
+    """Bytes of the constants that each step is the first to use."""
+    seen: set[str] = set()
+    sizes = []
+    for step in compiled.program.steps:
+        names = [arg for arg in dict.fromkeys(step.args) if arg in compiled.program.constants]
+        sizes.append(sum(compiled.program.constants[n].nbytes for n in names if n not in seen))
+        seen.update(names)
+    return sizes
+
+
+def _buffers(compiled: Compiled) -> list[dict[str, Any]]:
+    function = compiled.module.main
+    values = {value.name: value for value in function.values()}
+    states = {name for old, new in function.states for name in (old.name, new.name)}
+    inputs, outputs = _names(function.params), _names(function.results)
+    # An output can be a view of the buffer that holds its bytes.
+    outputs |= {port.buffer for port in compiled.program.outputs}
+
+    def kind(name: str) -> str:
+        if name in states:
+            return "state"
+        if name in inputs:
+            return "input"
+        if name in outputs:
+            return "output"
+        return "activation" if name in values else "scratch"
+
+    plan = compiled.plan
+    return [
+        {
+            "name": buffer.name,
+            "tensor": _tensor(values.get(buffer.name)),
+            "kind": kind(buffer.name),
+            "region": plan.region_of[buffer.name],
+            "offset": plan.offsets[buffer.name],
+            "bytes": buffer.size_bytes,
+            "start": buffer.start,
+            "stop": buffer.stop,
+        }
+        for buffer in compiled.problem.buffers
+    ]
+
+
+def _graph(compiled: Compiled) -> list[dict[str, Any]]:
+    """Rows in the order of execution: inputs, steps, and the views between them."""
+    step_of = {
+        node: position
+        for position, lowered in enumerate(compiled.groups)
+        for node in lowered.group.nodes
+    }
+    function = compiled.module.main
+    rows = [_graph_row(None, "input", param.name, (), param) for param in function.params]
+    for node in function.nodes:
+        if node not in step_of:
+            rows.append(_graph_row(None, node.op.name, node.name, node.inputs, node.output))
+            continue
+        group = compiled.groups[step_of[node]].group
+        if node is group.nodes[-1]:
+            operators = "+".join(member.op.name for member in group.nodes)
+            rows.append(
+                _graph_row(step_of[node], operators, group.name, group.inputs, group.output)
+            )
+    return rows
+
+
+def _graph_row(
+    step: int | None, operators: str, name: str, inputs: tuple[Value, ...], output: Value
+) -> dict[str, Any]:
+    return {
+        "step": step,
+        "operators": operators,
+        "name": name,
+        "inputs": [value.name for value in inputs if not isinstance(value, Constant)],
+        "output": output.name,
+        "tensor": _tensor(output),
+        "shape": [int(extent) for extent in output.type.shape],
+        "dtype": output.type.dtype,
+    }
+
+
+def _tensor(value: Value | None) -> str:
+    return value.origin.tensor if value is not None and value.origin is not None else ""
+
+
+def _names(values: tuple[Value, ...]) -> set[str]:
+    return {value.name for value in values}
+
+
+def _read(path: Path, shape: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A JSON object of this shape; None if there is no file."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        _check(raw, shape, path.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError) as problem:
+        raise BuildFailed(
+            f"{path} is not readable: {problem}", hint="build the project again"
+        ) from None
+    found: dict[str, Any] = raw
+    return found
+
+
+def _check(value: Any, shape: Any, where: str) -> None:
+    """Raise ValueError unless the value has the shape; keys that nobody asked for are ignored."""
+    if isinstance(shape, Mapping):
+        if not isinstance(value, dict):
+            raise ValueError(f"{where} is no object")
+        for key, inner in shape.items():
+            if key not in value:
+                raise ValueError(f"{where} lacks {key!r}")
+            _check(value[key], inner, f"{where}: {key}")
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{where} is no list")
+        for position, item in enumerate(value):
+            _check(item, shape[0], f"{where}[{position}]")
+    else:
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        # A bool is an int in Python, but no size.
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(f"{where} is {value!r}")
