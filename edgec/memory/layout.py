@@ -2,7 +2,8 @@
 
 Time is the position of a group: a group reads its inputs and writes its output at its own time,
 so both are live there. Views share the bytes of what they are a view of. The model's inputs are
-live from the start and its results to the end.
+live from the start and its results to the end. Where the group is the last to read an input, its
+output may take over the input's bytes, as far as the chosen variant's loops allow.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def placement_problem(
         for v in start
         if v not in outside
     ]
+    # A result that the last group reads stops with it, and yet must stay.
+    kept = outside | {roots.get(v, v) for v in function.results}
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
         if variant.scratch_bytes:
@@ -50,11 +53,28 @@ def placement_problem(
                        ALIGN_BYTES, (ARENA,))
             )  # fmt: skip
         output = groups[position].group.output
-        for value in variant.in_place:
-            root = roots.get(value, value)
-            if stop[root] == position + 1 and not {root, output} & outside:
-                overlaps.append(Overlap(root.name, output.name, 0))
+        if output in outside:
+            continue
+        for root, distance in _distances(variant, output, roots).items():
+            if stop[root] == position + 1 and root not in kept:
+                overlaps.append(Overlap(root.name, output.name, distance))
     return Problem(tuple(buffers), tuple(overlaps), (Region(ARENA, capacity_bytes),))
+
+
+def _distances(variant: Variant, output: Value, roots: Mapping[Value, Value]) -> dict[Value, int]:
+    """By how many bytes the output must start below each stored value that it may overlap."""
+    known = dict(variant.overlaps)
+    result: dict[Value, int] = {}
+    refused: set[Value] = {output}
+    for value in variant.args:
+        if value is None or value is output:
+            continue
+        root = roots.get(value, value)  # views of one value are several inputs in one place
+        if value in known:
+            result[root] = max(known[value], result.get(root, known[value]))
+        else:
+            refused.add(root)
+    return {root: distance for root, distance in result.items() if root not in refused}
 
 
 def lifetimes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from edgec.loop.cost import estimate
 from edgec.loop.define import Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
+from edgec.loop.overlap import overlap_distances
 from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -30,7 +32,7 @@ class Variant:
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
     (then `constants` has its array by parameter name) or scratch. scratch_bytes: what it needs
-    besides inputs and outputs. in_place: inputs whose bytes the output may take over.
+    besides inputs and outputs.
     """
 
     schedule: Schedule
@@ -39,7 +41,21 @@ class Variant:
     constants: Mapping[str, Array]
     scratch_bytes: int
     instructions: int
-    in_place: tuple[Value, ...] = ()
+
+    @cached_property
+    def overlaps(self) -> tuple[tuple[Value, int], ...]:
+        """Inputs whose bytes the output may take over, and by how many bytes it starts below.
+
+        Proven from the function's accesses, see `edgec.loop.overlap`. An input that is absent
+        must not share any byte.
+        """
+        distances = overlap_distances(self.function)
+        pairs = zip(self.function.params, self.args, strict=True)
+        return tuple(
+            (value, distances[param])
+            for param, value in pairs
+            if value is not None and param in distances
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,378 @@
+"""How far a function's output may reach into the bytes of one of its inputs.
+
+A function may write over an input that nobody else needs, as long as it has read every byte
+before. Whether it has is a question about the loop nest that will run, and is answered from its
+access functions alone:
+
+    for i in 0..8:                  step i reads bytes [2i, 2i + 3) of x, then writes byte i of out
+        out[i] = x[2i] + x[2i+1] + x[2i+2]
+
+    distance = max of (bytes of out written so far) - (lowest byte of x read from now on)
+             = max over i of i - 2i = 0:     out may start where x starts, or lower
+
+Every piece of the nest is summed up by three numbers: the lowest byte of the input that it reads,
+the end of what it writes of the output, and the distance inside. Two pieces, one after the other,
+add up to one; so do all iterations of a loop, for all iterations of the loops outside at once in
+arrays. A piece that only reads or only writes needs no order: its loops become intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.errors import ContractError
+from edgec.loop.access import reads, writes
+from edgec.loop.dtype import bits
+from edgec.loop.ir import (
+    Buffer,
+    BufferRef,
+    Call,
+    Const,
+    Expr,
+    For,
+    Gather,
+    If,
+    IndexValue,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
+from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.simplify import lower_blocks
+from edgec.loop.term import Atom, FloorDiv, FloorMod, Min, Term, TermLike, Var, as_term
+
+IntArray = npt.NDArray[np.int64]
+# Smallest and largest value of something, for every iteration of the loops that are enumerated.
+Interval = tuple[IntArray, IntArray]
+
+NEVER = np.int64(1) << 60  # a byte beyond every buffer
+# Iterations looked at in one array, and in one function: beyond, loops are taken as a whole.
+BATCH = 1 << 18
+MOST_ITERATIONS = 1 << 24
+_CHARACTERS = frozenset({"int8", "uint8"})
+
+
+def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
+    """The distance of every input that the function's only output may overlap."""
+    written: set[Buffer] = set()
+    for stmt, _ in walk(func.body):
+        if isinstance(stmt, Store):
+            written.add(stmt.buffer)
+        elif isinstance(stmt, Call):
+            written |= written_by(stmt)
+    arena = [param for param in func.params if param.scope == "arena"]
+    outputs = [param for param in arena if param in written]
+    if len(outputs) != 1:
+        return {}
+    found = {x: overlap_distance(func, x, outputs[0]) for x in arena if x not in written}
+    return {x: distance for x, distance in found.items() if distance is not None}
+
+
+@lru_cache(maxsize=4096)
+def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | None:
+    """Bytes by which the output must start below the input, for both to share memory.
+
+    With `offset[output] + distance <= offset[input]`, every element of `input` is read before
+    `output` is written over it; 0 is exactly in place, a negative distance lets the output start
+    above the input. Never below minus the input's bytes, which is no restriction at all. None
+    where sharing saves nothing, and where C's rules on types would let a compiler swap the
+    accesses. Both buffers are parameters of the function; nothing is assumed of their data.
+    """
+    characters = _CHARACTERS & {input.dtype, output.dtype}
+    if input.dtype != output.dtype and not characters:
+        return None
+    whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps({}, 1))
+    distance = max(int(whole.distance[0]), -_nbytes(input))
+    return distance if distance < _nbytes(output) else None
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A batch of executions of one statement: variables by value or interval, and their count.
+
+    Where `in_order` is False an entry stands for many executions in any order.
+    """
+
+    values: Mapping[Var, Interval]
+    count: int
+    in_order: bool = True
+
+    def part(self, start: int, stop: int) -> _Steps:
+        """Some of the executions."""
+        values = {v: (low[start:stop], high[start:stop]) for v, (low, high) in self.values.items()}
+        return _Steps(values, min(stop, self.count) - start, self.in_order)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """Of each execution in a batch.
+
+    read: the lowest byte of the input that is read, NEVER if none is. write: the end of the bytes
+    of the output that are written, -NEVER if none are. distance: the largest `write` of something
+    less the `read` of something later.
+    """
+
+    read: IntArray
+    write: IntArray
+    distance: IntArray
+
+    def then(self, later: _Summary) -> _Summary:
+        """This, and then the other."""
+        return _Summary(
+            np.minimum(self.read, later.read),
+            np.maximum(self.write, later.write),
+            np.maximum.reduce([self.distance, later.distance, self.write - later.read]),
+        )
+
+    def mixed(self) -> _Summary:
+        """The same accesses in any order."""
+        return _Summary(self.read, self.write, self.write - self.read)
+
+    def where(self, condition: npt.NDArray[np.bool_]) -> _Summary:
+        """Only where the condition holds; nothing elsewhere."""
+        return _Summary(
+            np.where(condition, self.read, NEVER),
+            np.where(condition, self.write, -NEVER),
+            np.where(condition, self.distance, -NEVER),
+        )
+
+
+def _nothing(count: int) -> _Summary:
+    never = np.full(count, -NEVER)
+    return _Summary(-never, never, never)
+
+
+class _Walk:
+    def __init__(self, input: Buffer, output: Buffer) -> None:
+        self.input = input
+        self.output = output
+        self.iterations = 0
+        self.touched: dict[int, tuple[bool, bool]] = {}
+        self.variables: dict[int, frozenset[Var]] = {}
+        self.keep: list[Stmt] = []  # identities stay valid while these live
+
+    def summary(self, stmt: Stmt, steps: _Steps) -> _Summary:
+        """Sum up every execution of the statement."""
+        if isinstance(stmt, Seq):
+            total = _nothing(steps.count)
+            for child in stmt.stmts:
+                if any(self.touches(child)):
+                    total = total.then(self.summary(child, steps))
+            return total
+        if not any(self.touches(stmt)):
+            return _nothing(steps.count)
+        if isinstance(stmt, For):
+            return self.loop(stmt, steps)
+        if isinstance(stmt, If):
+            return self.condition(stmt, steps)
+        if isinstance(stmt, Store):
+            return self.store(stmt, steps)
+        assert isinstance(stmt, Call), "blocks are lowered"
+        return self.call(stmt, steps)
+
+    def touches(self, stmt: Stmt) -> tuple[bool, bool]:
+        """Whether the input may be read and the output written inside."""
+        if id(stmt) not in self.touched:
+            self.keep.append(stmt)
+            self.touched[id(stmt)] = self.input in reads(stmt), self.output in writes(stmt)
+        return self.touched[id(stmt)]
+
+    # loops ------------------------------------------------------------------------------------
+
+    def loop(self, loop: For, steps: _Steps) -> _Summary:
+        start, stop = _interval(loop.start, steps), _interval(loop.stop, steps)
+        most = int((stop[1] - start[0]).max())
+        if most <= 0:
+            return _nothing(steps.count)
+        has_order = loop.kind in ("serial", "unrolled", "vectorized") and steps.in_order
+        both = all(self.touches(loop.body))
+        if both and has_order and self.iterations + most * steps.count <= MOST_ITERATIONS:
+            return self.enumerated(loop, steps, start[0], stop[0], most)
+        inner = {**steps.values, loop.var: (start[0], stop[1] - 1)}
+        body = self.summary(loop.body, _Steps(inner, steps.count, steps.in_order and not both))
+        if both:
+            body = body.mixed()
+        return body.where(start[0] < stop[1])
+
+    def enumerated(
+        self, loop: For, steps: _Steps, start: IntArray, stop: IntArray, most: int
+    ) -> _Summary:
+        """One iteration after the other; all loops outside are enumerated too."""
+        if most * steps.count > BATCH and steps.count > 1:
+            size = max(1, BATCH // most)
+            parts = [
+                self.enumerated(loop, steps.part(i, i + size), start[i : i + size],
+                                stop[i : i + size], most)
+                for i in range(0, steps.count, size)
+            ]  # fmt: skip
+            return _Summary(
+                np.concatenate([p.read for p in parts]),
+                np.concatenate([p.write for p in parts]),
+                np.concatenate([p.distance for p in parts]),
+            )
+        total = _nothing(steps.count)
+        for first in range(0, most, BATCH):
+            size = min(BATCH, most - first)
+            self.iterations += size * steps.count
+            at = (start[:, None] + first + np.arange(size)).reshape(-1)
+            values = {
+                var: (np.repeat(low, size), np.repeat(high, size))
+                for var, (low, high) in steps.values.items()
+            }
+            body = self.summary(loop.body, _Steps({**values, loop.var: (at, at)}, len(at)))
+            body = body.where(at < np.repeat(stop, size))
+            total = total.then(_in_sequence(body, steps.count, size))
+        return total
+
+    # statements -------------------------------------------------------------------------------
+
+    def condition(self, stmt: If, steps: _Steps) -> _Summary:
+        left, right = _interval(stmt.left, steps), _interval(stmt.right, steps)
+        body = self.summary(stmt.body, steps).where(left[0] < right[1])
+        if stmt.otherwise is None:
+            return body
+        other = self.summary(stmt.otherwise, steps).where(left[1] >= right[0])
+        return _Summary(
+            np.minimum(body.read, other.read),
+            np.maximum(body.write, other.write),
+            np.maximum(body.distance, other.distance),
+        )
+
+    def store(self, store: Store, steps: _Steps) -> _Summary:
+        """All reads, then the write."""
+        found = _nothing(steps.count)
+        read, write = self.lowest_read(store.value, steps), found.write
+        if store.buffer == self.output:
+            write = _end(store.buffer, _flat(store.buffer, store.indices), 1, steps)
+        return _Summary(read, write, found.distance)
+
+    def lowest_read(self, expr: Expr, steps: _Steps) -> IntArray:
+        """The lowest byte of the input that the value needs."""
+        lowest = np.full(steps.count, NEVER)
+        for part in subexpressions(expr):
+            if isinstance(part, Load) and part.buffer == self.input:
+                address = _start(part.buffer, _flat(part.buffer, part.indices), steps)
+                lowest = np.minimum(lowest, address)
+            elif isinstance(part, Gather) and part.buffer == self.input:
+                lowest = np.zeros_like(lowest)
+        return lowest
+
+    def call(self, call: Call, steps: _Steps) -> _Summary:
+        """A microkernel does what its contract says, anything else whatever it can."""
+        read, write = np.full(steps.count, NEVER), np.full(steps.count, -NEVER)
+        pointers = [argument for argument in call.args if isinstance(argument, BufferRef)]
+        for argument in call.args:
+            if not isinstance(argument, BufferRef):
+                read = np.minimum(read, self.lowest_read(argument, steps))
+        found = _callee(call)
+        if found is None:
+            for pointer in pointers:
+                if pointer.buffer == self.input:
+                    read = np.zeros_like(read)
+                if pointer.buffer == self.output:
+                    write = np.full_like(write, _nbytes(self.output))
+            return _Summary(read, write, write - read)
+        kernel, meaning = found
+        body = lower_blocks(meaning.body)
+        for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
+            if pointer.buffer not in (self.input, self.output):
+                continue
+            base = _start(pointer.buffer, _flat(pointer.buffer, pointer.indices), steps)
+            inside = _Walk(param, param).summary(body, replace(steps, in_order=False))
+            if pointer.buffer == self.input:
+                read = np.minimum(read, base + inside.read)
+            else:
+                base = _end(pointer.buffer, _flat(pointer.buffer, pointer.indices), 0, steps)
+                write = np.maximum(write, base + inside.write)
+        whole = _Summary(read, write, np.full(steps.count, -NEVER))
+        return whole if kernel.reads_first else whole.mixed()
+
+
+def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
+    """Add up runs of `size` executions, of which there are `count`."""
+    read, write = body.read.reshape(count, size), body.write.reshape(count, size)
+    distance = body.distance.reshape(count, size).max(axis=1)
+    if size > 1:
+        before = np.maximum.accumulate(write[:, :-1], axis=1)
+        distance = np.maximum(distance, (before - read[:, 1:]).max(axis=1))
+    return _Summary(read.min(axis=1), write.max(axis=1), distance)
+
+
+def _callee(call: Call) -> tuple[Microkernel, PrimFunc] | None:
+    """The microkernel and its meaning here; None if nothing is known of the callee."""
+    try:
+        kernel = get_microkernel(call.callee)
+    except ContractError:
+        return None
+    numbers: list[TermLike] = []
+    for argument in call.args:
+        if isinstance(argument, Const):
+            numbers.append(int(argument.value))
+        elif isinstance(argument, IndexValue):
+            numbers.append(argument.term)
+        elif not isinstance(argument, BufferRef):
+            return None
+    if len(numbers) != len(kernel.sizes) + len(kernel.indices):
+        return None
+    return kernel, meaning_of(kernel, tuple(numbers))
+
+
+# addresses ------------------------------------------------------------------------------------
+
+
+def _nbytes(buffer: Buffer) -> int:
+    return buffer.elements * (bits(buffer.dtype) // 8)
+
+
+def _flat(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
+    flat = as_term(0)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        flat = flat * extent + index
+    return flat
+
+
+def _start(buffer: Buffer, flat: Term, steps: _Steps) -> IntArray:
+    """The lowest byte of an access; conditions that intervals do not see may keep it inside."""
+    return np.clip(_interval(flat, steps)[0] * (bits(buffer.dtype) // 8), 0, _nbytes(buffer))
+
+
+def _end(buffer: Buffer, flat: Term, elements: int, steps: _Steps) -> IntArray:
+    stop = _interval(flat, steps)[1] + elements
+    return np.clip(stop * (bits(buffer.dtype) // 8), 0, _nbytes(buffer))
+
+
+def _interval(term: Term, steps: _Steps) -> Interval:
+    """Smallest and largest value for every step."""
+    low = high = np.full(steps.count, term.offset, dtype=np.int64)
+    for atom, coefficient in term.parts:
+        least, most = _atom_interval(atom, steps)
+        if coefficient < 0:
+            least, most = most, least
+        low, high = low + least * coefficient, high + most * coefficient
+    return low, high
+
+
+def _atom_interval(atom: Atom, steps: _Steps) -> Interval:
+    if isinstance(atom, Var):
+        return steps.values[atom]
+    if isinstance(atom, FloorDiv):
+        low, high = _interval(atom.dividend, steps)
+        return low // atom.divisor, high // atom.divisor
+    if isinstance(atom, FloorMod):
+        low, high = _interval(atom.dividend, steps)
+        is_whole = low // atom.divisor == high // atom.divisor
+        return (
+            np.where(is_whole, low % atom.divisor, 0),
+            np.where(is_whole, high % atom.divisor, atom.divisor - 1),
+        )
+    choose = np.minimum if isinstance(atom, Min) else np.maximum
+    left, right = _interval(atom.left, steps), _interval(atom.right, steps)
+    return choose(left[0], right[0]), choose(left[1], right[1])
