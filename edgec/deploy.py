@@ -11,7 +11,7 @@ from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
 from edgec.codegen.project import staged_folder, write_project
-from edgec.errors import BudgetExceeded, BuildFailed
+from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
 from edgec.options import Options
 from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
@@ -52,19 +52,23 @@ def deploy(
     """Write the project into `out` and build it for `board`, whole or not at all.
 
     traced: also build the variant in which every value can be seen. Raises BuildFailed when C
-    does not compile or the image does not fit, BudgetExceeded when it breaks a given limit.
+    does not compile, DoesNotFit when the image is larger than the board's memory, BudgetExceeded
+    when it breaks a given limit.
     """
     options = compiled.options
     with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, board)
-        artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
-        with_trace = None
-        if traced:
-            with_trace, _ = _build(
-                folder, manifest, board, options, folder / TRACE_DIR, (TRACE_DEFINE,)
-            )
-        if image is not None:
-            check_budgets(compiled, image)
+        try:
+            artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
+            with_trace = None
+            if traced:
+                with_trace, _ = _build(
+                    folder, manifest, board, options, folder / TRACE_DIR, (TRACE_DEFINE,)
+                )
+        except DoesNotFit as error:
+            details = (*error.details, *_live_at_peak(compiled))
+            raise DoesNotFit(error.message, details=details, hint=error.hint) from None
+        check_budgets(compiled, manifest, image)
         if finish is not None:
             finish(compiled, Built(folder, manifest, board, artefact, with_trace, image))
     out = out.absolute()
@@ -83,9 +87,13 @@ def deploy(
 
 
 def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = None) -> Built:
-    """Write the C library alone into `out`, for a build system of the user's own."""
+    """Write the C library alone into `out`, for a build system of the user's own.
+
+    Raises BudgetExceeded when arena, state or weights break a given limit by themselves.
+    """
     with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, None)
+        check_budgets(compiled, manifest, None)
         if finish is not None:
             finish(compiled, Built(folder, manifest, None, None, None, None))
     return Built(out.absolute(), manifest, None, None, None, None)
@@ -100,10 +108,12 @@ def open_project(folder: Path, board: str | None, *, traced: bool = False) -> Bu
             hint="give a model file, or a folder that `edgec build` made",
         )
     manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
-    name = board or manifest.board
-    if not name:
-        raise BuildFailed(f"{folder} is a library for {manifest.target}, not a board's program")
-    chosen = load_board(name)
+    if not manifest.board:
+        raise BuildFailed(
+            f"{folder} is a library for {manifest.target}, not a board's program",
+            hint="build it with --board to run it",
+        )
+    chosen = load_board(board or manifest.board)
     if chosen.name != manifest.board:
         raise BuildFailed(f"{folder} was built for {manifest.board}, not for {chosen.name}")
     stem = library_name(manifest.model) if not chosen.core.is_embedded else ELF_NAME
@@ -162,13 +172,24 @@ def _build(
     return image.elf, image
 
 
-def check_budgets(compiled: Compiled, image: Image) -> None:
-    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken."""
+def check_budgets(compiled: Compiled, manifest: Manifest, image: Image | None) -> None:
+    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken.
+
+    Without an image (for the host, or a library) the model's own share is what is known: RAM is
+    arena and state, flash is the weights, and nothing is known of the stack.
+    """
     options = compiled.options
+    if image is not None:
+        ram, flash, stack = image.ram_bytes, image.flash_bytes, image.stack_bytes
+        if stack is None:  # no bound is known, so only the reserve can be promised
+            stack = image.stack_reserved_bytes
+    else:
+        ram, stack = manifest.arena_bytes + manifest.state_bytes, None
+        flash = manifest.weights_bytes
     limits = (
-        ("RAM", image.ram_bytes, options.max_ram_bytes),
-        ("flash", image.flash_bytes, options.max_flash_bytes),
-        ("stack", image.stack_bytes, options.max_stack_bytes),
+        ("RAM", ram, options.max_ram_bytes),
+        ("flash", flash, options.max_flash_bytes),
+        ("stack", stack, options.max_stack_bytes),
     )
     broken = [
         f"{what}: {used:,} bytes used, {limit:,} allowed"
@@ -176,10 +197,21 @@ def check_budgets(compiled: Compiled, image: Image) -> None:
         if limit is not None and used is not None and used > limit
     ]
     if broken:
-        region = compiled.plan.certificate.region("arena")
-        live = ", ".join(f"{name} {size:,}" for name, size in region.live_at_peak)
         raise BudgetExceeded(
             f"{compiled.imported.source} is over its budget",
-            details=(*broken, f"live together at the arena's peak: {live}"),
+            details=(*broken, *_live_at_peak(compiled)),
             hint="raise the limit, or try --optimize ram or --optimize size",
         )
+
+
+def _live_at_peak(compiled: Compiled) -> tuple[str, ...]:
+    """Lines that name the buffers which are live together where the arena is fullest."""
+    certificate = compiled.plan.certificate
+    arena = next((r for r in certificate.regions if r.region == "arena"), None)
+    if arena is None or not arena.live_at_peak:
+        return ()
+    steps = compiled.program.steps
+    at = f", {steps[arena.peak_step].title}" if arena.peak_step < len(steps) else ""
+    lines = [f"live together at the arena's peak of {arena.peak_bytes:,} bytes{at}:"]
+    lines += [f"  {size:>9,} {name}" for name, size in arena.live_at_peak]
+    return tuple(lines)

@@ -60,6 +60,10 @@ class BuildFailed(EdgecError):
     """The C compiler or linker refused generated code, or the image does not fit."""
 
 
+class DoesNotFit(BuildFailed):
+    """An image is larger than the memory of its board."""
+
+
 class RunFailed(EdgecError):
     """A simulator or a board did not run the model to its end."""
 

@@ -118,17 +118,18 @@ def verify_model(
     layers: bool = False,
     reference: str | None = None,
     port: str | None = None,
+    dump: Path | None = None,
 ) -> Verification:
     """Run every case on the engine and on the reference framework and compare all bits.
 
-    work: a folder for the projects that are built. Raises ToolMissing where the framework or the
-    engine is not installed.
+    work: a folder for the projects that are built; dump: one for the stages as text. Raises
+    ToolMissing where the framework or the engine is not installed.
     """
     oracle = open_oracle(model, reference)
     result = Verification(oracle.name, engine)
     inputs = [list(case) for case in cases]
     result.cases = len(inputs)
-    compiled = compile_model(model, board.core, options, board_name=board.name)
+    compiled = compile_model(model, board.core, options, board_name=board.name, dump=dump)
     seen = _compare(result, oracle, compiled, board, engine, inputs, work / "fused", layers, port)
     if layers and not options.unfused:
         loose = compile_model(

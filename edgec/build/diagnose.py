@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from edgec.errors import BuildFailed
+from edgec.errors import BuildFailed, DoesNotFit
 from edgec.target.board import Board
 
 _ERROR = re.compile(r"(?:^|[ :])(?:fatal )?error: ", re.IGNORECASE)
@@ -70,7 +70,7 @@ def explain_linker(
 
 def _explain_overflow(
     over: dict[str, int], board: Board, objects: list[Path], stack_bytes: int
-) -> BuildFailed:
+) -> DoesNotFit:
     details = []
     kinds = set()
     for name, excess in over.items():
@@ -89,7 +89,7 @@ def _explain_overflow(
     if "ram" in kinds:
         hints.append("build with --optimize ram, or reserve less stack")
     names = ", ".join(f"{name} by {excess} bytes" for name, excess in over.items())
-    return BuildFailed(
+    return DoesNotFit(
         f"the program does not fit {board.name}: it exceeds {names}",
         details=tuple(details),
         hint="; ".join([*hints, "or choose a board with more memory"]),

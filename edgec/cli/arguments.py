@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +62,22 @@ def compile_options(command: F) -> F:
     return command
 
 
+#: Names of the options that `compile_options` adds.
+COMPILE_OPTIONS = ("optimize", "match", "io", "unfused", "compiler", "c_optimize", "dump")
+
+
+def refuse_compile_options(why: str) -> None:
+    """Raise UsageError if the user gave one of `compile_options` where nothing is compiled."""
+    context = click.get_current_context()
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in COMPILE_OPTIONS
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: {why}")
+
+
 def json_option(command: F) -> F:
     """`--json`: one object on standard output and nothing else there."""
     wrapped: F = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(
@@ -67,16 +86,38 @@ def json_option(command: F) -> F:
     return wrapped
 
 
-def parse_size(text: str | None, option: str) -> int | None:
-    """`64K`, `1M`, `4096` in bytes; None stays None."""
-    if text is None:
-        return None
-    factor = {"K": 1024, "M": 1024 * 1024}.get(text[-1:].upper(), 1)
-    digits = text[:-1] if factor > 1 else text
-    if not digits.isdigit():
-        raise click.BadParameter(f"{text!r} is no size: use bytes, or a K or M suffix",
-                                 param_hint=option)  # fmt: skip
-    return int(digits) * factor
+def print_json(report: Any) -> None:
+    """Print one JSON object on standard output; numbers that JSON lacks become strings."""
+    click.echo(json.dumps(_finite(report), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The value with "NaN", "Infinity" and "-Infinity" in the place of such numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`64K`, `1M`, `4096`: a number of bytes, K and M are powers of 1024."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return bytes; a usage error for anything that is no size."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"([0-9]{1,12})([KkMm]?)", value)
+        if match is None:
+            self.fail(f"{value!r} is no size: use bytes, or a K or M suffix", param, ctx)
+        return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2].upper()]
+
+
+SIZE = SizeType()
 
 
 def make_options(

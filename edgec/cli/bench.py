@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import click
 
-from edgec.cli.arguments import json_option
+from edgec.cli.arguments import json_option, print_json
 
 
 @click.command()
@@ -41,6 +40,6 @@ def command(
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
     rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers)
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         print_bench(rows)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from edgec.cli.arguments import json_option
+from edgec.cli.arguments import json_option, print_json
 
 
 @click.command()
@@ -20,7 +19,7 @@ def command(name: str | None, as_json: bool) -> None:
     boards = [load_board(name)] if name else list(all_boards())
     rows = [_row(board) for board in boards]
     if as_json:
-        click.echo(json.dumps(rows[0] if name else {"boards": rows}, indent=2))
+        print_json(rows[0] if name else {"boards": rows})
         return
     for row in rows:
         alias = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""

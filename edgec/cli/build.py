@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, parse_size
+from edgec.cli.arguments import (
+    MODEL,
+    SIZE,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+)
 
 
 @click.command()
@@ -17,10 +23,28 @@ from edgec.cli.arguments import MODEL, compile_options, json_option, make_option
 @click.option("--target", metavar="CORE", help="Emit the library alone for a core.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR",
               help="Project folder; written whole or not at all.")  # fmt: skip
-@click.option("--name", "model_name", help="C identifier of the model.")
-@click.option("--max-ram", metavar="SIZE", help="Fail over this much RAM (status 3).")
-@click.option("--max-flash", metavar="SIZE", help="Fail over this much flash (status 3).")
-@click.option("--max-stack", metavar="SIZE", help="Fail over this much stack (status 3).")
+@click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
+@click.option(
+    "--max-ram",
+    "max_ram_bytes",
+    type=SIZE,
+    metavar="SIZE",
+    help="Fail over this much RAM (status 3).",
+)
+@click.option(
+    "--max-flash",
+    "max_flash_bytes",
+    type=SIZE,
+    metavar="SIZE",
+    help="Fail over this much flash (status 3).",
+)
+@click.option(
+    "--max-stack",
+    "max_stack_bytes",
+    type=SIZE,
+    metavar="SIZE",
+    help="Fail over this much stack (status 3).",
+)
 @click.option("--trace", "traced", is_flag=True,
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @compile_options
@@ -31,9 +55,9 @@ def command(
     target: str | None,
     output: Path,
     model_name: str | None,
-    max_ram: str | None,
-    max_flash: str | None,
-    max_stack: str | None,
+    max_ram_bytes: int | None,
+    max_flash_bytes: int | None,
+    max_stack_bytes: int | None,
     traced: bool,
     dump: Path | None,
     as_json: bool,
@@ -52,12 +76,14 @@ def command(
     options = make_options(
         **words,
         model_name=model_name,
-        max_ram_bytes=parse_size(max_ram, "--max-ram"),
-        max_flash_bytes=parse_size(max_flash, "--max-flash"),
-        max_stack_bytes=parse_size(max_stack, "--max-stack"),
+        max_ram_bytes=max_ram_bytes,
+        max_flash_bytes=max_flash_bytes,
+        max_stack_bytes=max_stack_bytes,
     )
-    if board is not None:
-        chosen = load_board(board)
+    chosen = None if board is None else load_board(board)
+    if max_stack_bytes is not None and (chosen is None or not chosen.core.is_embedded):
+        raise click.UsageError("--max-stack needs a microcontroller board, whose ELF is measured")
+    if chosen is not None:
         compiled = compile_model(model, chosen.core, options, board_name=chosen.name, dump=dump)
         built = deploy(compiled, chosen, output, traced=traced, finish=write_report)
     else:
@@ -65,6 +91,6 @@ def command(
         built = deploy_library(compiled, output, finish=write_report)
     report = build_report(compiled, built)
     if as_json:
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         print_build(report)

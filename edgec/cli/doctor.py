@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from edgec.cli.arguments import json_option
+from edgec.cli.arguments import json_option, print_json
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def command(as_json: bool) -> None:
     """Check which tools and packages are installed, and say how to mend what is not."""
     findings = [*_packages(), *_programs(), _ports()]
     if as_json:
-        click.echo(json.dumps([{**asdict(f), "ok": f.ok} for f in findings], indent=2))
+        print_json([{**asdict(f), "ok": f.ok} for f in findings])
         return
     width = max(len(f.name) for f in findings)
     for finding in findings:

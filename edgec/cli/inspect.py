@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, json_option
+from edgec.cli.arguments import MODEL, json_option, print_json
 
 
 @click.command()
@@ -46,7 +45,7 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
         ],
     }
     if as_json:
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
         return
     click.echo(f"{model.name} ({module.format}): {macs:,} MACs, "
                f"{report['weights_bytes']:,} bytes of constants")  # fmt: skip

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -22,6 +28,15 @@ COMMANDS = {
     "doctor": "Check which tools and packages are installed, and say how to mend what is not.",
     "bench": "Measure the sample models and compare them with the baselines.",
 }
+
+
+#: What the computer, not edgec, does wrong: such an OSError is shown without a traceback.
+ENVIRONMENT_ERRORS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENFILE",
+                 "EFBIG", "ENAMETOOLONG", "ENOMEM", "ETXTBSY")
+    if hasattr(errno, name)
+)  # fmt: skip
 
 
 class _LazyGroup(click.Group):
@@ -50,16 +65,45 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and exit: 0 good, 1 wrong input or environment, 2 usage, 3 budget or
-    difference."""
+    difference. A signal to stop ends it like Ctrl-C: cleaned up, `stopped`, status 1."""
     try:
-        status = cli.main(args=arguments, prog_name="edgec", standalone_mode=False)
+        with _signals_stop():
+            status = cli.main(args=arguments, prog_name="edgec", standalone_mode=False)
     except EdgecError as error:
         click.echo(error.render(), err=True)
         sys.exit(error.exit_status)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in ENVIRONMENT_ERRORS:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(EdgecError(f"{where}{error.strerror}").render(), err=True)
+        sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _signals_stop() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does, so that temporary folders are removed."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    try:
+        for name in ("SIGTERM", "SIGHUP") if in_main_thread else ():
+            if hasattr(signal, name):
+                number = getattr(signal, name)
+                # A program started with `nohup` keeps ignoring its signal.
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    before[number] = signal.signal(number, stop)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from edgec.cli.arguments import json_option
+from edgec.cli.arguments import json_option, print_json
 
 
 @click.command()
@@ -27,7 +25,7 @@ def command(as_json: bool) -> None:
         for op in all_ops()
     ]
     if as_json:
-        click.echo(json.dumps({"operators": rows, "formats": formats}, indent=2))
+        print_json({"operators": rows, "formats": formats})
         return
     width = max(len(row["op"]) for row in rows)
     for row in rows:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, compile_options, json_option, make_options
+from edgec.cli.arguments import (
+    MODEL,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+    refuse_compile_options,
+)
 
 
 @click.command()
@@ -17,13 +24,15 @@ from edgec.cli.arguments import MODEL, compile_options, json_option, make_option
 @click.option("--board", metavar="B", help="Board name, alias or TOML file; for a project folder "
               "the board that it was built for.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
-              help="Default: qemu where the board can be emulated, else core.")  # fmt: skip
+              help="Default: serial with --port; host for the board host; qemu where it is "
+              "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
-@click.option("--input", "inputs", multiple=True, metavar="[NAME=]X.npy", help="Input data.")
-@click.option("--seed", type=int, default=1, show_default=True,
-              help="Seed of the generated input, where no --input is given.")  # fmt: skip
+@click.option("--input", "inputs", multiple=True, metavar="[NAME=]X.npy",
+              help="Input data, .npy or .npz; once for each input.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
+              metavar="N", help="Seed of the generated input.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="Y.npz",
-              help="Write the outputs here.")  # fmt: skip
+              help="Write the outputs here, by their names.")  # fmt: skip
 @click.option("--profile", is_flag=True, help="A row for every emitted group.")
 @compile_options
 @json_option
@@ -44,9 +53,10 @@ def command(
     from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
 
+    target = None if output is None else _output_file(output)
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
-        built = _built(model, board, profile, dump, Path(work), words)
-        from edgec.runners.engine import default_engine, open_session
+        chosen, built = _built(model, board, engine, port, profile, dump, Path(work), words)
+        from edgec.runners.engine import open_session
         from edgec.runners.inputs import read_inputs
         from edgec.runners.samples import generate_inputs
 
@@ -55,44 +65,70 @@ def command(
             arrays = read_inputs(inputs, ports)
         else:
             arrays = list(generate_inputs(seed, [(p.shape, p.dtype) for p in ports]))
-        chosen = engine or default_engine(built.board, port)
         with open_session(chosen, built, port=port) as session:
             result = session.run(arrays)
             traced = session.run(arrays, profile=True) if profile else None
-        path = _save(output, built, result)
-        report = run_report(built, chosen, result, traced, path)
+        if target is not None:
+            _save(target, built, result)
+        report = run_report(built, chosen, result, traced, target)
         if profile and model.is_dir():
             keep_profile(built, report)
     if as_json:
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         print_run(report, profile)
 
 
 def _built(
-    model: Path, board: str | None, profile: bool, dump: Path | None, work: Path, words: Any
-) -> Any:
+    model: Path,
+    board: str | None,
+    engine: str | None,
+    port: str | None,
+    profile: bool,
+    dump: Path | None,
+    work: Path,
+    words: Any,
+) -> tuple[str, Any]:
+    """The engine's name, and the project: opened, or built in `work`."""
     from edgec.deploy import deploy, open_project
     from edgec.pipeline import compile_model
+    from edgec.runners.engine import default_engine, require_engine
     from edgec.target.board import load_board
 
     if model.is_dir():
-        return open_project(model, board, traced=profile)
+        refuse_compile_options(f"{model} is a project folder, which is compiled already")
+        built = open_project(model, board, traced=profile)
+        return engine or default_engine(built.board, port), built
     if board is None:
         raise click.UsageError("a model file needs --board")
     chosen = load_board(board)
+    name = engine or default_engine(chosen, port)
+    require_engine(name, chosen)  # before all the work
     compiled = compile_model(
         model, chosen.core, make_options(**words), board_name=chosen.name, dump=dump
     )
-    return deploy(compiled, chosen, work / "project", traced=profile)
+    return name, deploy(compiled, chosen, work / "project", traced=profile)
 
 
-def _save(output: Path | None, built: Any, result: Any) -> Path | None:
+def _output_file(output: Path) -> Path:
+    """The .npz that will be written; EdgecError, before all the work, where it cannot be."""
+    from edgec.errors import EdgecError
+
+    target = output if output.suffix == ".npz" else output.with_name(output.name + ".npz")
+    reason = ""
+    if not target.parent.is_dir():
+        reason = f"there is no folder {target.parent}"
+    elif target.is_dir():
+        reason = "it is a folder"
+    elif not os.access(target.parent, os.W_OK):
+        reason = f"the folder {target.parent} cannot be written"
+    if reason:
+        raise EdgecError(f"cannot write {target}: {reason}", hint="choose another --output")
+    return target
+
+
+def _save(target: Path, built: Any, result: Any) -> None:
     """Write the outputs as one .npz, whole or not at all."""
-    if output is None:
-        return None
-    import os
-
     import numpy as np
 
     from edgec.errors import EdgecError
@@ -100,14 +136,13 @@ def _save(output: Path | None, built: Any, result: Any) -> Path | None:
     arrays = {
         port.name: array for port, array in zip(built.manifest.outputs, result.outputs, strict=True)
     }
-    target = output if output.suffix == ".npz" else output.with_name(output.name + ".npz")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.npz")
     try:
         np.savez(temporary, **arrays)
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise EdgecError(
-            f"cannot write {target}: {error}", hint="choose another --output"
+            f"cannot write {target}: {error.strerror}", hint="choose another --output"
         ) from None
-    return target
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, compile_options, json_option, make_options
+from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, print_json
 
 
 @click.command()
 @click.argument("model", type=MODEL)
 @click.option("--board", required=True, metavar="B", help="Board name, alias or TOML file.")
 @click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
-              help="Default: qemu where the board can be emulated, else core.")  # fmt: skip
+              help="Default: serial with --port; host for the board host; qemu where it is "
+              "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
 @click.option("--inputs", "inputs_file", type=click.Path(path_type=Path), metavar="FILE",
               help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
@@ -43,13 +43,15 @@ def command(
     """Compare MODEL on a board with its own framework, bit by bit; status 3 if any differs."""
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
-    from edgec.runners.engine import default_engine
+    from edgec.runners.engine import default_engine, require_engine
     from edgec.target.board import load_board
     from edgec.verify import verify_model
 
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")
     chosen = load_board(board)
+    name = engine or default_engine(chosen, port)
+    require_engine(name, chosen)  # before all the work
     params = import_model(model).main.params
     cases = load_cases(params, inputs_file, random_cases or 4)
     with tempfile.TemporaryDirectory(prefix="edgec_verify_") as work:
@@ -57,16 +59,17 @@ def command(
             model,
             chosen,
             make_options(**words),
-            engine or default_engine(chosen, port),
+            name,
             cases,
             Path(work),
             layers=layers,
             reference=reference,
             port=port,
+            dump=dump,
         )
     report = result.to_dict()
     if as_json:
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         _print(report, chosen.name)
     if result.mismatches:

@@ -108,9 +108,11 @@ def staged_folder(target: Path) -> Iterator[Path]:
             if target.exists():
                 target.rename(staging / "old")
             content.rename(target)
-        except OSError as problem:
+        except BaseException as problem:  # also when the user stops us right here
             if (staging / "old").exists() and not target.exists():
                 (staging / "old").rename(target)
+            if not isinstance(problem, OSError):
+                raise
             raise BuildFailed(f"cannot replace {target}: {problem.strerror}") from problem
     finally:
         shutil.rmtree(staging, ignore_errors=True)

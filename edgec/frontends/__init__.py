@@ -22,7 +22,8 @@ def import_model(path: Path, *, match: str | None = None) -> Module:
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror}") from None
+        hint = "give the path of a .tflite or .onnx file"
+        raise ImportFailed(f"cannot read {path}: {error.strerror}", hint=hint) from None
     suffix = path.suffix.lower()
     if head[4:8] == _TFLITE or suffix == ".tflite":
         from edgec.frontends.tflite import import_tflite

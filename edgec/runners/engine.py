@@ -13,6 +13,7 @@ starting again. A traced run uses the project's traced artefact, which is opened
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.codegen.manifest import Manifest
-from edgec.errors import RunFailed
+from edgec.errors import RunFailed, ToolMissing
 from edgec.link.commands import Stops
 from edgec.target.board import Board
 
@@ -247,21 +248,50 @@ def default_engine(board: Board | None, port: str | None = None) -> str:
     return "core"
 
 
+def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
+    """Raise unless an engine can run what is built for a board.
+
+    `what` is shown in the place of the board's name. Raises RunFailed for an engine that cannot
+    be this board, ToolMissing where its program or package is not installed.
+    """
+    if engine not in ENGINES:
+        raise RunFailed(f"no engine is called '{engine}'", hint=f"known: {', '.join(ENGINES)}")
+    on_host = board is None or board.is_host
+    board_name = "no board" if board is None else board.name
+    if on_host != (engine == "host"):
+        raise RunFailed(
+            f"the {engine} engine cannot run a project built for {what or board_name}",
+            hint="build for the board 'host'" if engine == "host" else "use --engine host",
+        )
+    if engine == "qemu" and board is not None and board.qemu is None:
+        raise RunFailed(
+            f"QEMU does not emulate {board.name}", hint="use --engine core, or a real board"
+        )
+    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
+        raise ToolMissing(
+            "qemu-system-arm is not installed",
+            hint="install QEMU (Debian: apt install qemu-system-arm), or use --engine core",
+        )
+    if engine == "core" and importlib.util.find_spec("unicorn") is None:
+        raise ToolMissing(
+            "the core simulator needs the Python package unicorn",
+            hint="pip install 'edgec[sim]', or use --engine qemu",
+        )
+    if engine == "core" and board is not None and board.core.has("mve"):
+        raise RunFailed(
+            f"the core engine does not simulate the {board.core.name} of {board.name}",
+            hint="use --engine qemu, or a real board",
+        )
+
+
 def open_session(engine: str, project: Project, *, port: str | None = None) -> Session:
     """Open a built project in an engine; `port` is the serial port of a real board.
 
     Raises RunFailed when the engine cannot run this project, ToolMissing when a program or
     package is absent, LinkError when a board does not answer.
     """
-    if engine not in ENGINES:
-        raise RunFailed(f"no engine is called '{engine}'", hint=f"known: {', '.join(ENGINES)}")
-    on_host = project.board is None or project.board.is_host
-    if on_host != (engine == "host"):
-        name = project.board.name if project.board is not None else project.manifest.target
-        raise RunFailed(
-            f"the {engine} engine cannot run a project built for {name}",
-            hint="build for the board 'host'" if engine == "host" else "use --engine host",
-        )
+    board = project.board
+    require_engine(engine, board, what=project.manifest.target if board is None else "")
     # One engine's missing package must not break the others.
     if engine == "host":
         from edgec.runners.host import HostSession

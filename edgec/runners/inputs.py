@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,6 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgec.errors import EdgecError
+
+#: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
+_NPY, _NPZ = b"\x93NUMPY", b"PK"
 
 
 class Port(Protocol):
@@ -22,45 +27,121 @@ class Port(Protocol):
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102
 
 
-def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
-    """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words."""
-    given: dict[str, Any] = {}
-    for word in words:
-        name, _, path_text = word.rpartition("=")
-        path = Path(path_text)
-        try:
-            loaded = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise EdgecError(
-                f"cannot read {path} as a NumPy file: {error}",
-                hint="give an .npy file, or an .npz with one array per input",
-            ) from None
+def describe_port(port: Port) -> str:
+    """How messages show what an input must be: `x: int8[1, 8]`."""
+    return f"{port.name}: {port.dtype}{list(port.shape)}"
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """Every array of an .npz by its name; that of an .npy by the empty name.
+
+    Raises EdgecError for a file that is absent, damaged, of another kind, or holds objects.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(len(_NPY))
+        if head != _NPY and head[: len(_NPZ)] != _NPZ:
+            raise ValueError("it is neither .npy nor .npz")
+        loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            given[name or ports[len(given) % len(ports)].name] = loaded
-        else:
-            arrays = {key: loaded[key] for key in loaded.files}
-            if len(ports) == 1 and len(arrays) == 1 and ports[0].name not in arrays:
-                arrays = {ports[0].name: next(iter(arrays.values()))}
-            given.update(arrays)
-    unknown = [name for name in given if name not in {port.name for port in ports}]
-    missing = [port.name for port in ports if port.name not in given]
-    if missing or (unknown and len(unknown) == len(given)):
+            return {"": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        reason = str(error) or type(error).__name__
+    raise EdgecError(
+        f"cannot read {path} as a NumPy file: {reason}",
+        hint="give an .npy file, or an .npz with one array per input (numpy.save, numpy.savez)",
+    )
+
+
+def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
+    """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words.
+
+    An array without a name goes to the first input that has none yet. An .npz may hold more than
+    the inputs; NAME=FILE.npz takes its array of that name, or its only one. Raises EdgecError for
+    names that no input has, inputs without an array, and arrays that do not fit.
+    """
+    given: dict[str, Any] = {}
+    known = [port.name for port in ports]
+    for word in words:
+        for name, array in _named_arrays(word, known, given).items():
+            if name in given:
+                raise EdgecError(f"input {name} is given twice")
+            given[name] = array
+    missing = [port for port in ports if port.name not in given]
+    if missing:
         raise EdgecError(
-            f"no input is given for {', '.join(missing)}",
-            details=tuple(f"{p.name}: {p.dtype}{list(p.shape)}" for p in ports),
+            f"no input is given for {', '.join(port.name for port in missing)}",
+            details=tuple(f"input {describe_port(port)}" for port in ports),
             hint="name an input with NAME=FILE",
         )
     return [fit_input(given[port.name], port) for port in ports]
 
 
+def _named_arrays(word: str, known: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
+    """What one word of the command line gives: arrays by the name of the input."""
+    # An input's own name may hold "=", and so may a path: the longest name that is known wins.
+    name = max((n for n in known if word.startswith(f"{n}=")), key=len, default="")
+    path = Path(word[len(name) + 1 :] if name else word)
+    if not name and "=" in word and not path.exists():
+        raise EdgecError(
+            f"the model has no input {word.rpartition('=')[0]!r}",
+            details=(f"its inputs: {', '.join(known)}",),
+        )
+    arrays = load_arrays(path)
+    if name:
+        array = arrays.get(name, next(iter(arrays.values())) if len(arrays) == 1 else None)
+        if array is None:
+            raise EdgecError(
+                f"{path} has no array {name!r}", details=(f"it has: {', '.join(arrays)}",)
+            )
+        return {name: array}
+    found = {n: array for n, array in arrays.items() if n in known}
+    free = [n for n in known if n not in given]
+    if not found and len(arrays) == 1:
+        return {free[0] if free else known[0]: next(iter(arrays.values()))}
+    if not found:
+        raise EdgecError(
+            f"{path} has no array for an input of the model",
+            details=(
+                f"it has: {', '.join(arrays) or 'nothing'}",
+                f"inputs: {', '.join(known)}",
+            ),
+            hint="give its arrays the inputs' names, or name an input with NAME=FILE",
+        )
+    return found
+
+
 def fit_input(array: Any, port: Port) -> Any:
-    """The array in the port's shape; EdgecError for another dtype or number of elements."""
-    shape, count = tuple(port.shape), 1
-    for extent in shape:
-        count *= extent
-    if array.size != count or array.dtype.name != port.dtype:
+    """The array in the port's shape.
+
+    Leading axes of extent 1 may be left out or added, and one flat axis is taken as C order.
+    Raises EdgecError for another dtype or shape: an input in another layout must not pass.
+    """
+    shape = tuple(port.shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    same = _significant(array.shape) == _significant(shape)
+    flat = array.ndim == 1 and array.size == count
+    if array.dtype.name != port.dtype or not (same or flat):
+        hint = ""
+        if array.dtype.name != port.dtype:
+            hint = f"convert it, for example with x.astype({port.dtype!r})"
+        elif array.size == count:
+            hint = "it has as many elements in another shape: see numpy.transpose, numpy.reshape"
         raise EdgecError(
             f"input {port.name}: {port.dtype}{list(shape)} is needed,"
             f" {array.dtype.name}{list(array.shape)} was given",
+            hint=hint,
         )
     return array.reshape(shape)
+
+
+def _significant(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its leading axes of extent 1."""
+    start = 0
+    while start < len(shape) and shape[start] == 1:
+        start += 1
+    return tuple(shape[start:])

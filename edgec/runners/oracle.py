@@ -297,7 +297,10 @@ def open_oracle(model_file: Path, reference: str | None = None) -> Oracle:
     if name not in oracles:
         raise RunFailed(f"no reference is called '{name}'", hint=f"known: {', '.join(oracles)}")
     if (name == "onnx") != (model_file.suffix == ".onnx"):
-        raise RunFailed(f"{name} cannot run {model_file.name}")
+        raise RunFailed(
+            f"the reference {name} cannot run {model_file.name}",
+            hint="onnx runs .onnx files, tflm and litert run .tflite files",
+        )
     return oracles[name](model_file)
 
 
