@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.program import Golden, Program
-from edgec.errors import ContractError
+from edgec.errors import ContractError, PlanError
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -24,6 +24,7 @@ from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.policy import policy_for
 from edgec.loop.printer import print_func
+from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import placement_problem
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import choose_variants
@@ -115,12 +116,7 @@ def compile_model(
     groups = tuple(
         lower_group(group, policy) for group in fuse_groups(module.main, fuse=not options.unfused)
     )
-    chosen = choose_variants(
-        groups,
-        "time" if options.optimize == "time" else "ram",  # speed only where it costs no memory
-        module.main,
-        caller_io=options.io == "caller",
-    )
+    chosen = _choose(module.main, groups, options)
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
     problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")
@@ -140,6 +136,25 @@ def compile_model(
     )
     program.check()
     return Compiled(imported, module, shrinkage, groups, chosen, problem, plan, program, options)
+
+
+def _choose(
+    function: Function, groups: tuple[LoweredGroup, ...], options: Options
+) -> tuple[Variant, ...]:
+    """A variant of each group. `balanced` takes the fastest that fit where values alone would lie.
+
+    What values need that lie apart, without any scratch, is then the limit.
+    """
+    caller_io = options.io == "caller"
+    if options.optimize != "balanced":
+        return choose_variants(groups, options.optimize, function, caller_io=caller_io)
+    plain = [min(lowered.variants, key=lambda v: v.scratch_bytes) for lowered in groups]
+    apart = placement_problem(function, groups, plain, caller_io=caller_io).buffers
+    limit = lower_bound_bytes(apart)
+    try:
+        return choose_variants(groups, "time", function, caller_io=caller_io, capacity_bytes=limit)
+    except PlanError:
+        return choose_variants(groups, "ram", function, caller_io=caller_io)
 
 
 def golden_run(function: Function) -> Golden:
