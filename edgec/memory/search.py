@@ -41,6 +41,8 @@ BoolArray = npt.NDArray[np.bool_]
 CLOCK_EVERY_NODES = 64
 # About 1 KB each for the largest problems; beyond this, failures are no longer remembered.
 MAX_REMEMBERED = 100_000
+# How much of the blame of earlier runs is left at the next.
+_BLAME_DECAY = 0.9
 
 
 class Verdict(Enum):
@@ -116,6 +118,8 @@ class Search:
             self._first[members] = np.minimum(self._first[members], at)
             self._final[members] = at
             self._highest_shift[at] = instance.shift[members].max()
+        self._blame = np.ones(len(sections))
+        self._spans = np.stack([self._first, self._final + 1], axis=1)
 
     def run(
         self,
@@ -132,6 +136,7 @@ class Search:
         instance = self.instance
         self._strategy = strategy
         self._rank = strategy.rank
+        self._blame = 1 + (self._blame - 1) * _BLAME_DECAY
         self._twin = _twins(instance, strategy.rank)
         self._capacity = -(-capacity_bytes // instance.granule)
         highest = instance.highest_offsets(capacity_bytes)
@@ -203,12 +208,18 @@ class Search:
 
     def _enter(self, state: _State, stack: list[_Frame], after: _Later | None) -> None:
         """Push a frame for `state`, or for its parts, unless it has no solution."""
-        if ((state.floor > self._highest) & (state.floor < FAR)).any():
+        too_high = (state.floor > self._highest) & (state.floor < FAR)
+        if too_high.any():
+            for b in np.flatnonzero(too_high).tolist():
+                first, end = self._spans[b].tolist()
+                self._blame[first:end] += 1 / (end - first)
             return
         floor_of_member = state.floor[self._members]
         lowest = np.minimum.reduceat(floor_of_member, self._starts)
         latest = self._latest(state)
-        if ((lowest > latest) & (lowest < FAR)).any():
+        overfull = (lowest > latest) & (lowest < FAR)
+        if overfull.any():
+            self._blame[overfull] += 1 / overfull.sum()
             return
         parts = self._parts(state)
         if len(parts) > 1:
@@ -224,7 +235,7 @@ class Search:
                 return
         may_be_lowest = floor_of_member <= latest[self._section_of]
         section = self._choose_section(state, may_be_lowest, lowest, latest)
-        choices = self._possible_sources(state, section, int(latest[section]))
+        choices = self._possible_sources(state, section, latest)
         stack.append(_Frame(state, choices, [], after, key))
 
     def _latest(self, state: _State) -> IntArray:
@@ -265,6 +276,8 @@ class Search:
             rule is SectionRule.FORCED_THEN_LOWEST and count.min() > 1
         ):
             return int(np.lexsort((count, lowest))[0])
+        if rule is SectionRule.BLAMED:
+            return int(np.argmin(np.where(count == 1, 0, count / self._blame)))
         if rule is SectionRule.FULLEST:
             return int(np.lexsort((count, np.where(lowest < FAR, latest, FAR)))[0])
         fewest = np.flatnonzero(count == count.min())
@@ -274,12 +287,13 @@ class Search:
             return int(fewest[np.argmin((latest - lowest)[fewest])])
         return int(fewest[0])
 
-    def _possible_sources(self, state: _State, section: int, latest: int) -> list[int]:
+    def _possible_sources(self, state: _State, section: int, latest_of: IntArray) -> list[int]:
         """Return buffers among which every plan has a source, the best last, none asleep.
 
         `limit[c]` is the highest u at which c can lie if it is in the chain of buffers at or below
-        the lowest of the section.
+        the lowest of the section. A source is the lowest waiting buffer of all its sections.
         """
+        latest = int(latest_of[section])
         start = int(self._starts[section])
         members = self._members[start : start + self._lengths[section]]
         front = members[state.floor[members] <= latest]
@@ -294,6 +308,10 @@ class Search:
         is_choice = (limit >= state.floor) & ~state.asleep
         is_choice &= (self._twin < 0) | (state.floor[self._twin] >= FAR)
         choices = np.flatnonzero(is_choice)
+        if len(choices):
+            spans = self._spans[choices].ravel()
+            room = np.minimum.reduceat(np.append(latest_of, FAR), spans)[::2]
+            choices = choices[state.floor[choices] <= room]
         best_first = np.lexsort((self._rank[choices], state.floor[choices]))
         return [int(b) for b in choices[best_first[::-1]]]
 

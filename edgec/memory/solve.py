@@ -211,10 +211,11 @@ def _efforts(instance: Instance) -> Iterator[list[tuple[Strategy, int]]]:
     yield [(strategy, _FEW_NODES) for strategy in plain[:2]]
     yield [(strategy, _SOME_NODES) for strategy in plain]
     for growth in count(1):
-        # Perturbed orders find plans; only a long search can prove that there is none.
-        perturbed = islice(endless, PLAIN_STRATEGIES)
+        # Perturbed orders find plans, mostly with hardly a step back; only a long search can
+        # prove that there is none.
+        perturbed = islice(endless, 2 * PLAIN_STRATEGIES)
         yield [
-            *((strategy, _SOME_NODES) for strategy in perturbed),
+            *((strategy, max(_FEW_NODES, 2 * len(instance))) for strategy in perturbed),
             (plain[0], _SOME_NODES * 4**growth),
         ]
 

@@ -25,6 +25,7 @@ class SectionRule(Enum):
     LOWEST = "lowest floor"
     FORCED_THEN_LOWEST = "one candidate only, else lowest floor"
     FULLEST = "most to place"
+    BLAMED = "forced, else fewest per failure seen there"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ def strategies(instance: Instance) -> Iterator[Strategy]:
             yield Strategy(f"{rule.value}; {letters}", rule, rank)
     random = np.random.default_rng(_SEED)
     while True:
-        for rule in SectionRule:
+        # Half of them learn from the failures of all searches before.
+        for rule in [r for plain in SectionRule for r in (plain, SectionRule.BLAMED)]:
             for letters in _RANK_KEYS:
                 spread = float(random.choice(_SPREADS))
                 noisy = [

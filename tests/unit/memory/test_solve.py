@@ -78,7 +78,7 @@ def brute_force_peak(problem: Problem, highest: int) -> int:
     return best
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(small_problems())
 def test_peak_equals_brute_force(problem: Problem) -> None:
     plan = plan_memory(problem, time_limit_s=20)
