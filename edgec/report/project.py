@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,11 @@ def load_report(folder: Path) -> dict[str, Any]:
     return report
 
 
-def keep_profile(built: Built, run: Mapping[str, Any]) -> None:
-    """Store what `run_report` said of a profiled run as the project's `profile.json`."""
+def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
+    """Store what `run_report` said of a profiled run as the project's `profile.json`.
+
+    Returns whether that was possible: a run is no less good in a folder that is read-only.
+    """
     profile = {key: run[key] for key in _PROFILE_SHAPE if key in run and key != "layers"}
     profile["schema_hash"] = built.manifest.schema_hash
     profile["layers"] = [
@@ -155,9 +159,11 @@ def keep_profile(built: Built, run: Mapping[str, Any]) -> None:
     try:
         temporary.write_text(json.dumps(profile, indent=1) + "\n", encoding="ascii")
         os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunFailed(f"cannot write {path}: {error.strerror}") from None
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def profile_project(folder: Path, *, seed: int = 1) -> None:
@@ -183,7 +189,8 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
     inputs = generate_inputs(seed, [(port.shape, port.dtype) for port in built.manifest.inputs])
     with open_session(engine, built) as session:
         result, traced = session.run(inputs), session.run(inputs, profile=True)
-    keep_profile(built, run_report(built, engine, result, traced, None))
+    if not keep_profile(built, run_report(built, engine, result, traced, None)):
+        raise RunFailed(f"cannot write {folder / PROFILE_NAME}", hint="make the folder writable")
 
 
 def _variables_bytes(compiled: Compiled, built: Built) -> int | None:

@@ -1,0 +1,396 @@
+"""A project's report as one HTML page that needs nothing else: no script, no link, no font.
+
+This file decides what is shown and how it is worded; `templates/report.html.j2` only arranges it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from edgec.report.figures import (
+    count,
+    percent,
+    ranges,
+    ratio,
+    short_function,
+    short_name,
+    signed,
+    signed_percent,
+)
+from edgec.report.graph_picture import graph_picture
+from edgec.report.memory_map import buffer_label, memory_map
+from edgec.report.svg import Column, Part, column_chart, small_bar, stacked_bar
+from edgec.resources import resource_dir
+
+#: A graph of more boxes than this is folded away at first.
+LONG_GRAPH = 40
+#: As are tables of more rows than this.
+LONG_TABLE = 16
+
+
+def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None) -> str:
+    """The whole page of `load_report`'s object, with `compare_reports`' result if there is one."""
+    layers = _layers(report)
+    regions = report["certificate"]["regions"]
+    return _environment().get_template("report.html.j2").render(
+        r=report,
+        subtitle=_subtitle(report),
+        tiles=_tiles(report),
+        diff=None if diff is None else _diff(diff),
+        ram=_ram(report),
+        flash=_flash(report),
+        weights=_weights(report),
+        functions=_functions(report),
+        regions=[_region(report, region) for region in regions],
+        buffers=_buffers(report),
+        layers=layers,
+        costs=_costs(report),
+        has_profile=report.get("profile") is not None,
+        profile=_profile_line(report),
+        removed=[_removed(entry) for entry in report["removed_channels"]],
+        graph=graph_picture(report["graph"], report["results"]),
+        graph_open=len(report["graph"]) <= LONG_GRAPH,
+        long_table=LONG_TABLE,
+        options=[
+            (key, str(value).lower() if isinstance(value, bool) else value or "default")
+            for key, value in report["options"].items()
+        ],
+    )  # fmt: skip
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource_dir("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+    )
+    environment.filters["breakable"] = _breakable
+    return environment
+
+
+def _breakable(name: str) -> Markup:
+    """The name with places where a narrow column may break it."""
+    text = escape(name)
+    for mark in "/_.":
+        text = text.replace(mark, Markup(f"{mark}<wbr>"))
+    return text
+
+
+def _subtitle(report: Mapping[str, Any]) -> str:
+    board = report["board_title"] or report["board"]
+    return f"{report['source']} for {board} ({report['core']})" if board else (
+        f"{report['source']}, a library for {report['core']}"
+    )  # fmt: skip
+
+
+def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(what, figure, remark): what a reader wants to know first."""
+    gap = report["arena_bytes"] - report["arena_lower_bound"]
+    executed = sum(layer["macs"] for layer in report["layers"])
+    fewer = f"{count(executed)} executed" if executed < report["macs"] else ""
+    tiles = [
+        ("RAM", report["ram_bytes"], _of(report["ram_bytes"], report["board_ram_bytes"])),
+        ("flash", report["flash_bytes"], _of(report["flash_bytes"], report["board_flash_bytes"])),
+        ("arena", report["arena_bytes"],
+         "as small as can be" if gap == 0 else f"at most {count(gap)} from the best"),
+        ("multiply-accumulates", report["macs"], fewer or f"{len(report['layers'])} steps"),
+    ]  # fmt: skip
+    profile = report.get("profile")
+    if profile:
+        per_mac = ratio(profile["instructions"], report["macs"])
+        tiles.append(
+            ("instructions", profile["instructions"], per_mac and f"{per_mac} for each MAC")
+        )
+        tiles.append(("cycles", profile["cycles"], profile["cycles_source"] or ""))
+    return [(name, count(value), note) for name, value, note in tiles if value is not None]
+
+
+def _of(part: int | None, whole: int) -> str:
+    return f"{percent(part, whole)} of the board's" if part is not None and whole else ""
+
+
+def _split(parts: Sequence[Part], title: str, whole: int) -> dict[str, Any]:
+    """A stacked bar with the table that explains it."""
+    total = sum(part.value for part in parts)
+    return {
+        "bar": stacked_bar(parts, title),
+        "total": count(total),
+        "of": f"{percent(total, whole)} of {count(whole)} bytes" if whole else "",
+        "rows": [
+            (part.style, part.label, count(part.value), percent(part.value, total))
+            for part in parts
+            if part.value
+        ],
+    }
+
+
+def _ram(report: Mapping[str, Any]) -> dict[str, Any]:
+    region = _arena(report)
+    kinds = {buffer["name"]: buffer["kind"] for buffer in report["buffers"]}
+    live = region["live_at_peak"] if region else []
+    scratch = sum(e["bytes"] for e in live if kinds.get(e["buffer"]) == "scratch")
+    # Buffers that share bytes count once: what is live can be more than the arena.
+    activations = min(sum(e["bytes"] for e in live) - scratch, report["arena_bytes"] - scratch)
+    stack = report["stack_bytes"]
+    reserved = stack is None and report["stack_reserved_bytes"]
+    parts = [
+        Part("activations, at the arena's peak", activations, "activation"),
+        Part("scratch, at the arena's peak", scratch, "scratch"),
+        Part("arena, unused at its peak", report["arena_bytes"] - activations - scratch, "gap"),
+        Part("state", report["state_bytes"], "state"),
+        Part("variables: contexts, link, port", report["variables_bytes"] or 0, "variables"),
+        Part("stack, reserved" if reserved else "stack, bound from the call graph",
+             stack if stack is not None else report["stack_reserved_bytes"] or 0, "stack"),
+    ]  # fmt: skip
+    return _split(parts, "RAM by use", report["board_ram_bytes"])
+
+
+def _flash(report: Mapping[str, Any]) -> dict[str, Any]:
+    parts = [Part("weights and tables", report["weights_bytes"], "weights")]
+    if report["code_bytes"] is not None:
+        own = [f["code_bytes"] for f in report["functions"] if _is_model(f, report["model"])]
+        rest = sum(f["code_bytes"] for f in report["functions"]) - sum(own)
+        parts += [
+            Part("code of the model", sum(own), "code"),
+            Part("code of the board's program: start-up, port, link", rest, "runtime"),
+            Part("vectors, constants, alignment", report["code_bytes"] - sum(own) - rest, "gap"),
+        ]
+    return _split(parts, "Flash by use", report["board_flash_bytes"])
+
+
+def _arena(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    regions = report["certificate"]["regions"]
+    return next((region for region in regions if region["region"] == "arena"), None)
+
+
+def _is_model(function: Mapping[str, Any], model: str) -> bool:
+    return bool(
+        function["name"].startswith(f"{model}_") or function["file"].startswith(f"{model}.")
+    )
+
+
+def _weights(report: Mapping[str, Any]) -> dict[str, Any]:
+    sizes = [layer["weights_bytes"] for layer in report["layers"]]
+    rest = report["weights_bytes"] - sum(sizes)
+    largest = max([*sizes, rest], default=0)
+    rows = [
+        (layer["name"], f"{position} {short_name(layer['name'])}", count(size),
+         percent(size, report["weights_bytes"]), small_bar(size, largest, "weights"))
+        for position, (layer, size) in enumerate(zip(report["layers"], sizes, strict=True))
+        if size
+    ]  # fmt: skip
+    if rest > 0:
+        share = percent(rest, report["weights_bytes"])
+        rows.append(
+            ("", "alignment, shared tables", count(rest), share, small_bar(rest, largest, "gap"))
+        )
+    return {"rows": rows, "total": count(report["weights_bytes"])}
+
+
+def _functions(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    largest = max((f["code_bytes"] for f in report["functions"]), default=0)
+    short = Counter(short_function(f["name"], report["model"]) for f in report["functions"])
+
+    def name(symbol: str) -> str:
+        # A part that the compiler split off keeps its suffix beside the function itself.
+        known = short_function(symbol, report["model"])
+        return known if short[known] == 1 else symbol.removeprefix(f"{report['model']}_")
+
+    return [
+        {
+            "full": function["name"],
+            "name": name(function["name"]),
+            "file": function["file"],
+            "is_model": _is_model(function, report["model"]),
+            "code": count(function["code_bytes"]),
+            "frame": count(function["frame_bytes"]),
+            "stack": count(function["stack_bytes"]),
+            "bar": small_bar(
+                function["code_bytes"], largest,
+                "code" if _is_model(function, report["model"]) else "runtime",
+            ),
+        }
+        for function in report["functions"]
+    ]  # fmt: skip
+
+
+def _region(report: Mapping[str, Any], region: Mapping[str, Any]) -> dict[str, Any]:
+    names = [layer["name"] for layer in report["layers"]]
+    labels = {buffer["name"]: buffer for buffer in report["buffers"]}
+    proofs = {
+        "live bytes": "these buffers are live together, so that no plan can be smaller",
+        "search": "every other arrangement was searched and excluded",
+    }
+    peak, bound = count(region["peak_bytes"]), count(region["lower_bound_bytes"])
+    part = percent(region["gap_bytes"], region["peak_bytes"])
+    verdict = (
+        f"Peak {peak} bytes, lower bound {bound}: optimal, since "
+        f"{proofs.get(region['proof'], region['proof'])}."
+        if region["optimal"]
+        else f"Peak {peak} bytes, lower bound {bound}: a better plan could save at most "
+        f"{count(region['gap_bytes'])} bytes ({part})."
+    )
+    return {
+        "name": region["region"],
+        "picture": memory_map(report["buffers"], report["overlaps"], names, region),
+        "verdict": verdict,
+        "step": region["peak_step"],
+        "live": [
+            (entry["buffer"],
+             buffer_label(labels[entry["buffer"]]) if entry["buffer"] in labels
+             else short_name(entry["buffer"]), count(entry["bytes"]))
+            for entry in region["live_at_peak"]
+        ],
+    }  # fmt: skip
+
+
+def _buffers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "full": buffer["tensor"] or buffer["name"],
+            "name": buffer_label(buffer),
+            "kind": buffer["kind"],
+            "region": buffer["region"],
+            "offset": count(buffer["offset"]),
+            "bytes": count(buffer["bytes"]),
+            "steps": ranges((buffer["start"], buffer["stop"] - 1))
+            if buffer["stop"] - buffer["start"] <= 2
+            else f"{buffer['start']}\N{EN DASH}{buffer['stop'] - 1}",
+        }
+        for buffer in sorted(report["buffers"], key=lambda b: (b["start"], b["offset"]))
+    ]
+
+
+def _measured(report: Mapping[str, Any]) -> list[int | None]:
+    profile = report.get("profile")
+    if not profile:
+        return [None] * len(report["layers"])
+    return [cost["instructions"] for cost in profile["layers"]]
+
+
+def _layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    instructions = _measured(report)
+    total = sum(value or 0 for value in instructions)
+    most = max((value or 0 for value in instructions), default=0)
+    most_macs = max((layer["macs"] for layer in report["layers"]), default=0)
+    each = [
+        cost / layer["macs"] if cost and layer["macs"] else None
+        for layer, cost in zip(report["layers"], instructions, strict=True)
+    ]
+    worst = max((value or 0 for value in each), default=0)
+    return [
+        {
+            "step": position,
+            "full": layer["title"],
+            "name": short_name(layer["name"]),
+            "function": short_function(layer["function"], report["model"]),
+            "shapes": layer["shapes"],
+            "macs": count(layer["macs"]) if layer["macs"] else "",
+            "macs_bar": small_bar(layer["macs"], most_macs, "macs"),
+            "instructions": count(cost),
+            "instructions_bar": small_bar(cost, most, "cost"),
+            "share": percent(cost, total) if cost is not None else "",
+            "each": "" if per is None else f"{per:.2f}",
+            "each_bar": small_bar(per, worst, "each"),
+        }
+        for position, (layer, cost, per) in enumerate(
+            zip(report["layers"], instructions, each, strict=True)
+        )
+    ]
+
+
+def _costs(report: Mapping[str, Any]) -> Markup:
+    """Share of the multiply-accumulates beside share of the instructions, by step."""
+    instructions = _measured(report)
+    macs = [layer["macs"] for layer in report["layers"]]
+    measured = any(value is not None for value in instructions)
+    totals = sum(macs), sum(value or 0 for value in instructions)
+    columns = []
+    for position, (layer, m, i) in enumerate(
+        zip(report["layers"], macs, instructions, strict=True)
+    ):
+        title = f"{layer['title']}\n{count(m)} MACs, {percent(m, totals[0]) or '0 %'}"
+        if i is not None:
+            title += f"\n{count(i)} instructions, {percent(i, totals[1])}"
+        shares = [100 * m / totals[0] if totals[0] else None]
+        if measured:
+            shares.append(100 * i / totals[1] if i is not None and totals[1] else None)
+        columns.append(Column(f"{position} {short_name(layer['name'])}", title, tuple(shares)))
+    styles = ("macs", "cost") if measured else ("macs",)
+    return column_chart(columns, styles, " %", "Cost of each step")
+
+
+def _profile_line(report: Mapping[str, Any]) -> str:
+    profile = report.get("profile")
+    if not profile:
+        return ""
+    cycles = (
+        f", {count(profile['cycles'])} {profile['cycles_source'] or ''} cycles".replace("  ", " ")
+        if profile["cycles"] is not None
+        else ""
+    )
+    return (
+        f"One inference on engine {profile['engine']}: "
+        f"{count(profile['instructions'])} instructions{cycles}."
+    )
+
+
+def _removed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Channels by the interval that proves them constant."""
+    by_constant: dict[int, list[int]] = {}
+    for channel, value in entry["constant"].items():
+        by_constant.setdefault(int(value), []).append(int(channel))
+    return {
+        "full": entry["value"],
+        "name": short_name(entry["value"]),
+        "gone": f"{len(entry['constant']) + len(entry['unread'])} of {entry['channels']}",
+        "constants": [
+            (f"[{value}, {value}]".replace("-", "\N{MINUS SIGN}"), ranges(channels))
+            for value, channels in sorted(by_constant.items())
+        ],
+        "unread": ranges(entry["unread"]),
+    }
+
+
+def _diff(diff: Mapping[str, Any]) -> dict[str, Any]:
+    layers = [
+        {"full": layer["title"], "name": short_name(layer["name"]),
+         "instructions": _change(layer["instructions"]), "macs": _change(layer["macs"]),
+         "weights": _change(layer["weights_bytes"])}
+        for layer in diff["layers"]
+    ]  # fmt: skip
+    return {
+        "old": diff["old"],
+        "notes": diff["notes"],
+        "figures": [_change(row) for row in diff["figures"]],
+        "functions": [_change(row) for row in diff["functions"]],
+        "layers": layers,
+        "has_instructions": any(
+            layer["instructions"]["before"] is not None
+            or layer["instructions"]["after"] is not None
+            for layer in diff["layers"]
+        ),
+    }
+
+
+def _change(row: Mapping[str, Any]) -> dict[str, str]:
+    before, after, delta = row["before"], row["after"], row["delta"]
+    both = before is not None and after is not None
+    return {
+        "name": row["name"],
+        "before": count(before) or "\N{EN DASH}",
+        "after": count(after) or "\N{EN DASH}",
+        "delta": signed(delta),
+        "percent": signed_percent(before, after) if both and delta else "",
+        "tone": "same" if not delta else "better" if delta < 0 else "worse",
+    }

@@ -1,0 +1,153 @@
+"""The memory over time as a picture: steps to the right, arena offsets upwards, one rectangle for
+each buffer, hatched where two share bytes because one takes the other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from edgec.report.figures import short_name
+from edgec.report.svg import SHRINK, element, fit, number, picture, slanted, ticks
+
+LEFT, TOP, HEIGHT, FOOT, RIGHT = 64.0, 26.0, 380.0, 96.0, 20.0
+FONT = 11.0
+
+#: From a step or an offset to a coordinate.
+Scale = Callable[[float], float]
+
+
+def buffer_label(buffer: Mapping[str, Any]) -> str:
+    """What people call a buffer: the source tensor's own short name."""
+    return short_name(buffer["tensor"] or buffer["name"])
+
+
+def memory_map(
+    buffers: Sequence[Mapping[str, Any]],
+    overlaps: Sequence[Mapping[str, Any]],
+    steps: Sequence[str],
+    region: Mapping[str, Any],
+) -> Markup:
+    """The picture of one region; `steps` are the names below the axis, `region` its certificate."""
+    inside = [b for b in buffers if b["region"] == region["region"] and b["bytes"] > 0]
+    count: int = max([len(steps), *(b["stop"] for b in inside)], default=1)
+    peak, bound = region["peak_bytes"], region["lower_bound_bytes"]
+    # Files are not to be trusted: what reaches above the peak must still fit the picture.
+    tallest: int = max([peak, bound, 1, *(b["offset"] + b["bytes"] for b in inside)])
+    pitch = max(26.0, min(150.0, 940.0 / count))
+    width, base = LEFT + pitch * count + RIGHT, TOP + HEIGHT
+
+    def at(step: float) -> float:
+        return LEFT + pitch * step
+
+    def up(offset: float) -> float:
+        return base - HEIGHT * (offset / tallest)
+
+    marks: list[str] = []
+    for tick in ticks(tallest, 8, base=2):
+        marks.append(element("line", x1=LEFT, x2=at(count), y1=up(tick), y2=up(tick),
+                             class_="grid"))  # fmt: skip
+        # The bound's own label stands here.
+        if abs(up(tick) - up(peak)) > 12:
+            marks.append(element("text", f"{round(tick):,}", x=LEFT - 8, y=up(tick) + 4,
+                                 class_="tick end"))  # fmt: skip
+    marks += [_rectangle(b, at, up) for b in inside]
+    by_name = {b["name"]: b for b in inside}
+    for overlap in overlaps:
+        first, second = by_name.get(overlap["first"]), by_name.get(overlap["second"])
+        if first is not None and second is not None:
+            marks += _shared(first, second, at, up)
+    marks += [_text(b, at, up) for b in inside]
+    marks += _lines(peak, bound, at(count), up)
+    for position, name in enumerate(steps):
+        label = f"{position} {short_name(name)}"
+        marks.append(slanted(label, at(position + 0.5), base + 14, f"step {position}: {name}"))
+    return picture(
+        width, base + FOOT, f"Buffers of region {region['region']} over time", _hatching(), *marks,
+        min_width=round(width * SHRINK),
+    )  # fmt: skip
+
+
+def _describe(buffer: Mapping[str, Any]) -> str:
+    name = buffer["tensor"] or buffer["name"]
+    return (
+        f"{name}\n{buffer['kind']}, {buffer['bytes']:,} bytes at offset {buffer['offset']:,}\n"
+        f"steps {buffer['start']} to {buffer['stop'] - 1}"
+    )
+
+
+def _rectangle(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
+    low, high = up(buffer["offset"]), up(buffer["offset"] + buffer["bytes"])
+    return element(
+        "rect", element("title", _describe(buffer)), x=at(buffer["start"]) + 0.75, y=high,
+        width=at(buffer["stop"]) - at(buffer["start"]) - 1.5, height=max(low - high, 1),
+        class_=f"buffer k-{_kind(buffer)}",
+    )  # fmt: skip
+
+
+def _kind(buffer: Mapping[str, Any]) -> str:
+    known = ("input", "activation", "output", "scratch", "state")
+    return buffer["kind"] if buffer["kind"] in known else "activation"
+
+
+def _text(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
+    """Name and size inside the rectangle, as far as they fit."""
+    left, width = at(buffer["start"]), at(buffer["stop"]) - at(buffer["start"]) - 8
+    low, high = up(buffer["offset"]), up(buffer["offset"] + buffer["bytes"])
+    middle, tall = (low + high) / 2, low - high
+    name, size = fit(buffer_label(buffer), width, FONT), f"{buffer['bytes']:,}"
+    size = size if len(size) * FONT * 0.58 <= width else ""
+    if tall >= 34 and name and size:
+        lines = [(name, middle - 3), (size, middle + 12)]
+    elif tall >= 14:
+        both = f"{buffer_label(buffer)} {size}"
+        room = fit(both, width, FONT)
+        lines = [(room if room == both else size or name, middle + 4)]
+    else:
+        lines = []
+    return Markup("").join(
+        element("text", text, x=left + 4 + width / 2, y=y, class_="inside") for text, y in lines
+    )
+
+
+def _shared(
+    first: Mapping[str, Any], second: Mapping[str, Any], at: Scale, up: Scale
+) -> list[Markup]:
+    """The bytes and the steps in which both buffers exist."""
+    start, stop = max(first["start"], second["start"]), min(first["stop"], second["stop"])
+    low = max(first["offset"], second["offset"])
+    high = min(first["offset"] + first["bytes"], second["offset"] + second["bytes"])
+    if start >= stop or low >= high:
+        return []
+    title = (
+        f"{buffer_label(second)} takes the place of {buffer_label(first)}: "
+        f"{high - low:,} bytes are shared in step {start}"
+    )
+    return [
+        element("rect", element("title", title), x=at(start) + 0.75, y=up(high),
+                width=at(stop) - at(start) - 1.5, height=up(low) - up(high), class_="shared")
+    ]  # fmt: skip
+
+
+def _lines(peak: int, bound: int, right: float, up: Scale) -> list[Markup]:
+    """Peak and lower bound; one label where they are the same."""
+    found = []
+    text = f"peak = lower bound {peak:,}" if peak == bound else f"peak {peak:,}"
+    for value, style in ((peak, "peak"), (bound, "bound")):
+        found.append(element("line", x1=LEFT, x2=right, y1=up(value), y2=up(value), class_=style))
+    found.append(element("text", text, x=LEFT, y=up(peak) - 8, class_="peak-label"))
+    if peak != bound:
+        below = up(bound) + 14 if up(bound) - up(peak) < 16 else up(bound) - 5
+        found.append(element("text", f"lower bound {bound:,}", x=right, y=below,
+                             class_="bound-label end"))  # fmt: skip
+    return found
+
+
+def _hatching() -> Markup:
+    stripe = element("path", d="M0 6 L6 0", class_="stripe")
+    return element(
+        "defs",
+        element("pattern", stripe, id="hatch", width=number(6), height=number(6),
+                patternUnits="userSpaceOnUse"),
+    )  # fmt: skip

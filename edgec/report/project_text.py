@@ -1,0 +1,113 @@
+"""A project's report, and the comparison of two, as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgec.report.figures import (
+    count,
+    percent,
+    ratio,
+    short_function,
+    short_name,
+    signed,
+    signed_percent,
+)
+
+_COLOURS = {True: "green", False: "red"}
+
+
+def print_report(report: Mapping[str, Any]) -> None:
+    """Sizes, then a row for each layer, with instructions where there is a profile."""
+    board = report["board"] or report["core"]
+    _table(
+        f"{report['model']}: {report['source']} for {board}",
+        ("what", "bytes"),
+        [
+            (label, count(report[key]))
+            for key, label in (
+                ("arena_bytes", "arena"), ("arena_lower_bound", "arena, lower bound"),
+                ("state_bytes", "state"), ("variables_bytes", "variables"),
+                ("stack_bytes", "stack"), ("ram_bytes", "RAM in all"),
+                ("weights_bytes", "weights and tables"), ("code_bytes", "code"),
+                ("flash_bytes", "flash in all"),
+            )
+            if report[key] is not None
+        ],
+    )  # fmt: skip
+    profile = report.get("profile")
+    costs = [c["instructions"] for c in profile["layers"]] if profile else []
+    total = sum(cost or 0 for cost in costs)
+    rows = []
+    for position, layer in enumerate(report["layers"]):
+        cost = costs[position] if costs else None
+        rows.append((
+            str(position), short_name(layer["name"]),
+            short_function(layer["function"], report["model"]), layer["shapes"],
+            count(layer["weights_bytes"]), count(layer["macs"]), count(cost),
+            ratio(cost, layer["macs"]), percent(cost, total) if cost is not None else "",
+        ))  # fmt: skip
+    _table(
+        "layers",
+        ("step", "layer", "function", "shapes", "weights", "MACs", "instructions", "a MAC",
+         "share"),
+        rows,
+        left=4,
+    )  # fmt: skip
+    if not profile:
+        _say("no profile: build with --trace, then `edgec report DIR --profile`")
+
+
+def print_diff(diff: Mapping[str, Any]) -> None:
+    """Every figure before and after, green where it is less and red where it is more."""
+    for note in diff["notes"]:
+        _say(note)
+    head = ("before", "after", "change", "")
+    _table("figures", ("figure", *head), (_cells(row, row["name"]) for row in diff["figures"]))
+    if diff["functions"]:
+        _table("code by function, in bytes", ("function", *head),
+               (_cells(row, row["name"]) for row in diff["functions"]))  # fmt: skip
+    figure = "macs"
+    if any(
+        r["instructions"][side] is not None for r in diff["layers"] for side in ("before", "after")
+    ):
+        figure = "instructions"
+    _table(f"{figure} by layer", ("layer", *head),
+           (_cells(row[figure], short_name(row["name"])) for row in diff["layers"]))  # fmt: skip
+
+
+def _cells(row: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    from rich.text import Text
+
+    before, after, delta = row["before"], row["after"], row["delta"]
+    style = _COLOURS[delta < 0] if delta else ""
+    both = before is not None and after is not None and delta
+    return (
+        name, count(before), count(after), Text(signed(delta), style),
+        Text(signed_percent(before, after) if both else "", style),
+    )  # fmt: skip
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, left: int = 1
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title))
+    for position, head in enumerate(heads):
+        table.add_column(head, justify="left" if position < left else "right")
+    for row in rows:
+        # As Text, since names from a model file may hold what rich takes for markup.
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    console = Console()
+    console.width = max(console.width, 150 if len(heads) > 6 else 80)
+    console.print(table)
+
+
+def _say(text: str) -> None:
+    from rich.console import Console
+
+    Console().print(text, highlight=False, markup=False, soft_wrap=True)
