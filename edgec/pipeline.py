@@ -7,14 +7,14 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.assemble import Identity, assemble, output_crc
+from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.program import Golden, Program
-from edgec.errors import ContractError, PlanError
+from edgec.errors import BuildFailed, PlanError
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -123,7 +123,7 @@ def compile_model(
     plan = plan_memory(problem)
     stages.write("plan", _plan_text(problem, plan))
 
-    name = options.model_name or model_identifier(path)
+    name = checked_model_name(options.model_name or model_identifier(path.name))
     program = assemble(
         module,
         groups,
@@ -165,12 +165,6 @@ def golden_run(function: Function) -> Golden:
     return Golden(GOLDEN_SEED, output_crc(interpret(function, inputs)))
 
 
-def model_identifier(path: Path) -> str:
-    """A C identifier from a file name: `mlperf_kws int8.tflite` -> `mlperf_kws_int8`."""
-    name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
-    return f"m_{name}" if name[0].isdigit() else name
-
-
 def _plan_text(problem: Problem, plan: Plan) -> str:
     lines = ["buffer,region,offset,size_bytes,start,stop"]
     for buffer in problem.buffers:
@@ -182,7 +176,7 @@ def _plan_text(problem: Problem, plan: Plan) -> str:
 
 
 class _Dump:
-    """Writes `01_import.txt`, `02_…` into a folder, or nothing at all."""
+    """Writes `01_import.txt`, `02_…` into a folder, or nothing at all. Raises BuildFailed."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -191,9 +185,20 @@ class _Dump:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise ContractError(f"cannot write the dump to {folder}: {error}") from None
+                raise self.failure(folder, error) from None
 
     def write(self, stage: str, text: str) -> None:
         self.count += 1
-        if self.folder is not None:
-            (self.folder / f"{self.count:02d}_{stage}.txt").write_text(text, encoding="utf-8")
+        if self.folder is None:
+            return
+        path = self.folder / f"{self.count:02d}_{stage}.txt"
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise self.failure(path, error) from None
+
+    @staticmethod
+    def failure(path: Path, error: OSError) -> BuildFailed:
+        return BuildFailed(
+            f"cannot write the dump {path}: {error.strerror}", hint="choose another --dump"
+        )

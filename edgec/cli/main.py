@@ -79,6 +79,13 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        package = (error.name or "edgec").partition(".")[0]
+        if package == "edgec":
+            raise
+        missing = f"the Python package {package} is not installed"
+        click.echo(EdgecError(missing, hint="`edgec doctor` says what is").render(), err=True)
+        sys.exit(1)
     except OSError as error:
         if error.errno not in ENVIRONMENT_ERRORS:
             raise

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from edgec.codegen.program import Program
+from edgec.errors import BuildFailed
 
 MAX_LENGTH = 40  # C99 guarantees 63 significant characters; prefixes and suffixes need room
 
@@ -78,6 +79,17 @@ def model_identifier(name: str) -> str:
     stem = re.split(r"[\\/]", name)[-1]
     stem = re.sub(r"\.(tflite|onnx|pt2|pte|pt)$", "", stem, flags=re.IGNORECASE)
     return identifier(stem, fallback="model").lower()
+
+
+def checked_model_name(name: str) -> str:
+    """The name, if it may be the prefix of a model's C names and files; BuildFailed if not."""
+    legal = identifier(name, fallback="model")
+    if legal == name:
+        return name
+    raise BuildFailed(
+        f"{name!r} cannot name a model: files, functions and macros of the C code begin with it",
+        hint=f"{legal!r} would do",
+    )
 
 
 def port_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:

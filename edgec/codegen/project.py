@@ -8,6 +8,7 @@ Nothing depends on the clock, the machine or the folder: same program, same byte
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -102,7 +103,12 @@ def staged_folder(target: Path) -> Iterator[Path]:
     try:
         content = staging / "new"
         content.mkdir()
-        yield content
+        try:
+            yield content
+        except OSError as problem:
+            if problem.errno not in (errno.ENOSPC, errno.EFBIG, errno.EROFS):
+                raise
+            raise BuildFailed(f"cannot write to {target.parent}: {problem.strerror}") from problem
         _check_replaceable(target)
         try:
             if target.exists():

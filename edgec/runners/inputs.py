@@ -15,6 +15,9 @@ from edgec.errors import EdgecError
 #: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
 _NPY, _NPZ = b"\x93NUMPY", b"PK"
 
+#: What np.load raises for damaged files, depending on where the damage is.
+_DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError)
+
 
 class Port(Protocol):
     """What an input must be; a manifest's PortEntry is one."""
@@ -49,7 +52,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
             return {name: loaded[name] for name in loaded.files}
     except OSError as error:
         reason = error.strerror or str(error)
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except _DAMAGED as error:
         reason = str(error) or type(error).__name__
     raise EdgecError(
         f"cannot read {path} as a NumPy file: {reason}",
