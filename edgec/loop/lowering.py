@@ -13,6 +13,7 @@ from typing import Any
 from edgec.loop.define import Definition, ReduceAxis, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.values import Array, Operand
+from edgec.loop.window import Window
 
 #: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
 #: inputs of every pixel are gathered as pairs of int16, three pixels side by side; ROW: one pixel;
@@ -35,6 +36,7 @@ class Lowering:
         self.form = form
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
+        self.window: Window | None = None  # of a convolution that is lowered as a product
 
     @property
     def is_product(self) -> bool:

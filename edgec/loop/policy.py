@@ -19,6 +19,7 @@ from edgec.loop.policies.per_element import schedule_per_element
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
+from edgec.loop.window import Window
 from edgec.options import Options
 from edgec.target.core import Core
 
@@ -39,13 +40,20 @@ class Policy:
             return (*product_forms(operators), DIRECT)
         return (DIRECT,)
 
-    def schedules(self, func: PrimFunc, form: str, tables: Mapping[str, Array]) -> list[Schedule]:
+    def schedules(
+        self,
+        func: PrimFunc,
+        form: str,
+        tables: Mapping[str, Array],
+        window: Window | None = None,
+    ) -> list[Schedule]:
         """Schedules of a function that was lowered in this form, the fastest first.
 
-        `tables` are its constants, by parameter. Empty where the form turns out not to fit.
+        `tables` are its constants, by parameter; `window` is that of a convolution lowered as a
+        product. Empty where the form turns out not to fit.
         """
         if form in PRODUCTS:
-            product = schedule_product(func, form, tables)
+            product = schedule_product(func, form, tables, window)
             return [] if product is None else [product]
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"

@@ -16,7 +16,8 @@ from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, index, maximum, minimum, select
+from edgec.loop.values import Value, cast
+from edgec.loop.window import Window
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, widened
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.onnx_layout import (
@@ -147,7 +148,8 @@ class Conv2d(Op[Conv2dAttrs]):
         sums = w.sum(axis=(1, 2, 3), dtype="int64")
         if target.is_product:
             bias = folded_bias(node, bias, sums)
-            read = _window_reader(x, node)
+            target.window = _window(node)
+            read = _window_reader(x, node, target.window)
             return lower_product(node, target, w.reshape(len(w), -1), bias, read)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
@@ -180,30 +182,31 @@ class Conv2d(Op[Conv2dAttrs]):
         )
 
 
-def _window_reader(x: Tensor, node: Node) -> Read:
-    """A function (pixel, k) -> input k of an output pixel's window; zero points as padding."""
+def _window(node: Node) -> Window:
     attrs: Conv2dAttrs = node.attrs
-    (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
     (top, _), (left, _) = attrs.padding
-    _, height, width, channels = x.shape
-    kernel_w = node.inputs[1].type.shape[2]
-    _, out_height, out_width, _ = node.output.type.shape
-    padded = any(any(pair) for pair in attrs.padding)
+    _, height, width, channels = node.inputs[0].type.shape
+    _, kernel_h, kernel_w, _ = node.inputs[1].type.shape
     quant = node.inputs[0].type.quant
-    zero_point = 0 if quant is None else quant.zero_point[0]
+    return Window(
+        shape=(height, width, channels),
+        kernel=(kernel_h, kernel_w),
+        stride=attrs.stride,
+        dilation=attrs.dilation,
+        corner=(top, left),
+        out_width=node.output.type.shape[2],
+        is_padded=any(any(pair) for pair in attrs.padding),
+        zero_point=0 if quant is None else quant.zero_point[0],
+    )
+
+
+def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
+    """A function (pixel, k) -> input k of an output pixel's window; zero points as padding."""
+    _, out_height, out_width, _ = node.output.type.shape
+    image = out_height * out_width
 
     def read(pixel: Any, k: Any) -> Value:
-        n = pixel // (out_height * out_width)
-        h, w = pixel // out_width % out_height, pixel % out_width
-        tap = k // channels
-        h = h * stride_h + tap // kernel_w * dilation_h - top
-        w = w * stride_w + tap % kernel_w * dilation_w - left
-        c = k % channels
-        if not padded:
-            return x[n, h, w, c]
-        inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
-        h, w = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
-        return select(inside, x[n, h, w, c], zero_point)
+        return window.read(x, pixel // image, pixel % image, k)
 
     return read
 

@@ -73,7 +73,9 @@ def lower_group(group: Group, policy: Policy) -> LoweredGroup:
         lowering, values = _define(group, form)
         variants += (
             _variant(schedule, lowering, values)
-            for schedule in policy.schedules(lowering.build(), form, lowering.tables)
+            for schedule in policy.schedules(
+                lowering.build(), form, lowering.tables, lowering.window
+            )
         )
     return LoweredGroup(group, tuple(variants))
 

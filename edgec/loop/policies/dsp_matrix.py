@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
+from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_tflm_right
 from edgec.loop.ir import Binary, Const, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.policies.common import find_param
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
+from edgec.loop.window import Window
 
 #: Forms worth trying for a convolution or dense with its requantize, the fastest first.
 FORMS = {"conv2d": (COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
@@ -31,11 +33,16 @@ def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
     return FORMS.get(operators[0], ())
 
 
-def schedule_product(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> Schedule | None:
+def schedule_product(
+    func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+) -> Schedule | None:
     """A function lowered as a product, on microkernels; None where they cannot do it."""
     pixels, channels = find_param(func, "out").shape
     zero_point = _zero_point(func)
-    if zero_point is None or not _has_short_requantization(tables):
+    if zero_point is None:
+        return None
+    constants = settled(tables, zero_point)
+    if not _has_short_requantization(constants):
         return None
     if channels < (2 if form == COLUMNS else 4) or (form == COLUMNS) != (pixels >= 3):
         return None
@@ -50,14 +57,14 @@ def schedule_product(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> 
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
             schedule.tensorize(lane, "ec_matrix_3_s8_dsp", {"quads": quads, **sizes})
-            _pack_columns(schedule, tables)
+            _pack_columns(schedule, pixels, window)
         elif form == ROW:
             schedule.compute_at("acc", "out_d1")
             schedule.compute_at("col", "out_d0", scope="scratch")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
             schedule.tensorize("out_d1", "ec_matrix_1_s8_dsp", {"octets": quads // 2, **sizes})
-            depth = find_param(func, "x").shape[-1]
+            depth = find_param(func, "x").elements // pixels
             schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
         else:
             schedule.compute_at("acc", "out_d1")
@@ -68,12 +75,27 @@ def schedule_product(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> 
             )
     except ScheduleError:
         return None
+    for name, array in constants.items():
+        if not np.array_equal(array, tables[name]):
+            schedule.repacked[name] = _replaced(array)
     return schedule
 
 
-def _pack_columns(schedule: Schedule, tables: Mapping[str, Array]) -> None:
-    depth = find_param(schedule.func, "x").shape[-1]
-    schedule.tensorize("col_q", "ec_pack_rows_3_s8_dsp", {"depth": depth})
+def _replaced(array: Array) -> Callable[[Array], Array]:
+    return lambda before: array
+
+
+def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> None:
+    if window is None or window.is_pixel:
+        depth = find_param(schedule.func, "x").shape[-1]
+        schedule.tensorize("col_q", "ec_pack_rows_3_s8_dsp", {"depth": depth})
+        return
+    channels, (_, kernel_w) = window.shape[2], window.kernel
+    in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
+    if channels % 4 != 0 and not in_words:
+        raise ScheduleError("the inputs of a window are no whole words")
+    first = {"pixel": f"min(out_d0_o*3, {pixels - 3})"}
+    schedule.tensorize("col_q", "ec_pack_windows_3_s8_dsp", window.sizes, first)
 
 
 def _zero_point(func: PrimFunc) -> int | None:
@@ -93,16 +115,41 @@ def _zero_point(func: PrimFunc) -> int | None:
     return None
 
 
-def _has_short_requantization(tables: Mapping[str, Array]) -> bool:
-    """Whether the weights can share words, and the sums be rescaled in a few instructions."""
+def _bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
+    """The least and the largest sum of each channel, for any int8 inputs."""
     w = tables["w"].reshape(tables["w"].shape[0], -1).astype(np.int64)
     bias = tables["bias"].astype(np.int64)
     low, high = w * -128, w * 127
-    most = bias + np.maximum(low, high).sum(axis=1)
-    least = bias + np.minimum(low, high).sum(axis=1)
+    return bias + np.minimum(low, high).sum(axis=1), bias + np.maximum(low, high).sum(axis=1)
+
+
+def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
+    """The tables with channels that are always the same told by small numbers.
+
+    Training leaves channels with a huge bias and a tiny scale; what they give is one value.
+    """
+    result = {name: tables[name].copy() for name in ("w", "bias", "multiplier", "shift")}
+    for channel, (low, high) in enumerate(zip(*_bounds(tables), strict=True)):
+        if low >= -MOST_SUM and high < MOST_SUM and tables["shift"][channel] >= -MOST_SHIFT:
+            continue
+        if low < INT32_MIN or high > INT32_MAX or tables["shift"][channel] >= 0:
+            continue
+        scale = int(tables["multiplier"][channel]), int(tables["shift"][channel])
+        rounded = [requantize_tflm_right(int(end), *scale) + zero_point for end in (low, high)]
+        first, last = (min(max(value, -128), 127) for value in rounded)
+        if first == last:  # a quarter of four times the value is exact
+            result["w"][channel] = 0
+            result["bias"][channel] = 4 * (first - zero_point)
+            result["multiplier"][channel], result["shift"][channel] = 1 << 30, -1
+    return result
+
+
+def _has_short_requantization(tables: Mapping[str, Array]) -> bool:
+    """Whether the weights can share words, and the sums be rescaled in a few instructions."""
+    least, most = _bounds(tables)
     shift = tables["shift"].astype(np.int64)
     return bool(
-        w.min(initial=0) >= -127
+        tables["w"].min(initial=0) >= -127
         and most.max() < MOST_SUM
         and least.min() >= -MOST_SUM
         and tables["multiplier"].min() >= 1 << 30

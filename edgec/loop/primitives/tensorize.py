@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
@@ -211,6 +212,9 @@ class _Match:
         first = tuple(index.substitute(self.starts) for index in found_indices)
         offset = inner.substitute(self.starts)
         first = (*first[:-1], first[-1] - offset)
+        start = flat_address(found, first).constant
+        if start is not None:  # rather than a difference of the same terms
+            first = tuple(as_term(int(i)) for i in np.unravel_index(start, found.shape))
         base = BufferRef(found, first)
         known = self.bases.setdefault(meant, base)
         if known.buffer != found or (

@@ -134,4 +134,116 @@ static inline void ec_pack_rows_3_s8_dsp(int16_t *to, const int8_t *x, int32_t d
     }
 }
 
+/* One word of each of `rows` rows of three pixels as pairs, to[row][odd][pixel][2]; the pixels need
+ * no alignment, their rows lie `stride` bytes apart; rows >= 1. */
+static EC_KERNEL void ec_pack_words_3_s8_dsp(int16_t *to, const int8_t *a, const int8_t *b,
+                                             const int8_t *c, int32_t rows, int32_t stride) {
+#if EC_DSP_ASM
+    const int32_t sizes[2] = { rows, stride };
+    register int16_t *r0 __asm__("r0") = to;
+    register const int8_t *r1 __asm__("r1") = a;
+    register const int8_t *r2 __asm__("r2") = b;
+    register const int8_t *r3 __asm__("r3") = c;
+    register const int32_t *r12 __asm__("r12") = sizes;
+    __asm__ volatile(".syntax unified\n"
+                     "push {r4-r11, lr}\n"
+                     "ldr lr, [r12, #4]\n"
+                     "ldr r12, [r12]\n"
+                     "0:\n"
+                     "ldr r4, [r1]\n"
+                     "ldr r5, [r2]\n"
+                     "ldr r6, [r3]\n"
+                     "add r1, r1, lr\n"
+                     "add r2, r2, lr\n"
+                     "add r3, r3, lr\n"
+                     "sxtb16 r7, r4\n"
+                     "sxtb16 r8, r5\n"
+                     "sxtb16 r9, r6\n"
+                     "sxtb16 r10, r4, ror #8\n"
+                     "sxtb16 r11, r5, ror #8\n"
+                     "sxtb16 r6, r6, ror #8\n"
+                     "stmia r0!, {r7-r11}\n"
+                     "str r6, [r0], #4\n"
+                     "subs r12, #1\n"
+                     "bne.n 0b\n"
+                     "pop {r4-r11, lr}\n"
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r12)
+                     :
+                     : "cc", "memory");
+#else
+    for (int32_t row = 0; row < rows; ++row) {
+        ec_pack_3_s8_dsp(to + 12 * row, a + stride * row, b + stride * row, c + stride * row, 1);
+    }
+#endif
+}
+
+/* The windows of output pixels `pixel` to `pixel` + 2 as pairs, to[quad][odd][pixel][2]: kernel_h *
+ * kernel_w * channels int8 each, row by row. What lies outside of x is zero_point, if `padded`;
+ * otherwise nothing does. channels is a multiple of 4, or else kernel_w * channels is, and nothing
+ * is padded or dilated in width. */
+static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                            int32_t width, int32_t channels, int32_t kernel_h,
+                                            int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                            int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                            int32_t left, int32_t out_width, int32_t padded,
+                                            int32_t zero_point, int32_t pixel) {
+    const int32_t row = width * channels;
+    int32_t h[3], w[3], at[3];
+    int32_t is_inside = 1;
+    for (int32_t p = 0; p < 3; ++p) {
+        h[p] = (pixel + p) / out_width * stride_h - top;
+        w[p] = (pixel + p) % out_width * stride_w - left;
+        at[p] = h[p] * row + w[p] * channels;
+        is_inside &= h[p] >= 0 && h[p] + (kernel_h - 1) * dilation_h < height && w[p] >= 0 &&
+                     w[p] + (kernel_w - 1) * dilation_w < width;
+    }
+    if (!padded || is_inside) {
+        const int32_t run = kernel_w * channels; /* bytes that lie one behind the other */
+        if (dilation_w == 1 && run == 4) {
+            ec_pack_words_3_s8_dsp(to, x + at[0], x + at[1], x + at[2], kernel_h, dilation_h * row);
+            return;
+        }
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *const from = x + kh * dilation_h * row;
+            if (kernel_w == 1 || dilation_w == 1) {
+                ec_pack_3_s8_dsp(to, from + at[0], from + at[1], from + at[2], run / 4);
+                to += 3 * run;
+                continue;
+            }
+            for (int32_t kw = 0; kw < kernel_w; ++kw) {
+                const int8_t *const tap = from + kw * dilation_w * channels;
+                ec_pack_3_s8_dsp(to, tap + at[0], tap + at[1], tap + at[2], channels / 4);
+                to += 3 * channels;
+            }
+        }
+        return;
+    }
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t kw = 0; kw < kernel_w; ++kw) {
+            const int32_t step = kh * dilation_h * row + kw * dilation_w * channels;
+            const int8_t *from[3];
+            uint32_t outside = 0u;
+            for (int32_t p = 0; p < 3; ++p) {
+                const uint32_t y = (uint32_t)(h[p] + kh * dilation_h);
+                const uint32_t z = (uint32_t)(w[p] + kw * dilation_w);
+                const int32_t is_in = y < (uint32_t)height && z < (uint32_t)width;
+                from[p] = is_in ? x + at[p] + step : x;
+                outside |= is_in ? 0u : 1u << p;
+            }
+            if (outside != 7u) {
+                ec_pack_3_s8_dsp(to, from[0], from[1], from[2], channels / 4);
+            }
+            for (int32_t p = 0; p < 3; ++p) {
+                if ((outside >> p & 1u) != 0u) {
+                    for (int32_t i = 0; i < channels / 2; ++i) {
+                        to[6 * i + 2 * p] = (int16_t)zero_point;
+                        to[6 * i + 2 * p + 1] = (int16_t)zero_point;
+                    }
+                }
+            }
+            to += 3 * channels;
+        }
+    }
+}
+
 #endif /* EC_MATRIX_PACK_S8_H */
