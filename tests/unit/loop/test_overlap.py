@@ -1,0 +1,194 @@
+"""How far an output may reach into an input: known nests, random nests, and microkernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared_bytes import run_shared, watched_distances
+
+from edgec.loop import microkernel, overlap
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel
+from edgec.loop.overlap import overlap_distance, overlap_distances
+from edgec.loop.parser import parse_func
+
+
+def nest(body: str, x: str = "int8[16]", out: str = "int8[16]", more: str = "") -> PrimFunc:
+    return parse_func(f"func f(x: arena {x}, out: arena {out}{more}) {{\n{body}\n}}\n")
+
+
+def distance(func: PrimFunc) -> int | None:
+    return overlap_distance(func, func.params[0], func.params[1])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("for i in 0..16 { out[i] = x[i] }", 0),
+        ("for i in 0..8 { out[i] = x[i*2] + x[i*2 + 1] }", -1),
+        ("for i in 0..4 { out[i*4] = x[i*2] }", 3),  # the last step reads 6, 9 bytes are written
+        ("for i in 0..15 { out[i + 1] = x[i] }", 1),
+        ("for i in 0..15 { out[i] = x[i + 1] }", -1),
+        ("for i in 0..16 { out[15 - i] = x[i] }", 15),  # backwards: the end comes first
+        ("for i in 0..16 { out[i] = x[15 - i] }", 15),
+        ("for i in 0..4 { for j in 0..4 { out[i + j*4] = x[i*4 + j] } }", 9),
+        ("for i in 0..16 { if i < 4 { out[i] = x[i] } else { out[i] = x[i] } }", 0),
+        ("for i in 0..16 { out[i] = 1i8 }", -16),
+        ("alloc r: register int8[1]\nr[0] = x[0]\nfor i in 0..16 { out[i] = r[0] }", -16),
+        ("for i in 0..16 { out[i] = gather(x, int32(x[i])) }", 15),
+        ("parallel for i in 0..8 { out[i] = x[i + 8] }", 0),
+        ("for i in 0..8 { out[i] = x[i + 8] }", -8),
+    ],
+)
+def test_known_nests(body: str, expected: int) -> None:
+    assert distance(nest(body)) == expected
+
+
+def test_no_use_is_none() -> None:
+    # Backwards it would be right exactly in place, but not lower; nothing has asked for that yet.
+    assert distance(nest("for i in 0..16 { out[15 - i] = x[15 - i] }")) is None
+    assert distance(nest("for i in 0..16 { out[i] = 0i8 }\nout[0] = x[0]")) is None
+    assert distance(nest("for i in 0..16 { out[i] = x[15 - i] }\nout[0] = x[0]")) is None
+
+
+def test_wider_elements_count_in_bytes() -> None:
+    widen = "for i in 0..8 { out[i] = int32(x[i]) }"
+    # Step 7 reads byte 7 after 28 bytes are written.
+    assert distance(nest(widen, "int8[8]", "int32[8]")) == 21
+    narrow = "for i in 0..8 { out[i] = int8(x[i]) }"
+    assert distance(nest(narrow, "int32[8]", "int8[8]")) == -3  # read 4 when 1 is written
+
+
+def test_c_types_that_may_not_alias_never_overlap() -> None:
+    body = "for i in 0..8 { out[i] = float32(x[i]) }"
+    assert distance(nest(body, "int32[8]", "float32[8]")) is None
+    assert distance(nest(body, "int16[8]", "float32[8]")) is None
+
+
+def test_padded_window_reads_a_row_above() -> None:
+    body = (
+        "for h in 0..4 { for w in 0..4 { out[h*4 + w] = 0i8\n"
+        "for k in max(0, -h + 1)..min(3, -h + 5) {"
+        " out[h*4 + w] = out[h*4 + w] + x[h*4 + k*4 + w - 4] } } }"
+    )
+    # Pixel (h, w) reads row h - 1 from w on when all up to (h, w) is begun.
+    assert distance(nest(body)) == 5
+
+
+def test_each_input_has_its_own_distance() -> None:
+    func = nest("for i in 0..16 { out[i] = x[i] + y[i // 4] }", more=", y: arena int8[4]")
+    x, _, y = func.params
+    # y[3] is read when 15 bytes are written: nothing is gained by sharing 16 bytes with 4.
+    assert overlap_distances(func) == {x: 0, y: 12}
+
+
+def test_larger_batches_and_limits_keep_it_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    func = nest("for i in 0..4 { for j in 0..4 { out[i*4 + j] = x[i*4 + j] + x[i*4] } }")
+    exact = overlap_distance.__wrapped__(func, *func.params[:2])
+    assert exact == 3
+    monkeypatch.setattr(overlap, "BATCH", 3)
+    assert overlap_distance.__wrapped__(func, *func.params[:2]) == exact
+    monkeypatch.setattr(overlap, "MOST_ITERATIONS", 4)  # rows in order, a row as a whole
+    assert overlap_distance.__wrapped__(func, *func.params[:2]) == 4
+    monkeypatch.setattr(overlap, "MOST_ITERATIONS", 3)
+    assert overlap_distance.__wrapped__(func, *func.params[:2]) is None
+
+
+# microkernels ---------------------------------------------------------------------------------
+
+
+def copy4(start: int = 0) -> PrimFunc:
+    return parse_func(
+        f"func copy4(to: arena int8[4], x: arena int8[8]) {{\n"
+        f"for i in 0..4 {{ to[i] = x[i + {start}] }}\n}}\n"
+    )
+
+
+KERNELS = (
+    Microkernel("test_copy4", copy4),
+    Microkernel("test_copy4_from", copy4, sizes=("start",)),
+    Microkernel("test_copy4_reads_first", copy4, reads_first=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("call test_copy4(&out[i*4], &x[i*4])", 4),  # its order of reads and writes is not promised
+        ("call test_copy4_reads_first(&out[i*4], &x[i*4])", 0),
+        ("call test_copy4_from(&out[i*4], &x[i*4], 3)", 1),
+        ("call test_copy4(&out[i*4], &x[0])", None),
+        ("call test_unknown(&out[i*4], &x[i*4])", None),
+    ],
+)
+def test_calls(call: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kernel in KERNELS:
+        monkeypatch.setitem(microkernel._REGISTRY, kernel.name, kernel)
+    assert distance(nest(f"for i in 0..4 {{ {call} }}", "int8[20]")) == expected
+
+
+# random nests ---------------------------------------------------------------------------------
+
+
+@st.composite
+def terms(draw: st.DrawFn, variables: list[str], below: int) -> str:
+    """An index into a dimension of this extent."""
+    parts = [f"{v}*{draw(st.integers(-3, 5))}" for v in variables if draw(st.booleans())]
+    text = " + ".join([*parts, str(draw(st.integers(0, below - 1)))])
+    kind = draw(st.sampled_from(["mod", "div", "clip", "pick"]))
+    if kind == "div":
+        text = f"({text}) // {draw(st.integers(2, 3))}"
+    elif kind == "pick" and len(variables) > 1:
+        text = f"min({text}, {variables[0]} + {variables[-1]})"
+    return f"({text}) % {below}" if kind == "mod" else f"max(0, min({text}, {below - 1}))"
+
+
+@st.composite
+def stores(draw: st.DrawFn, variables: list[str]) -> str:
+    target = draw(st.sampled_from(["out", "out", "r"]))
+    into = "0" if target == "r" else draw(terms(variables, 12))
+    reads = [
+        f"x[{draw(terms(variables, 10))}]" for _ in range(draw(st.integers(target == "out", 2)))
+    ]
+    return f"{target}[{into}] = {' + '.join([*reads, 'r[0]'])}"
+
+
+@st.composite
+def bodies(draw: st.DrawFn, variables: list[str], depth: int) -> str:
+    statements = []
+    for _ in range(draw(st.integers(1, 2))):
+        kind = draw(st.sampled_from(["for", "for", "if", "store"])) if depth else "store"
+        if kind == "store":
+            statements.append(draw(stores(variables)))
+        elif kind == "if":
+            left, right = draw(terms(variables, 5)), draw(terms(variables, 5))
+            inner = draw(bodies(variables, depth - 1))
+            statements.append(f"if {left} < {right} {{ {inner} }}")
+        else:
+            var = f"i{len(variables)}"
+            inner = draw(bodies([*variables, var], depth - 1))
+            low = draw(terms(variables, 3))
+            high = draw(st.integers(1, 5))
+            statements.append(f"for {var} in {low}..{high} {{ {inner} }}")
+    return "\n".join(statements)
+
+
+@settings(max_examples=200, deadline=None)
+@given(body=bodies([], 3), seed=st.integers(0, 2**16))
+def test_random_nests(body: str, seed: int) -> None:
+    """Never less than what a run needs, and a run in shared memory gives the same."""
+    func = nest(f"alloc r: register int8[1]\nr[0] = 1i8\n{body}", "int8[10]", "int8[12]")
+    x, out = func.params
+    arrays = {"x": np.random.default_rng(seed).integers(-128, 128, 10).astype(np.int8)}
+    found = overlap_distance(func, x, out)
+    expected, needed = watched_distances(func, arrays, "out")
+    if found is None:
+        return
+    assert found >= max(-10, needed["x"] if needed["x"] is not None else -10)
+    for farther in (0, 1, 3):
+        got = run_shared(func, arrays, "x", "out", found + farther)
+        # Elements that the nest does not write keep what was there.
+        written = expected != 0
+        assert got[written].tolist() == expected[written].tolist()

@@ -1,0 +1,93 @@
+"""From groups to a placement problem: what may overlap what."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Function, Value
+from edgec.graph.types import Quant, TensorType
+from edgec.loop.policy import policy_for
+from edgec.memory.layout import _distances, placement_problem
+from edgec.memory.problem import Overlap, Problem
+from edgec.memory.solve import plan_memory
+from edgec.ops.add import AddAttrs
+from edgec.ops.transpose import Transpose, TransposeAttrs
+from edgec.options import Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import lower_group
+from edgec.target.core import find_core
+
+TYPE = TensorType((4, 4), "int8", Quant((0.1,), (0,)))
+
+
+def problem_of(function: Function, *, caller_io: bool = False) -> Problem:
+    policy = policy_for(find_core("cortex-m4"), Options())
+    groups = [lower_group(group, policy) for group in fuse_groups(function)]
+    chosen = [lowered.variants[0] for lowered in groups]
+    return placement_problem(function, groups, chosen, caller_io=caller_io)
+
+
+def add(b: GraphBuilder, x: Value, y: Value, name: str) -> Value:
+    return b.op("add", [x, y], AddAttrs(Quant((0.2,), (0,))), name=name)
+
+
+def transposed(b: GraphBuilder, x: Value, name: str) -> Value:
+    return b.op(Transpose(), [x], TransposeAttrs((1, 0)), name=name)
+
+
+def test_sum_may_take_the_place_of_either_input() -> None:
+    b = GraphBuilder()
+    x, y = b.param("x", TYPE), b.param("y", TYPE)
+    problem = problem_of(b.finish([add(b, x, y, "sum")]))
+    assert problem.overlaps == (Overlap("x", "sum", 0), Overlap("y", "sum", 0))
+    assert plan_memory(problem).peak_bytes == {"arena": 32}
+
+
+def test_residual_input_is_left_alone() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TYPE)
+    first = transposed(b, x, "first")  # x is read again: not to be destroyed
+    last = add(b, x, first, "last")
+    problem = problem_of(b.finish([last]))
+    assert [(o.first, o.second) for o in problem.overlaps] == [("x", "last"), ("first", "last")]
+
+
+def test_result_that_the_last_group_reads_stays() -> None:
+    b = GraphBuilder()
+    x, y = b.param("x", TYPE), b.param("y", TYPE)
+    kept = add(b, x, y, "kept")
+    last = add(b, kept, kept, "last")
+    problem = problem_of(b.finish([last, kept]))
+    assert {o.second for o in problem.overlaps} == {"kept"}
+    plan = plan_memory(problem)
+    assert abs(plan.offsets["kept"] - plan.offsets["last"]) >= 16
+
+
+def test_param_that_is_a_result_stays() -> None:
+    b = GraphBuilder()
+    x, y = b.param("x", TYPE), b.param("y", TYPE)
+    problem = problem_of(b.finish([add(b, x, y, "sum"), x]))
+    assert problem.overlaps == (Overlap("y", "sum", 0),)
+
+
+def test_two_views_of_one_value_allow_what_both_allow() -> None:
+    x, row, out = Value("x", TYPE), Value("row", TYPE.with_shape((16,))), Value("out", TYPE)
+    roots = {row: x}
+
+    def distances(*overlaps: tuple[Value, int]) -> dict[Value, int]:
+        stub: Any = SimpleNamespace(args=(x, row, None, out), overlaps=overlaps)
+        return _distances(stub, out, roots)
+
+    assert distances((x, 3), (row, 5)) == {x: 5}
+    assert distances((x, 3), (row, -5)) == {x: 3}
+    assert distances((x, 3)) == {}
+
+
+def test_callers_memory_is_never_shared() -> None:
+    b = GraphBuilder()
+    x, y = b.param("x", TYPE), b.param("y", TYPE)
+    inner = add(b, x, y, "inner")
+    last = add(b, inner, y, "last")
+    assert problem_of(b.finish([last]), caller_io=True).overlaps == ()
