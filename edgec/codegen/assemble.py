@@ -12,7 +12,7 @@ from edgec.codegen.program import Golden, IoMode, Port, Program, Step, Trace
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
-from edgec.memory.layout import ARENA, scratch_name
+from edgec.memory.layout import ARENA, merged_places, scratch_name
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
 from edgec.passes.lower_groups import LoweredGroup, Variant, scratch_parts
@@ -52,6 +52,8 @@ def assemble(
     ]
     outside = {roots.get(v, v) for v in (*function.params, *function.results)}
     sizes.update({v.name: v.type.nbytes for v in outside})
+    for value, place in merged_places(function, groups, chosen, caller_io=io == "caller").items():
+        sizes[value.name], offsets[value.name] = value.type.nbytes, offsets[place.name]
     return Program(
         model=identity.model,
         source_file=module.source,

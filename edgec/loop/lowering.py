@@ -21,6 +21,10 @@ from edgec.loop.window import Window
 COLUMNS, ROW, PLAIN_ROW = "columns", "row", "plain_row"
 PRODUCTS = (COLUMNS, ROW, PLAIN_ROW)
 
+#: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
+#: plane of its own, with its padding.
+PLANE = "plane"
+
 
 class Lowering:
     """One fusion group being lowered.

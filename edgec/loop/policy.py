@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import PRODUCTS
+from edgec.loop.lowering import PLANE, PRODUCTS
+from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
-from edgec.loop.policies.per_element import schedule_per_element
+from edgec.loop.policies.per_element import (
+    has_short_windows,
+    schedule_per_element,
+    schedule_windows,
+)
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -37,8 +42,8 @@ class Policy:
     def forms(self, operators: tuple[str, ...]) -> tuple[str, ...]:
         """Forms to lower a group of these operators in, the best first."""
         if self.core.has("dsp"):
-            return (*product_forms(operators), DIRECT)
-        return (DIRECT,)
+            return (*product_forms(operators), *plane_forms(operators), DIRECT)
+        return (*plane_forms(operators), DIRECT)
 
     def schedules(
         self,
@@ -58,12 +63,18 @@ class Policy:
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
-        if not temporaries:
+        if form == PLANE:
+            if "plane" not in temporaries:
+                return []
+            schedule_planes(schedule, straight=not is_small)
+        elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):
             schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS)
+        elif not is_small and has_short_windows(func):
+            schedule_windows(schedule)
         else:
             schedule_per_element(schedule)
         return [schedule]

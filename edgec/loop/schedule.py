@@ -61,6 +61,7 @@ class Schedule:
 
     `repacked` says, for each constant parameter whose layout changed, how to repack its array;
     `packed`, for each that replaces several, how to make it from theirs (after repacking).
+    `same_place` names inputs that the output may replace where they are (`edgec.loop.in_place`).
     """
 
     func: PrimFunc
@@ -68,6 +69,7 @@ class Schedule:
     trace: list[Step] = field(default_factory=list)
     repacked: dict[str, Repack] = field(default_factory=dict)
     packed: dict[str, Packed] = field(default_factory=dict)
+    same_place: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)

@@ -31,17 +31,25 @@ def placement_problem(
     *,
     caller_io: bool = False,
     capacity_bytes: int | None = None,
+    merge: bool = True,
 ) -> Problem:
-    """All buffers of one inference. With `caller_io`, inputs and outputs are not among them."""
+    """All buffers of one inference. With `caller_io`, inputs and outputs are not among them.
+
+    Neither are outputs that replace an input where it is (`merged_places`), unless `merge` is
+    false: then they may overlap, which is what a choice between variants can compare.
+    """
     roots = storage(function)
     start, stop = lifetimes(function, groups, roots)
     outside: set[Value] = set()
     if caller_io:
         outside = {roots.get(v, v) for v in (*function.params, *function.results)}
+    merged = merged_places(function, groups, chosen, caller_io=caller_io) if merge else {}
+    for value, place in merged.items():
+        stop[place] = max(stop[place], stop[value])
     buffers = [
         Buffer(v.name, v.type.nbytes, start[v], stop[v], ALIGN_BYTES, (ARENA,))
         for v in start
-        if v not in outside
+        if v not in outside and v not in merged
     ]
     # A result that the last group reads stops with it, and yet must stay.
     kept = outside | {roots.get(v, v) for v in function.results}
@@ -53,12 +61,38 @@ def placement_problem(
                        ALIGN_BYTES, (ARENA,))
             )  # fmt: skip
         output = groups[position].group.output
-        if output in outside:
+        if output in outside or output in merged:
             continue
-        for root, distance in _distances(variant, output, roots).items():
+        distances = _distances(variant, output, roots)
+        if not merge:
+            distances |= {roots.get(v, v): 0 for v in variant.same_place}
+        for root, distance in distances.items():
             if stop[root] == position + 1 and root not in kept:
-                overlaps.append(Overlap(root.name, output.name, distance))
+                overlaps.append(Overlap(merged.get(root, root).name, output.name, distance))
     return Problem(tuple(buffers), tuple(overlaps), (Region(ARENA, capacity_bytes),))
+
+
+def merged_places(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    *,
+    caller_io: bool = False,
+) -> dict[Value, Value]:
+    """For every output that replaces an input where it is: the value whose buffer it lies in."""
+    roots = storage(function)
+    _, stop = lifetimes(function, groups, roots)
+    kept = {roots.get(v, v) for v in function.results}
+    outside = kept | {roots.get(v, v) for v in function.params} if caller_io else set()
+    merged: dict[Value, Value] = {}
+    for position, variant in enumerate(chosen):
+        output = groups[position].group.output
+        for root in (roots.get(v, v) for v in variant.same_place):
+            is_last = stop[root] == position + 1 and root not in kept
+            if is_last and not {root, output} & outside:
+                merged[output] = merged.get(root, root)
+                break
+    return merged
 
 
 def _distances(variant: Variant, output: Value, roots: Mapping[Value, Value]) -> dict[Value, int]:

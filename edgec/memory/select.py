@@ -142,7 +142,9 @@ def choose_variants(
         for position, lowered in enumerate(groups):
             for at, variant in enumerate(lowered.variants):
                 chosen = [*fastest[:position], variant, *fastest[position + 1 :]]
-                problem = placement_problem(function, groups, chosen, caller_io=caller_io)
+                problem = placement_problem(
+                    function, groups, chosen, caller_io=caller_io, merge=False
+                )
                 buffers = tuple(b for b in problem.buffers if b.name not in scratches)
                 output = lowered.group.output.name
                 permitted[position, at] = tuple(o for o in problem.overlaps if o.second == output)

@@ -32,7 +32,7 @@ class Variant:
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
     (then `constants` has its array by parameter name) or scratch. scratch_bytes: what it needs
-    besides inputs and outputs.
+    besides inputs and outputs. same_place: inputs that the output may replace where they are.
     """
 
     schedule: Schedule
@@ -41,6 +41,7 @@ class Variant:
     constants: Mapping[str, Array]
     scratch_bytes: int
     instructions: int
+    same_place: tuple[Value, ...] = ()
 
     @cached_property
     def overlaps(self) -> tuple[tuple[Value, int], ...]:
@@ -101,6 +102,7 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
         constants=constants,
         scratch_bytes=sum(scratch_parts(function).values()),
         instructions=round(estimate(function).instructions),
+        same_place=tuple(values[name] for name in schedule.same_place),
     )
 
 

@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+from edgec.loop.ir import PrimFunc
 from edgec.loop.policies.common import gather_temporaries, output_loops
+from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+
+#: Windows of at most this many taps become straight code.
+MOST_STRAIGHT = 16
 
 
 def schedule_per_element(schedule: Schedule) -> None:
     """Depthwise convolution and pools: one accumulator at a time, in a register."""
-    last = output_loops(schedule.func, "out", "out")[-1]
+    *_, last = output_loops(schedule.func, "out", "out")
     gather_temporaries(schedule, last)
     schedule.decompose_reduction("acc", "acc_kh")
+
+
+def schedule_windows(schedule: Schedule) -> None:
+    """Depthwise convolution whose windows are whole and short: straight code.
+
+    Channels are the outermost loop, so that their weights stay where they are.
+    """
+    batch, height, width, channel = output_loops(schedule.func, "out", "out")
+    schedule.reorder(batch, channel, height, width)
+    gather_temporaries(schedule, width)
+    schedule.decompose_reduction("acc")
+    for loop in window_loops(schedule.func):
+        schedule.unroll(loop)
+
+
+def has_short_windows(func: PrimFunc) -> bool:
+    """Whether all windows of a depthwise convolution have the same, few taps."""
+    if not any(buffer.name == "w" for buffer in func.params):
+        return False
+    taps = 1
+    for name in window_loops(func):
+        extent = constant_extent(find_loop(func, name)[0])
+        if extent is None:
+            return False
+        taps *= extent
+    return taps <= MOST_STRAIGHT
+
+
+def window_loops(func: PrimFunc) -> list[str]:
+    """The loops over the taps of a window; one that has a single step may be gone."""
+    return [name for name in loops_of(func.body) if name in ("acc_kh", "acc_kw")]

@@ -1,0 +1,49 @@
+"""What depthwise convolutions are made of: planes of single channels with padding around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.loop.define import Definition, Tensor
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.values import Value, index, maximum, minimum, select
+
+
+def plane_element(x: Tensor, at: tuple[Any, ...], height: int, width: int, fill: int) -> Value:
+    """x[at], or `fill` where `at`'s row or column lies outside of x; `at` is (n, h, w, c)."""
+    n, h, w, c = at
+    inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
+    row, column = (minimum(maximum(i, 0), e - 1) for i, e in ((h, height), (w, width)))
+    return select(inside, x[n, row, column, c], fill)
+
+
+def gather_plane(
+    height: int,
+    width: int,
+    step: int,
+    top: int,
+    left: int,
+    plane_height: int,
+    plane_width: int,
+    fill: int,
+) -> PrimFunc:
+    """plane[h, w] = x[h - top, w - left, 0], x int8 [1, height, width, step]; `fill` outside."""
+    b = Definition("gather_plane")
+    x = b.input("x", (1, height, width, step), "int8")
+    plane = b.output("plane", (plane_height, plane_width), "int8")
+    b.compute(plane, lambda h, w: plane_element(x, (0, h - top, w - left, 0), height, width, fill))
+    return b.build()
+
+
+register(
+    Microkernel(
+        "ec_gather_plane_s8",
+        gather_plane,
+        sizes=(
+            "height", "width", "step", "top", "left", "plane_height", "plane_width", "fill",
+        ),
+        header="c/gather_plane.h",
+        reads_first=False,
+    )
+)  # fmt: skip

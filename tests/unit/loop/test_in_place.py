@@ -1,0 +1,63 @@
+"""Inputs that the output may overwrite: found where safe, refused where a read comes too late."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgec.loop.in_place import same_place_inputs
+from edgec.loop.parser import parse_func
+
+HEAD = "func f(x: arena int8[4, 6], y: arena int8[4, 6], out: arena int8[4, 6]) {"
+PLANE = "func f(x: arena int8[4, 6], out: arena int8[4, 6], p: scratch int8[4]) {"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # elementwise, also split and with a broadcast of another shape
+        (HEAD + "for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
+        (
+            HEAD + "for i in 0..4 { for j in 0..3 { unrolled for k in 0..2 {"
+            " out[i, j*2 + k] = x[i, j*2 + k] } } } }",
+            ("x", "y"),
+        ),
+        # elementwise in another order
+        (
+            HEAD + "for j in 0..6 { for i in 0..4 { out[i, j] = x[i, j] } } }",
+            ("x", "y"),
+        ),
+        # another element is read after it was written
+        (HEAD + "for i in 0..4 { for j in 0..6 { out[i, j] = x[3 - i, j] } } }", ("y",)),
+        (HEAD + "for i in 0..3 { for j in 0..6 { out[i + 1, j] = x[i, j] } } }", ("y",)),
+        # two steps of j write what both read
+        (HEAD + "for i in 0..4 { for j in 0..6 { out[i, j//2] = x[i, j//2] } } }", ("y",)),
+        # a channel is copied before it is written
+        (
+            PLANE + "for c in 0..6 { for i in 0..4 { p[i] = x[i, c] }"
+            " for i in 0..4 { out[i, c] = p[3 - i] } } }",
+            ("x",),
+        ),
+        # ... but its neighbour's is read as well
+        (
+            PLANE + "for c in 0..5 { for i in 0..4 { p[i] = x[i, c] }"
+            " for i in 0..4 { out[i, c + 1] = p[3 - i] } } }",
+            (),
+        ),
+        # read after the first write of the same step
+        (
+            PLANE + "for c in 0..6 { for i in 0..4 { p[i] = x[i, c] }"
+            " for i in 0..4 { out[i, c] = p[3 - i] } for i in 0..4 { p[i] = x[i, c] } } }",
+            (),
+        ),
+        # the output is read itself
+        (HEAD + "for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] + out[i, j] } } }", ()),
+    ],
+)
+def test_in_place(text, expected):
+    assert same_place_inputs(parse_func(text)) == expected
+
+
+def test_shapes_and_dtypes_must_agree():
+    text = "func f(x: arena int8[6, 4], y: arena uint8[24], out: arena int8[24]) {"
+    text += "for i in 0..6 { for j in 0..4 { out[i*4 + j] = x[i, j] } } }"
+    assert same_place_inputs(parse_func(text)) == ()
