@@ -11,7 +11,7 @@ import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Module, Node, Value
-from edgec.graph.op import RawNode, find_importer
+from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, TensorType
 
@@ -124,6 +124,9 @@ class _GraphImporter:
         except EdgecError as error:
             self.problems.append(f"{kind}  node {name!r}: {error.message}")
             return
+        except MALFORMED_NODE as error:
+            self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
+            return
         made = made if isinstance(made, tuple) else (made,)
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = self.named(value, output, first)
@@ -193,6 +196,8 @@ class _GraphImporter:
             return value.decode("utf-8", "replace")
         if isinstance(value, (int, float)):
             return value
+        if value is None:
+            raise ImportFailed(f"{self.path.name}: attribute {attribute.name!r} has no value")
         return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
 
     def input_type(self, entry: Any) -> TensorType:

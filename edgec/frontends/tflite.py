@@ -23,7 +23,7 @@ from edgec.frontends.tflite_reader import (
 )
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Module, Node, Value
-from edgec.graph.op import RawNode, find_importer
+from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Quant, TensorType
 
@@ -132,6 +132,8 @@ class _GraphImporter:
             pass
         except EdgecError as failure:
             self.problems.append((operator.kind, name, failure.message))
+        except MALFORMED_NODE as failure:
+            self.problems.append((operator.kind, name, f"it is malformed ({failure})"))
         else:
             return
         # Stand-ins, so that the operators behind are checked as well.

@@ -236,7 +236,8 @@ class _Reader:
         elif len(zero_point) != scale.size:
             problem = f"{scale.size} scales but {len(zero_point)} zero points"
         # float32 values, held exactly by Python's floats.
-        scales = tuple(float(value) for value in scale.astype(np.float64))
+        with np.errstate(invalid="ignore"):  # a NaN is refused later
+            scales = tuple(float(value) for value in scale.astype(np.float64))
         return RawQuant(scales, zero_point, quant.QuantizedDimension(), problem)
 
     def operator(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, ImportFailed
 from edgec.graph.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ class Op(Generic[AttrsT]):
         raise NotImplementedError(f"{self.name} has no lowering")
 
 
+def _same_kind(default: Any) -> tuple[type, ...]:
+    """The types that may stand where a default of this type would."""
+    if isinstance(default, (bool, int)):
+        return (bool, int)
+    return (float, int) if isinstance(default, float) else (type(default),)
+
+
 @dataclass(frozen=True)
 class RawNode:
     """What a frontend hands to an operator file: neutral, no foreign types.
@@ -98,8 +105,18 @@ class RawNode:
     rounding: str = "tflm"
 
     def attribute(self, key: str, default: Any = None) -> Any:
-        """An attribute of the source node, or the default."""
-        return self.attributes.get(key, default)
+        """An attribute of the source node, or the default.
+
+        Raises ImportFailed if the file's value is of another kind than the default: a damaged
+        file may hold a float where a list of integers belongs.
+        """
+        value = self.attributes.get(key, default)
+        fits = default is None or isinstance(value, _same_kind(default))
+        if isinstance(default, tuple) and isinstance(value, tuple):
+            fits = all(isinstance(entry, int) for entry in value)
+        if not fits:
+            raise ImportFailed(f"attribute {key} is {value!r}, of type {type(value).__name__}")
+        return value
 
 
 #: An importer gets a `GraphBuilder` and the raw node and returns the values of its outputs.
@@ -111,6 +128,10 @@ _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
     "tflite": {},
     "aten": {},
 }
+
+#: What an importer raises by mistake for a node with too few inputs, of no known type, ...: only
+#: damaged files have such nodes, and frontends say so.
+MALFORMED_NODE = (ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError)
 
 OpClass = TypeVar("OpClass", bound=type[Op[Any]])
 

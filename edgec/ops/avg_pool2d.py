@@ -183,7 +183,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX AveragePool with two spatial axes; padding is not counted."""
     (x,) = raw.inputs
-    kernel = tuple(int(k) for k in raw.attribute("kernel_shape"))
+    kernel = tuple(int(k) for k in raw.attribute("kernel_shape", ()))
     if len(kernel) != 2 or len(x.type.shape) != 4:
         raise ImportFailed("only 2-D pooling is supported")
     stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))

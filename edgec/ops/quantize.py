@@ -156,7 +156,8 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
         raise ImportFailed("scale and zero point must be constants")
     if raw.attribute("block_size", 0):
         raise ImportFailed("blocked quantization is not supported yet")
-    scales = tuple(float(s) for s in np.asarray(scale.data, np.float64).reshape(-1))
+    with np.errstate(invalid="ignore"):  # a NaN is refused below
+        scales = tuple(float(s) for s in np.asarray(scale.data, np.float64).reshape(-1))
     if not all(0 < s < math.inf for s in scales):
         raise ImportFailed("a scale is not a positive finite number")
     zeros = (0,) * len(scales)
