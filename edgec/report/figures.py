@@ -14,6 +14,12 @@ def short_name(name: str) -> str:
     return "/".join(first.split("/")[-2:]) or name
 
 
+def tight_name(name: str) -> str:
+    """The one part of a short name that tells most: the one with a number, else the first."""
+    parts = short_name(name).split("/")
+    return next((part for part in parts if any(c.isdigit() for c in part)), parts[0])
+
+
 def short_function(name: str, model: str) -> str:
     """A C symbol without the model's prefix and the compiler's clone suffixes."""
     for clone in _CLONES:

@@ -24,19 +24,22 @@ from edgec.report.figures import (
     signed_percent,
 )
 from edgec.report.graph_picture import graph_picture
+from edgec.report.layer_cost import cost_chart, layer_rows, profile_line
 from edgec.report.memory_map import buffer_label, memory_map
-from edgec.report.svg import Column, Part, column_chart, small_bar, stacked_bar
+from edgec.report.svg import Part, small_bar, stacked_bar, strip
 from edgec.resources import resource_dir
 
 #: A graph of more boxes than this is folded away at first.
 LONG_GRAPH = 40
 #: As are tables of more rows than this.
-LONG_TABLE = 16
+LONG_TABLE = 40
+#: Channels beyond this are not drawn.
+MOST_CHANNELS = 1 << 14
 
 
 def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None) -> str:
     """The whole page of `load_report`'s object, with `compare_reports`' result if there is one."""
-    layers = _layers(report)
+    layers = layer_rows(report)
     regions = report["certificate"]["regions"]
     return _environment().get_template("report.html.j2").render(
         r=report,
@@ -50,9 +53,9 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
         regions=[_region(report, region) for region in regions],
         buffers=_buffers(report),
         layers=layers,
-        costs=_costs(report),
+        costs=cost_chart(report),
         has_profile=report.get("profile") is not None,
-        profile=_profile_line(report),
+        profile=profile_line(report),
         removed=[_removed(entry) for entry in report["removed_channels"]],
         graph=graph_picture(report["graph"], report["results"]),
         graph_open=len(report["graph"]) <= LONG_GRAPH,
@@ -271,88 +274,22 @@ def _buffers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(report: Mapping[str, Any]) -> list[int | None]:
-    profile = report.get("profile")
-    if not profile:
-        return [None] * len(report["layers"])
-    return [cost["instructions"] for cost in profile["layers"]]
-
-
-def _layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    instructions = _measured(report)
-    total = sum(value or 0 for value in instructions)
-    most = max((value or 0 for value in instructions), default=0)
-    most_macs = max((layer["macs"] for layer in report["layers"]), default=0)
-    each = [
-        cost / layer["macs"] if cost and layer["macs"] else None
-        for layer, cost in zip(report["layers"], instructions, strict=True)
-    ]
-    worst = max((value or 0 for value in each), default=0)
-    return [
-        {
-            "step": position,
-            "full": layer["title"],
-            "name": short_name(layer["name"]),
-            "function": short_function(layer["function"], report["model"]),
-            "shapes": layer["shapes"],
-            "macs": count(layer["macs"]) if layer["macs"] else "",
-            "macs_bar": small_bar(layer["macs"], most_macs, "macs"),
-            "instructions": count(cost),
-            "instructions_bar": small_bar(cost, most, "cost"),
-            "share": percent(cost, total) if cost is not None else "",
-            "each": "" if per is None else f"{per:.2f}",
-            "each_bar": small_bar(per, worst, "each"),
-        }
-        for position, (layer, cost, per) in enumerate(
-            zip(report["layers"], instructions, each, strict=True)
-        )
-    ]
-
-
-def _costs(report: Mapping[str, Any]) -> Markup:
-    """Share of the multiply-accumulates beside share of the instructions, by step."""
-    instructions = _measured(report)
-    macs = [layer["macs"] for layer in report["layers"]]
-    measured = any(value is not None for value in instructions)
-    totals = sum(macs), sum(value or 0 for value in instructions)
-    columns = []
-    for position, (layer, m, i) in enumerate(
-        zip(report["layers"], macs, instructions, strict=True)
-    ):
-        title = f"{layer['title']}\n{count(m)} MACs, {percent(m, totals[0]) or '0 %'}"
-        if i is not None:
-            title += f"\n{count(i)} instructions, {percent(i, totals[1])}"
-        shares = [100 * m / totals[0] if totals[0] else None]
-        if measured:
-            shares.append(100 * i / totals[1] if i is not None and totals[1] else None)
-        columns.append(Column(f"{position} {short_name(layer['name'])}", title, tuple(shares)))
-    styles = ("macs", "cost") if measured else ("macs",)
-    return column_chart(columns, styles, " %", "Cost of each step")
-
-
-def _profile_line(report: Mapping[str, Any]) -> str:
-    profile = report.get("profile")
-    if not profile:
-        return ""
-    cycles = (
-        f", {count(profile['cycles'])} {profile['cycles_source'] or ''} cycles".replace("  ", " ")
-        if profile["cycles"] is not None
-        else ""
-    )
-    return (
-        f"One inference on engine {profile['engine']}: "
-        f"{count(profile['instructions'])} instructions{cycles}."
-    )
-
-
 def _removed(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Channels by the interval that proves them constant."""
     by_constant: dict[int, list[int]] = {}
     for channel, value in entry["constant"].items():
         by_constant.setdefault(int(value), []).append(int(channel))
+    kinds = [""] * min(max(entry["channels"], 0), MOST_CHANNELS)
+    for style, channels in (("constant", entry["constant"]), ("unread", entry["unread"])):
+        for channel in map(int, channels):
+            if 0 <= channel < len(kinds):
+                kinds[channel] = style
     return {
         "full": entry["value"],
         "name": short_name(entry["value"]),
+        "strip": strip(kinds, f"removed channels of {entry['value']}"),
+        "constant_count": len(entry["constant"]),
+        "unread_count": len(entry["unread"]),
         "gone": f"{len(entry['constant']) + len(entry['unread'])} of {entry['channels']}",
         "constants": [
             (f"[{value}, {value}]".replace("-", "\N{MINUS SIGN}"), ranges(channels))

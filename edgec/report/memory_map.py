@@ -9,9 +9,9 @@ from typing import Any
 from markupsafe import Markup
 
 from edgec.report.figures import short_name
-from edgec.report.svg import SHRINK, element, fit, number, picture, slanted, ticks
+from edgec.report.svg import SHRINK, element, fit, fit_name, number, picture, slanted, ticks
 
-LEFT, TOP, HEIGHT, FOOT, RIGHT = 64.0, 26.0, 380.0, 96.0, 20.0
+LEFT, TOP, HEIGHT, FOOT, RIGHT = 64.0, 26.0, 380.0, 106.0, 20.0
 FONT = 11.0
 
 #: From a step or an offset to a coordinate.
@@ -61,8 +61,9 @@ def memory_map(
     marks += [_text(b, at, up) for b in inside]
     marks += _lines(peak, bound, at(count), up)
     for position, name in enumerate(steps):
-        label = f"{position} {short_name(name)}"
-        marks.append(slanted(label, at(position + 0.5), base + 14, f"step {position}: {name}"))
+        marks.append(
+            slanted(position, name, at(position + 0.5), base + 14, f"step {position}: {name}")
+        )
     return picture(
         width, base + FOOT, f"Buffers of region {region['region']} over time", _hatching(), *marks,
         min_width=round(width * SHRINK),
@@ -96,12 +97,18 @@ def _text(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
     left, width = at(buffer["start"]), at(buffer["stop"]) - at(buffer["start"]) - 8
     low, high = up(buffer["offset"]), up(buffer["offset"] + buffer["bytes"])
     middle, tall = (low + high) / 2, low - high
-    name, size = fit(buffer_label(buffer), width, FONT), f"{buffer['bytes']:,}"
-    size = size if len(size) * FONT * 0.58 <= width else ""
+    whole, size = buffer_label(buffer), f"{buffer['bytes']:,}"
+    name, both = fit_name(whole, width, FONT), f"{whole} {size}"
+    if (
+        "\N{HORIZONTAL ELLIPSIS}" in (name or "\N{HORIZONTAL ELLIPSIS}")
+        and width >= 8
+        and fit(both, tall - 10, FONT) == both
+    ):
+        return _upright(both, left + 4 + width / 2, middle)
+    size = size if fit(size, width, FONT) == size else ""
     if tall >= 34 and name and size:
         lines = [(name, middle - 3), (size, middle + 12)]
     elif tall >= 14:
-        both = f"{buffer_label(buffer)} {size}"
         room = fit(both, width, FONT)
         lines = [(room if room == both else size or name, middle + 4)]
     else:
@@ -109,6 +116,12 @@ def _text(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
     return Markup("").join(
         element("text", text, x=left + 4 + width / 2, y=y, class_="inside") for text, y in lines
     )
+
+
+def _upright(text: str, x: float, y: float) -> Markup:
+    """A label that reads upwards, for what is taller than wide."""
+    turn = f"rotate(-90 {number(x)} {number(y)})"
+    return element("text", text, x=x, y=y + 4, transform=turn, class_="inside")
 
 
 def _shared(

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from edgec.report.figures import short_name, tight_name
+
 #: Width of an average character of the page's font, as a part of the font's size.
-CHAR_WIDTH = 0.56
+CHAR_WIDTH = 0.6
 #: Degrees by which labels below an axis are turned.
 SLANT = 46
 #: A drawing wider than its column shrinks to this part, then it scrolls: text stays readable.
@@ -58,6 +60,12 @@ def fit(text: str, width: float, size: float = 11) -> str:
         return ""
     head = (room - 1) // 2
     return f"{text[:head]}\N{HORIZONTAL ELLIPSIS}{text[len(text) - (room - 1 - head) :]}"
+
+
+def fit_name(name: str, width: float, size: float = 11) -> str:
+    """A source name, as much of it as fits: its short form, else the part that tells most."""
+    short = short_name(name)
+    return short if fit(short, width, size) == short else fit(tight_name(name), width, size)
 
 
 def ticks(top: float, wanted: int = 5, *, base: int = 10) -> list[float]:
@@ -114,11 +122,28 @@ def small_bar(value: float | None, largest: float, style: str) -> Markup:
     return element("svg", rect if share else "", class_="bar", aria_hidden="true")
 
 
+def strip(kinds: Sequence[str], label: str) -> Markup:
+    """One cell for each place of a row, neighbours of one style drawn as one."""
+    cells = []
+    start = 0
+    for position, kind in enumerate(kinds):
+        if position + 1 < len(kinds) and kinds[position + 1] == kind:
+            continue
+        if kind:
+            left, width = 100 * start / len(kinds), 100 * (position + 1 - start) / len(kinds)
+            cells.append(
+                element("rect", x=f"{number(left)}%", y=0.0, width=f"{number(width)}%",
+                        height=14.0, class_=f"fill {kind}")
+            )  # fmt: skip
+        start = position + 1
+    return element("svg", *cells, class_="strip", role="img", aria_label=label)
+
+
 @dataclass(frozen=True)
 class Column:
-    """A place of the column chart: label, tooltip, and one value for each series."""
+    """A place of the column chart: source name, tooltip, and one value for each series."""
 
-    label: str
+    name: str
     title: str
     values: tuple[float | None, ...]
 
@@ -127,7 +152,7 @@ def column_chart(columns: Sequence[Column], styles: Sequence[str], unit: str, la
     """Groups of upright bars, one style for each series, labels slanted below."""
     if not columns:
         return Markup("")
-    left, top, height, foot = 46.0, 12.0, 190.0, 96.0
+    left, top, height, foot = 46.0, 12.0, 190.0, 106.0
     pitch = max(30.0, min(110.0, 900.0 / len(columns)))
     width = left + pitch * len(columns) + 24
     most = max((v for c in columns for v in c.values if v is not None), default=0) or 1.0
@@ -157,18 +182,18 @@ def column_chart(columns: Sequence[Column], styles: Sequence[str], unit: str, la
                     class_=f"fill {style}",
                 )
             )
-        marks.append(slanted(column.label, middle, base + 14, column.title))
+        marks.append(slanted(position, column.name, middle, base + 14, column.title))
     return picture(width, base + foot, label, *marks, min_width=round(width * SHRINK))
 
 
-def slanted(text: str, x: float, y: float, title: str) -> Markup:
-    """A label below an axis, turned so that neighbours do not touch; it ends at (x, y) and is cut
+def slanted(number_: int, name: str, x: float, y: float, title: str) -> Markup:
+    """A numbered name below an axis, turned so that neighbours do not touch; it ends at (x, y) and is cut
     where it would leave the picture on the left."""
     room = min(118.0, (x - 4) / math.cos(math.radians(SLANT)))
     return element(
         "text",
         element("title", title),
-        fit(text, room, 11),
+        f"{number_} {fit_name(name, room - 18)}",
         x=x + 3,
         y=y,
         transform=f"rotate({-SLANT} {number(x + 3)} {number(y)})",
