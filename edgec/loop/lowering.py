@@ -16,10 +16,11 @@ from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
 
 #: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
-#: inputs of every pixel are gathered as pairs of int16, three pixels side by side; ROW: one pixel;
-#: PLAIN_ROW: one pixel, its inputs as they lie in memory.
-COLUMNS, ROW, PLAIN_ROW = "columns", "row", "plain_row"
-PRODUCTS = (COLUMNS, ROW, PLAIN_ROW)
+#: inputs of every pixel are gathered as pairs of int16, three pixels side by side; PADDED_COLUMNS:
+#: from a copy of the input with its padding; ROW: one pixel; PLAIN_ROW: one pixel, its inputs as
+#: they lie in memory.
+COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW = "columns", "padded_columns", "row", "plain_row"
+PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW)
 
 #: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
 #: plane of its own, with its padding.

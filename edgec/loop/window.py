@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from edgec.loop.define import Tensor
 from edgec.loop.values import Value, index, maximum, minimum, select
@@ -36,31 +37,74 @@ class Window:
         """Whether an output pixel reads just the input pixel of the same number."""
         return self.kernel == (1, 1) and self.stride == (1, 1) and not self.is_padded
 
+    def padded(self, out_height: int) -> Window:
+        """The same windows over a copy of the input that has its padding; see `pad`."""
+        extents = (
+            (outs - 1) * stride + (kernel - 1) * dilation + 1
+            for outs, stride, kernel, dilation in zip(
+                (out_height, self.out_width), self.stride, self.kernel, self.dilation, strict=True
+            )
+        )
+        height, width = extents
+        return replace(self, shape=(height, width, self.shape[2]), corner=(0, 0), is_padded=False)
+
+    def pad(self, x: Tensor, n: Any, h: Any, w: Any, c: Any) -> Value:
+        """Element (h, w, c) of the copy of image n of x with its padding."""
+        return self._element(x, n, h - self.corner[0], w - self.corner[1], c)
+
+    @property
+    def part_outside(self) -> float:
+        """About which part of the windows reaches outside."""
+        if not self.is_padded:
+            return 0.0
+        inside = 1.0
+        outs = (max(self.shape[0] // self.stride[0], 1), self.out_width)
+        for axis in (0, 1):
+            reach = (self.kernel[axis] - 1) * self.dilation[axis]
+            starts = (i * self.stride[axis] - self.corner[axis] for i in range(outs[axis]))
+            whole = sum(1 for start in starts if start >= 0 and start + reach < self.shape[axis])
+            inside *= whole / outs[axis]
+        return 1 - inside
+
+    #: The names that microkernels give the numbers, in their order.
+    SIZES: ClassVar[tuple[str, ...]] = (
+        "height", "width", "channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
+        "dilation_h", "dilation_w", "top", "left", "out_width", "padded", "zero_point",
+    )  # fmt: skip
+
     @property
     def sizes(self) -> dict[str, int]:
-        """The numbers by the names that microkernels give them."""
-        names = ("height", "width", "channels")
-        pairs = {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation}
-        found = dict(zip(names, self.shape, strict=True))
-        for name, (h, w) in pairs.items():
-            found |= {f"{name}_h": h, f"{name}_w": w}
-        top, left = self.corner
-        padded, zero_point = int(self.is_padded), self.zero_point
-        found |= {"top": top, "left": left, "out_width": self.out_width}
-        return found | {"padded": padded, "zero_point": zero_point}
+        """The numbers by these names."""
+        values = (
+            *self.shape, *self.kernel, *self.stride, *self.dilation, *self.corner,
+            self.out_width, int(self.is_padded), self.zero_point,
+        )  # fmt: skip
+        return dict(zip(self.SIZES, values, strict=True))
+
+    @staticmethod
+    def from_sizes(sizes: Mapping[str, int]) -> Window:
+        """The window of these numbers."""
+        n = [sizes[name] for name in Window.SIZES]
+        return Window(
+            (n[0], n[1], n[2]), (n[3], n[4]), (n[5], n[6]), (n[7], n[8]), (n[9], n[10]),
+            n[11], bool(n[12]), n[13],
+        )  # fmt: skip
 
     def read(self, x: Tensor, n: Any, pixel: Any, k: Any) -> Value:
         """Input k of the window of output pixel `pixel` of image n of x, NHWC."""
-        height, width, channels = self.shape
+        channels = self.shape[2]
         tap = k // channels
         h = pixel // self.out_width * self.stride[0] - self.corner[0]
         w = pixel % self.out_width * self.stride[1] - self.corner[1]
         h = h + tap // self.kernel[1] * self.dilation[0]
         w = w + tap % self.kernel[1] * self.dilation[1]
-        c = k % channels
+        return self._element(x, n, h, w, k % channels)
+
+    def _element(self, x: Tensor, n: Any, h: Any, w: Any, c: Any) -> Value:
         if not self.is_padded:
             element: Value = x[n, h, w, c]
             return element
+        height, width, _ = self.shape
         inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
         h, w = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
         return select(inside, x[n, h, w, c], self.zero_point)

@@ -16,7 +16,7 @@ from edgec.errors import ContractError
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import COLUMNS, PLAIN_ROW, Lowering
+from edgec.loop.lowering import PLAIN_ROW, ROW, Lowering
 from edgec.loop.values import Value, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
@@ -29,7 +29,7 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     pixel p, an int8 value.
     """
     channels, depth = w.shape
-    unit = 4 if target.form == COLUMNS else 8
+    unit = 8 if target.form in (ROW, PLAIN_ROW) else 4
     quads = -(-depth // unit) * unit // 4
     pixels = node.output.type.elements // channels
     weights = target.table("w", _paired(w, quads))
@@ -41,19 +41,8 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             return read(p, k)
         return select(index(k) < depth, read(p, minimum(k, depth - 1)), 0)
 
-    if target.form == PLAIN_ROW:
-        if 4 * quads != depth:
-            raise ContractError(f"{depth} inputs are no multiple of 8")
-        taken = element
-    elif target.form == COLUMNS:
-        columns = target.definition.compute(
-            "col",
-            lambda q, s, p, r: int16(element(p, q, s, r)),
-            shape=(quads, 2, pixels, 2),
-            dtype="int16",
-        )
-        taken = lambda p, q, s, r: columns[q, s, p, r]  # noqa: E731
-    else:
+    taken: Callable[..., Value] = element
+    if target.form == ROW:
         row = target.definition.compute(
             "col",
             lambda p, q, s, r: int16(element(p, q, s, r)),
@@ -61,6 +50,16 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             dtype="int16",
         )
         taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
+    elif target.form != PLAIN_ROW:
+        columns = target.definition.compute(
+            "col",
+            lambda q, s, p, r: int16(element(p, q, s, r)),
+            shape=(quads, 2, pixels, 2),
+            dtype="int16",
+        )
+        taken = lambda p, q, s, r: columns[q, s, p, r]  # noqa: E731
+    elif 4 * quads != depth:
+        raise ContractError(f"{depth} inputs are no multiple of 8")
     return target.reduce(
         "acc",
         node.output.type.shape,

@@ -15,7 +15,7 @@ from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
+from edgec.loop.lowering import PADDED_COLUMNS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, widened
@@ -150,6 +150,8 @@ class Conv2d(Op[Conv2dAttrs]):
             bias = folded_bias(node, bias, sums)
             target.window = _window(node)
             read = _window_reader(x, node, target.window)
+            if target.form == PADDED_COLUMNS:
+                read = _padded_reader(x, node, target)
             return lower_product(node, target, w.reshape(len(w), -1), bias, read)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
@@ -198,6 +200,19 @@ def _window(node: Node) -> Window:
         is_padded=any(any(pair) for pair in attrs.padding),
         zero_point=0 if quant is None else quant.zero_point[0],
     )
+
+
+def _padded_reader(x: Tensor, node: Node, target: Lowering) -> Read:
+    """A reader like `_window_reader` of a padded copy, which becomes a stage before."""
+    window = _window(node)
+    inner = window.padded(node.output.type.shape[1])
+    copy = target.definition.compute(
+        "padded",
+        lambda n, h, w, c: window.pad(x, n, h, w, c),
+        shape=(x.shape[0], *inner.shape),
+        dtype=x.dtype,
+    )
+    return _window_reader(copy, node, inner)
 
 
 def _window_reader(x: Tensor, node: Node, window: Window) -> Read:

@@ -41,68 +41,89 @@ def pack_row(depth: int) -> PrimFunc:
     return b.build()
 
 
-def pack_windows_3(
-    height: int,
-    width: int,
-    channels: int,
-    kernel_h: int,
-    kernel_w: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h: int,
-    dilation_w: int,
-    top: int,
-    left: int,
-    out_width: int,
-    padded: int,
-    zero_point: int,
-    pixel: TermLike,
-) -> PrimFunc:
-    """to[q, s, p, r] = input k of the window of output pixel `pixel` + p."""
-    quads = kernel_h * kernel_w * channels // 4
+def pack_windows_3(pixel: TermLike, **sizes: int) -> PrimFunc:
+    """to[q, s, p, r] = input k of the window of output pixel `pixel` + p; `Window.sizes`."""
+    window = Window.from_sizes(sizes)
+    depth = window.depth
+    quads = -(-depth // 4)
     b = Definition("pack_windows_3")
     to = b.output("to", (quads, 2, 3, 2), "int16")
-    x = b.input("x", (1, height, width, channels), "int8")
-    window = Window(
-        shape=(height, width, channels),
-        kernel=(kernel_h, kernel_w),
-        stride=(stride_h, stride_w),
-        dilation=(dilation_h, dilation_w),
-        corner=(top, left),
-        out_width=out_width,
-        is_padded=bool(padded),
-        zero_point=zero_point,
-    )
+    x = b.input("x", (1, *window.shape), "int8")
 
     def element(q: Any, s: Any, p: Any, r: Any) -> Value:
-        return int16(window.read(x, 0, p + pixel, 4 * q + 2 * r + s))
+        k = 4 * q + 2 * r + s
+        if 4 * quads == depth:
+            return int16(window.read(x, 0, p + pixel, k))
+        return int16(
+            select(index(k) < depth, window.read(x, 0, p + pixel, minimum(k, depth - 1)), 0)
+        )
 
     b.compute(to, element)
     return b.build()
 
 
-def _windows_instructions(kernel_h: int, kernel_w: int, channels: int, **sizes: int) -> float:
-    bytes_each = kernel_h * kernel_w * channels
-    calls = kernel_h * (kernel_w if sizes["dilation_w"] > 1 else 1)
-    if kernel_w * channels == 4:
+def pad(
+    height: int,
+    width: int,
+    channels: int,
+    top: int,
+    left: int,
+    out_height: int,
+    out_width: int,
+    zero_point: int,
+) -> PrimFunc:
+    """to[h, w, c] = x[h - top, w - left, c], zero_point where that is outside."""
+    b = Definition("pad")
+    to = b.output("to", (out_height, out_width, channels), "int8")
+    x = b.input("x", (1, height, width, channels), "int8")
+    window = Window(
+        (height, width, channels), (1, 1), (1, 1), (1, 1), (top, left), 1, True, zero_point
+    )
+    b.compute(to, lambda h, w, c: window.pad(x, 0, h, w, c))
+    return b.build()
+
+
+def _windows_instructions(**sizes: int) -> float:
+    window = Window.from_sizes(sizes)
+    kernel_h, kernel_w = window.kernel
+    if kernel_w * window.shape[2] == 4:
         return 70 + 16 * kernel_h
-    edges = 15 * kernel_h * kernel_w if sizes["padded"] else 0
-    return 50 + 25 * calls + 2.75 * bytes_each + edges
+    calls = kernel_h * (kernel_w if window.dilation[1] > 1 else 1)
+    slow = 300 * kernel_h * kernel_w / 3 * window.part_outside
+    return 50 + 25 * calls + 2.75 * window.depth + slow
 
 
+def _taps_instructions(**sizes: int) -> float:
+    window = Window.from_sizes(sizes)
+    slow = 8 * window.depth * window.part_outside
+    return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
+
+
+for _name, _instructions in (
+    ("ec_pack_windows_3_s8_dsp", _windows_instructions),
+    ("ec_pack_taps_3_s8_dsp", _taps_instructions),
+):
+    register(
+        Microkernel(
+            _name,
+            pack_windows_3,
+            sizes=Window.SIZES,
+            indices=("pixel",),
+            header="dsp/matrix_pack_s8.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("to", 4),),
+            instructions=_instructions,
+        )
+    )
 register(
     Microkernel(
-        "ec_pack_windows_3_s8_dsp",
-        pack_windows_3,
+        "ec_pad_s8",
+        pad,
         sizes=(
-            "height", "width", "channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
-            "dilation_h", "dilation_w", "top", "left", "out_width", "padded", "zero_point",
+            "height", "width", "channels", "top", "left", "out_height", "out_width", "zero_point",
         ),
-        indices=("pixel",),
         header="dsp/matrix_pack_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("to", 4),),
-        instructions=_windows_instructions,
+        instructions=lambda width, channels, out_height, **_: out_height * (12 + width * channels),
     )
 )  # fmt: skip
 register(

@@ -10,7 +10,7 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_tflm_right
 from edgec.loop.ir import Binary, Const, Intrinsic, PrimFunc, Store
-from edgec.loop.lowering import COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.policies.common import find_param
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
@@ -18,10 +18,12 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 
 #: Forms worth trying for a convolution or dense with its requantize, the fastest first.
-FORMS = {"conv2d": (COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
+FORMS = {"conv2d": (PADDED_COLUMNS, COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
 
 #: The sum of the second channel of a pair is told as 256 times itself.
 MOST_SUM = 1 << 23
+#: Inputs of a window that the runtime gathers byte by byte.
+MOST_TAPS = 64
 #: Beyond, the constants of the short requantization do not fit.
 MOST_SHIFT = 15
 
@@ -44,19 +46,24 @@ def schedule_product(
     constants = settled(tables, zero_point)
     if not _has_short_requantization(constants):
         return None
-    if channels < (2 if form == COLUMNS else 4) or (form == COLUMNS) != (pixels >= 3):
+    by_three = form in (COLUMNS, PADDED_COLUMNS)
+    if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
+        return None
+    if form == PADDED_COLUMNS and not is_worth_padding(window):
         return None
     quads = tables["w"].shape[1]
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
     try:
-        if form == COLUMNS:
+        if by_three:
             block, lane = schedule.split("out_d0", 3, tail="shift")
             schedule.compute_at("acc", "out_d1")
             schedule.compute_at("col", block, scope="scratch")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
             schedule.tensorize(lane, "ec_matrix_3_s8_dsp", {"quads": quads, **sizes})
+            if form == PADDED_COLUMNS and window is not None:
+                window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window)
         elif form == ROW:
             schedule.compute_at("acc", "out_d1")
@@ -92,10 +99,28 @@ def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> Non
         return
     channels, (_, kernel_w) = window.shape[2], window.kernel
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
+    kernel = "ec_pack_windows_3_s8_dsp"
     if channels % 4 != 0 and not in_words:
-        raise ScheduleError("the inputs of a window are no whole words")
+        kernel = "ec_pack_taps_3_s8_dsp"
+        if window.depth > MOST_TAPS or window.dilation[1] > 1:
+            raise ScheduleError("the inputs of a window are no whole words")
     first = {"pixel": f"min(out_d0_o*3, {pixels - 3})"}
-    schedule.tensorize("col_q", "ec_pack_windows_3_s8_dsp", window.sizes, first)
+    schedule.tensorize("col_q", kernel, window.sizes, first)
+
+
+def is_worth_padding(window: Window | None) -> bool:
+    """Whether a padded copy helps: few channels, so that taps at the edges are slow."""
+    return window is not None and window.is_padded and window.shape[2] % 4 != 0
+
+
+def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
+    """Pad on a microkernel; the window over the copy."""
+    inner = window.padded(pixels // window.out_width)
+    names = ("height", "width", "channels", "top", "left", "zero_point")
+    sizes = {name: window.sizes[name] for name in names}
+    sizes |= {"out_height": inner.shape[0], "out_width": inner.shape[1]}
+    schedule.tensorize("padded_h", "ec_pad_s8", sizes)
+    return inner
 
 
 def _zero_point(func: PrimFunc) -> int | None:

@@ -8,7 +8,12 @@
 #ifndef EC_KERNEL_H
 #define EC_KERNEL_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* Without libc's headers, which a microcontroller's compiler may not have. */
+void *memcpy(void *to, const void *from, size_t bytes);
+void *memset(void *to, int value, size_t bytes);
 
 /* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
  * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it.

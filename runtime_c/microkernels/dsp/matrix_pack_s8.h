@@ -246,4 +246,68 @@ static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_
     }
 }
 
+/* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 64 inputs in a window, not
+ * dilated in width; zeros fill the last quad. */
+static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                         int32_t width, int32_t channels, int32_t kernel_h,
+                                         int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                         int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                         int32_t left, int32_t out_width, int32_t padded,
+                                         int32_t zero_point, int32_t pixel) {
+    const int32_t row = width * channels;
+    const int32_t run = kernel_w * channels;
+    const int32_t quads = (kernel_h * run + 3) / 4;
+    int8_t windows[3][64];
+    (void)dilation_w;
+    for (int32_t p = 0; p < 3; ++p) {
+        const int32_t h = (pixel + p) / out_width * stride_h - top;
+        const int32_t w = (pixel + p) % out_width * stride_w - left;
+        int8_t *at = windows[p];
+        memset(at + 4 * quads - 4, 0, 4u);
+        if (!padded || (h >= 0 && h + (kernel_h - 1) * dilation_h < height && w >= 0 &&
+                        w + kernel_w <= width)) {
+            const int8_t *from = x + h * row + w * channels;
+            for (int32_t kh = 0; kh < kernel_h; ++kh) {
+                memcpy(at, from + kh * dilation_h * row, (size_t)run);
+                at += run;
+            }
+            continue;
+        }
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int32_t y = h + kh * dilation_h;
+            for (int32_t kw = 0; kw < kernel_w; ++kw) {
+                const int32_t z = w + kw;
+                const int32_t is_in = y >= 0 && y < height && z >= 0 && z < width;
+                for (int32_t c = 0; c < channels; ++c) {
+                    *at++ = (int8_t)(is_in ? x[y * row + z * channels + c] : zero_point);
+                }
+            }
+        }
+    }
+    ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2], quads);
+}
+
+/* A copy of x [height][width][channels] with zero_point around it: to[out_height][out_width][
+ * channels], where x begins at row `top` and column `left`, and is cut where it does not fit. */
+static inline void ec_pad_s8(int8_t *to, const int8_t *x, int32_t height, int32_t width,
+                             int32_t channels, int32_t top, int32_t left, int32_t out_height,
+                             int32_t out_width, int32_t zero_point) {
+    const int32_t inside = width < out_width - left ? width : out_width - left;
+    for (int32_t h = 0; h < out_height; ++h) {
+        int8_t *const row = to + h * out_width * channels;
+        if (h < top || h >= top + height) {
+            memset(row, zero_point, (size_t)(out_width * channels));
+            continue;
+        }
+        for (int32_t i = 0; i < left * channels; ++i) {
+            row[i] = (int8_t)zero_point;
+        }
+        memcpy(row + left * channels, x + (h - top) * width * channels,
+               (size_t)(inside * channels));
+        for (int32_t i = (left + inside) * channels; i < out_width * channels; ++i) {
+            row[i] = (int8_t)zero_point;
+        }
+    }
+}
+
 #endif /* EC_MATRIX_PACK_S8_H */
