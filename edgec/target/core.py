@@ -48,6 +48,12 @@ _V7EM = _V7M | {"dsp"}
 _V8M = _V7EM | {"v8m"}
 
 
+#: clang 22 (ziglang 0.17) miscompiles loops that it turns into MVE gathers and scatters: pushing
+#: increments out of an inner loop it also changes the outer loop's counter (add 16 where 1 was
+#: meant), and the loop never ends. Vectors come from microkernels, not from the compiler.
+CLANG_WITHOUT_LOOP_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
+
+
 def _cortex_m(
     name: str,
     features: frozenset[str],
@@ -71,6 +77,7 @@ def _cortex_m(
         clang_flags=(
             "--target=thumb-freestanding-eabi" + ("hf" if hard else ""),
             f"-mcpu={zig}",
+            *(CLANG_WITHOUT_LOOP_VECTORS if "mve" in features else ()),
         ),
     )
 
