@@ -13,7 +13,7 @@ import numpy as np
 from edgec.memory.instance import Instance, IntArray, make_instance
 from edgec.memory.problem import Buffer, Overlap
 
-GREEDY_ORDERS: tuple[str, ...] = ("size", "area", "birth", "death", "crowd")
+GREEDY_ORDERS: tuple[str, ...] = ("size", "area", "birth", "youth", "death", "crowd")
 
 
 def greedy_peak_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> int:
@@ -39,6 +39,7 @@ def greedy_order(instance: Instance, name: str) -> list[int]:
         "size": lambda i, b: (-size[i], b.start),
         "area": lambda i, b: (-size[i] * (b.stop - b.start),),
         "birth": lambda i, b: (b.start, -size[i]),
+        "youth": lambda i, b: (-b.start, -size[i]),
         "death": lambda i, b: (-b.stop, -size[i]),
         "crowd": lambda i, b: (-int(crowd[i]), -size[i] * (b.stop - b.start)),
     }

@@ -103,12 +103,14 @@ def select_variants(
     if optimize == "balanced":
         budget = BALANCED_SLOWDOWN * table.instructions(table.fastest(math.inf))
     best: Selection | None = None
+    tried: set[tuple[int, ...]] = set()
     for limit in [least, *(limit for limit in table.limits if limit > least)]:
         if best is not None and limit > _peak(best):
             break
         indices = table.fastest(limit)
-        if indices is None or table.instructions(indices) > budget:
+        if indices is None or indices in tried or table.instructions(indices) > budget:
             continue
+        tried.add(indices)
         found = table.plan(indices)
         if found is not None and (best is None or _rank(found) < _rank(best)):
             best = found

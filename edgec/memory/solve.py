@@ -26,6 +26,7 @@ from edgec.memory.problem import Buffer, Overlap, Plan, Problem
 from edgec.memory.regions import assign_regions, spill
 from edgec.memory.search import Search, Verdict
 from edgec.memory.strategy import PLAIN_STRATEGIES, Strategy, strategies
+from edgec.memory.window import WindowProver
 
 SOLVERS = ("own", "greedy", "cp_sat")
 DEFAULT_TIME_LIMIT_S = 5.0
@@ -125,7 +126,7 @@ def solve_region(
         if found is not None:
             best.offer(found)
         return best.solution(bound, proven, 0)
-    return _solve_exactly(instance, bound, capacity_bytes, deadline_s)
+    return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s)
 
 
 class _Best:
@@ -164,13 +165,18 @@ class _Best:
 
 
 def _solve_exactly(
-    instance: Instance, bound: int, capacity_bytes: int | None, deadline_s: float
+    instance: Instance,
+    overlaps: Sequence[Overlap],
+    bound: int,
+    capacity_bytes: int | None,
+    deadline_s: float,
 ) -> RegionSolution:
     best = _Best(instance, capacity_bytes)
     best.offer(best_greedy(instance))
     proven = bound
     nodes = 0
     search: Search | None = None
+    prover: WindowProver | None = None
     for effort in _efforts(instance):
         if proven > best.limit_bytes or time.monotonic() > deadline_s:
             break
@@ -188,6 +194,10 @@ def _solve_exactly(
                     best.offer(result.offsets)
                 if verdict is not Verdict.GAVE_UP:
                     break
+            if verdict is Verdict.GAVE_UP and instance.is_exact:
+                prover = prover or WindowProver(instance, overlaps)
+                if prover.excludes(target, _FEW_NODES, deadline_s):
+                    verdict = Verdict.NONE
             if verdict is Verdict.GAVE_UP:
                 gave_up = True
                 if best.peak_bytes is None:

@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from edgec.memory.instance import Instance, IntArray
+from edgec.memory.instance import NEVER, Instance, IntArray
 
 
 class SectionRule(Enum):
@@ -37,8 +37,9 @@ class Strategy:
     rank: IntArray
 
 
-# Letters: Total bytes at the buffer's worst moment, Width in steps, Area, siZe; largest first.
-_RANK_KEYS = ("TWA", "TAW", "WAT", "AWT", "ZWT")
+# Letters: Total bytes at the buffer's worst moment, Width in steps, Area, siZe, Birth; largest
+# first. Birth: an output must be placed before (below) the input that it may overlap.
+_RANK_KEYS = ("TWA", "TAW", "WAT", "AWT", "ZWT", "BTA")
 PLAIN_STRATEGIES = len(SectionRule) * len(_RANK_KEYS)
 _SPREADS = (0.05, 0.2, 0.5)
 _SEED = 1
@@ -47,15 +48,17 @@ _SEED = 1
 def strategies(instance: Instance) -> Iterator[Strategy]:
     """Yield strategies without end: the PLAIN_STRATEGIES combinations, then perturbed ones."""
     keys = _keys(instance)
+    has_overlap = bool(((instance.sep > NEVER) & (instance.sep < instance.size[:, None])).any())
+    ranks = _RANK_KEYS[::-1] if has_overlap else _RANK_KEYS
     for rule in SectionRule:
-        for letters in _RANK_KEYS:
+        for letters in ranks:
             rank = _rank([keys[letter] for letter in letters])
             yield Strategy(f"{rule.value}; {letters}", rule, rank)
     random = np.random.default_rng(_SEED)
     while True:
         # Half of them learn from the failures of all searches before.
         for rule in [r for plain in SectionRule for r in (plain, SectionRule.BLAMED)]:
-            for letters in _RANK_KEYS:
+            for letters in ranks:
                 spread = float(random.choice(_SPREADS))
                 noisy = [
                     keys[letter] * np.exp(spread * random.standard_normal(len(instance)))
@@ -70,7 +73,10 @@ def _keys(instance: Instance) -> dict[str, IntArray]:
         members = list(section.members)
         total[members] = np.maximum(total[members], sum(section.weights))
     width = np.array([b.stop - b.start for b in instance.buffers], dtype=np.int64)
-    return {"T": total, "W": width, "A": instance.size * width, "Z": instance.size}
+    start = np.array([b.start for b in instance.buffers], dtype=np.int64)
+    birth = start - start.min(initial=0) + 1
+    area = instance.size * width
+    return {"T": total, "W": width, "A": area, "Z": instance.size, "B": birth}
 
 
 def _rank(keys: list[IntArray]) -> IntArray:

@@ -236,3 +236,15 @@ def test_absent_ortools_names_the_extra() -> None:
 def test_unknown_solver_is_refused() -> None:
     with pytest.raises(PlanError, match="magic"):
         plan_memory(Problem(()), solver="magic")
+
+
+def test_chain_with_row_overlap_meets_its_bound() -> None:
+    """Outputs must slide below their inputs although every value has two neighbours."""
+    sizes = [1000 + 640 * ((i * 5) % 7) for i in range(40)]
+    buffers = tuple(Buffer(f"v{i}", s, max(0, i - 1), i + 1, 4) for i, s in enumerate(sizes))
+    overlaps = tuple(Overlap(f"v{i}", f"v{i + 1}", 64 - 32 * (i % 4)) for i in range(39))
+    started = time.perf_counter()
+    plan = plan_memory(Problem(buffers, overlaps))
+    assert plan.certificate.is_optimal
+    assert plan.peak_bytes["arena"] < 0.7 * live_bytes(buffers)
+    assert time.perf_counter() - started < 3.0

@@ -1,0 +1,67 @@
+"""Proofs that no plan fits, from a few consecutive sections alone.
+
+What makes a capacity impossible is mostly local: some buffers that follow each other and cannot
+agree on a place. The full search would prove it again for every arrangement of the rest. Leaving
+buffers out only makes a problem easier, so if the buffers of a window of sections do not fit,
+nothing does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.memory.instance import Instance, make_instance
+from edgec.memory.problem import Overlap
+from edgec.memory.search import Search, Verdict
+from edgec.memory.strategy import Strategy, strategies
+
+_WIDTHS = (2, 3, 5, 8)
+_WINDOWS_PER_WIDTH = 24
+
+
+@dataclass
+class _Window:
+    """A part of the problem, and the smallest peak that a plan of it is known to have."""
+
+    instance: Instance
+    search: Search
+    strategy: Strategy
+    fits_in_bytes: int | None = None
+
+
+class WindowProver:
+    """Excludes capacities for one instance; remembers what each window was found to fit in."""
+
+    def __init__(self, instance: Instance, overlaps: Sequence[Overlap]) -> None:
+        self.windows: list[_Window] = []
+        sections = instance.sections
+        seen: set[frozenset[int]] = set()
+        for width in _WIDTHS:
+            spans = [sections[at : at + width] for at in range(len(sections) - width + 1)]
+            # The fullest windows first; of equally full ones the earlier.
+            spans.sort(key=lambda span: -sum(sum(s.weights) for s in span))
+            for span in spans[:_WINDOWS_PER_WIDTH]:
+                members = frozenset(m for section in span for m in section.members)
+                if members in seen or len(members) == len(instance):
+                    continue
+                seen.add(members)
+                part = make_instance([instance.buffers[m] for m in sorted(members)], overlaps)
+                if part.is_exact:
+                    strategy = next(strategies(part))
+                    self.windows.append(_Window(part, Search(part), strategy))
+
+    def excludes(self, capacity_bytes: int, node_limit: int, deadline_s: float) -> bool:
+        """Return whether some window was proven not to fit; False if none was."""
+        for window in self.windows:
+            if window.fits_in_bytes is not None and window.fits_in_bytes <= capacity_bytes:
+                continue
+            if time.monotonic() > deadline_s:
+                return False
+            result = window.search.run(capacity_bytes, window.strategy, node_limit, deadline_s)
+            if result.verdict is Verdict.NONE:
+                return True
+            if result.offsets is not None:
+                window.fits_in_bytes = window.instance.peak_bytes(result.offsets)
+        return False
