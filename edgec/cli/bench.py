@@ -40,6 +40,6 @@ def command(
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
     rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers)
     if as_json:
-        print_json(rows)
+        print_json({"rows": rows})
     else:
         print_bench(rows)

@@ -47,15 +47,58 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    click.echo(f"{model.name} ({module.format}): {macs:,} MACs, "
-               f"{report['weights_bytes']:,} bytes of constants")  # fmt: skip
-    for word in ("inputs", "outputs"):
-        for entry in report[word]:  # type: ignore[attr-defined]
-            click.echo(f"  {word[:-1]:<7} {entry['name']}: {entry['type']}")
-    width = max((len(node.op.name) for node in function.nodes), default=0)
+    click.echo("\n".join(_lines(module, report)))
+
+
+def _lines(module: Any, report: dict[str, Any]) -> list[str]:
+    """The same as text; what depends on constants alone is only counted."""
+    from edgec.report.table import Column, format_table, number
+
+    function = module.main
+    lines = [
+        f"{report['model']} ({report['format']}): {report['macs']:,} MACs, "
+        f"{report['weights_bytes']:,} bytes of constants",
+        "",
+    ]
+    values = [
+        (word, value.name, _shape(value), _quant(value))
+        for word, values in (("input", function.params), ("output", function.results))
+        for value in values
+    ]
+    lines += format_table(
+        (Column("", least=6), Column("", least=16, cut="start"), Column(""), Column("")), values
+    )
+    data = set(function.params)
+    rows = []
     for node in function.nodes:
-        count = node.op.macs(node.attrs, node.input_types)
-        click.echo(f"  {node.op.name:<{width}}  {node.output.type!s:<48} {count:>12,}  {node.name}")
+        if data.isdisjoint(node.inputs):
+            continue
+        data.update(node.outputs)
+        macs = node.op.macs(node.attrs, node.input_types)
+        rows.append((node.op.name, _shape(node.output), _quant(node.output),
+                     f"{macs:,}" if macs else "", node.name.split(";")[0]))  # fmt: skip
+    columns = (
+        Column("operator"), Column("output"), Column("scale, zero point", optional=1),
+        number("MACs"), Column("node", least=24, cut="start"),
+    )  # fmt: skip
+    lines += ["", *format_table(columns, rows)]
+    left_out = len(function.nodes) - len(rows)
+    if left_out:
+        lines.append(f"\n{left_out} operators on constants alone are left out: see --graph")
+    return lines
+
+
+def _shape(value: Any) -> str:
+    return f"{value.type.dtype}[{','.join(str(extent) for extent in value.type.shape)}]"
+
+
+def _quant(value: Any) -> str:
+    quant = value.type.quant
+    if quant is None:
+        return ""
+    if len(quant.scale) > 1:
+        return f"{len(quant.scale)} scales"
+    return f"{quant.scale[0]:.6g}, {quant.zero_point[0]}"
 
 
 def _value(value: Any) -> dict[str, Any]:

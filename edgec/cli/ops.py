@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import click
 
 from edgec.cli.arguments import json_option, print_json
@@ -11,24 +13,43 @@ from edgec.cli.arguments import json_option, print_json
 @json_option
 def command(as_json: bool) -> None:
     """List the operators that are supported, and how each format names them."""
-    import edgec.ops
     from edgec.graph.op import all_ops, importer_kinds
+    from edgec.report.docs import operator_files
+    from edgec.report.table import terminal_width
 
-    edgec.ops.load()
+    files = operator_files()
     formats = {name: importer_kinds(name) for name in ("tflite", "onnx")}
-    rows = [
-        {
-            "op": op.name,
-            "meaning": (type(op).__doc__ or "").strip().splitlines()[0],
-            "validation": op.validation.value,
-        }
-        for op in all_ops()
-    ]
     if as_json:
+        meanings = {op: file for file in files for op in file.operators}
+        rows = [
+            {
+                "op": op.name,
+                "meaning": meanings[op.name].summary if op.name in meanings else "",
+                "validation": op.validation.value,
+            }
+            for op in all_ops()
+        ]
         print_json({"operators": rows, "formats": formats})
         return
-    width = max(len(row["op"]) for row in rows)
-    for row in rows:
-        click.echo(f"{row['op']:<{width}}  {row['meaning']}")
+    # Prose needs no more than a page's width, even where there is more.
+    width = min(terminal_width(), 100)
+    indent = max(len(", ".join(file.operators)) for file in files) + 2
+    for file in files:
+        if not file.operators:
+            continue
+        names = f"{', '.join(file.operators):<{indent}}"
+        for text in (file.summary, _sources("TFLite", file.tflite), _sources("ONNX", file.onnx)):
+            if text:
+                margin = " " * indent
+                click.echo(
+                    textwrap.fill(text, width, initial_indent=names, subsequent_indent=margin)
+                )
+                names = margin
     for name, kinds in formats.items():
-        click.echo(f"\n{name} operators that can be imported:\n  {', '.join(kinds)}")
+        click.echo(f"\n{name} operators that can be imported:")
+        click.echo(textwrap.fill(", ".join(kinds), width, initial_indent="  ",
+                                 subsequent_indent="  ", break_long_words=False))  # fmt: skip
+
+
+def _sources(format_name: str, kinds: tuple[str, ...]) -> str:
+    return f"{format_name}: {', '.join(kinds)}" if kinds else ""

@@ -76,21 +76,31 @@ def command(
         click.get_current_context().exit(3)
 
 
-def short_name(tensor: str) -> str:
-    """The first of the names that a converter joined with semicolons."""
-    return tensor.split(";")[0]
-
-
 def _print(report: dict[str, Any], board: str) -> None:
-    for row in report["layers"]:
-        mark = "same  " if not row["mismatches"] else f"{row['mismatches']:,} differ"
-        click.echo(
-            f"{mark}  {row['elements']:>9,}  {row['operator']:<18} {short_name(row['tensor'])}"
+    from edgec.report.figures import short_name
+    from edgec.report.table import Column, format_table, number
+
+    columns = (
+        Column("result"), number("elements"), Column("operator"),
+        Column("tensor", least=16, cut="start"),
+    )  # fmt: skip
+    rows = [
+        (
+            "same" if not row["mismatches"] else f"{row['mismatches']:,} differ",
+            f"{row['elements']:,}",
+            row["operator"],
+            short_name(row["tensor"]),
         )
+        for row in report["layers"]
+    ]
+    if rows:
+        click.echo("\n".join([*format_table(columns, rows), ""]))
     if report["uncovered"]:
+        names = dict.fromkeys(short_name(name) for name in report["uncovered"])
+        shown = ", ".join(list(names)[:5]) + (", ..." if len(names) > 5 else "")
         click.echo(
             f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
-            f" compiled graph: {', '.join(report['uncovered'])}"
+            f" compiled graph: {shown}"
         )
     verdict = (
         "all the same bits"

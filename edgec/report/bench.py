@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from edgec.deploy import deploy
-from edgec.errors import EdgecError, ImportFailed
+from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.report.run import short_title
+from edgec.report.figures import count
+from edgec.report.run import short_shapes, short_title
+from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import default_engine, open_session
 from edgec.runners.samples import generate_inputs
 from edgec.target.board import Board, load_board
@@ -28,25 +32,48 @@ PUBLISHED_CLOCK_HZ = 120_000_000
 def measure_models(
     baselines: Path, boards: Sequence[str], names: Sequence[str], *, layers: bool
 ) -> list[dict[str, Any]]:
-    """One row per model and board. Raises ImportFailed without a baselines file.
+    """One row per model and board. Raises EdgecError without a baselines file, or for models
+    that it does not name.
 
     instructions and cycles are of one inference on generated input, seed 1; cycles are modelled.
     """
+    stated = _read_baselines(baselines)
+    models = {key: baselines.parent / "models" / e["file"] for key, e in stated["models"].items()}
+    unknown = [name for name in names if name not in models]
+    if unknown:
+        raise EdgecError(
+            f"{baselines.name} has no model {', '.join(unknown)}",
+            details=(f"it has: {', '.join(models)}",),
+        )
+    chosen = [load_board(name) for name in boards]
+    for board in chosen:
+        if board.is_host:
+            raise EdgecError(
+                f"the board {board.name} cannot be measured: instructions are counted in simulation"
+            )
+    return [
+        _measure(key, model, board, stated, layers)
+        for key, model in models.items()
+        if not names or key in names
+        for board in chosen
+    ]
+
+
+def _read_baselines(path: Path) -> dict[str, Any]:
+    """The measurements of a baselines file, with every part that is looked up."""
+    hint = "give --baselines FILE, or set EDGEC_SHARED to the folder that holds it"
     try:
-        stated = json.loads(baselines.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ImportFailed(
-            f"cannot read {baselines}: {error}",
-            hint="give --baselines FILE, or set EDGEC_SHARED to the folder that holds it",
-        ) from None
-    rows = []
-    for key, entry in stated["models"].items():
-        if names and key not in names:
-            continue
-        model = baselines.parent / "models" / entry["file"]
-        for board_name in boards:
-            rows.append(_measure(key, model, load_board(board_name), stated, layers))
-    return rows
+        stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for part in ("models", "tflm_cmsis_nn", "tflm_reference_kernels", "published_ms",
+                     "layers_instructions"):  # fmt: skip
+            if not isinstance(stated[part], dict):
+                raise ValueError(f"{part} is no object")
+        return stated
+    except OSError as error:
+        raise EdgecError(f"cannot read {path}: {error.strerror}", hint=hint) from None
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise EdgecError(f"{path} is no file of baselines: {reason}", hint=hint) from None
 
 
 def _measure(
@@ -70,7 +97,7 @@ def _measure(
         with open_session(engine, built) as session:
             inputs = generate_inputs(1, types)
             result = session.run(inputs)
-            traced = session.run(inputs, trace=True) if layers else None
+            traced = session.run(inputs, profile=True) if layers else None
     assert built.image is not None
     row |= {
         "instructions": result.instructions,
@@ -125,57 +152,92 @@ def _layer_rows(
 
 
 def print_bench(rows: Sequence[dict[str, Any]]) -> None:
-    """Show the rows as tables."""
-    from rich.console import Console
-    from rich.table import Table
+    """Show the rows as tables, board by board: speed, then memory, then layers."""
+    lines: list[str] = []
+    for board in dict.fromkeys(row["board"] for row in rows):
+        measured = [row for row in rows if row["board"] == board and "error" not in row]
+        if measured:
+            lines += [f"{board}: one inference, beside TFLite Micro with CMSIS-NN", ""]
+            lines += [*_speed_lines(measured), "", *_memory_lines(measured), ""]
+        for row in measured:
+            if row["layers"]:
+                lines += [f"{row['model']} on {board}, layer by layer", ""]
+                lines += [*_detail_lines(row), ""]
+        lines += [
+            f"{row['model']} on {board}: {row['error']}"
+            for row in rows
+            if row["board"] == board and "error" in row
+        ]
+    click.echo("\n".join(lines).rstrip("\n"))
 
-    console = Console()
-    console.width = max(console.width, 150)
-    table = Table(title="one inference; ratios to TFLite Micro with CMSIS-NN")
-    for heading in ("model", "board", "instructions", "ratio", "a MAC", "cycles a MAC", "ms at "
-                    "120 MHz", "ST", "Plumerai", "arena", "theirs", "code", "theirs", "stack",
-                    "compile s"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading in ("model", "board") else "right")
-    for row in rows:
-        if "error" in row:
-            table.add_row(row["model"], row["board"], row["error"])
-            continue
-        published = row.get("published_ms", {})
-        table.add_row(
-            row["model"],
-            row["board"],
-            _number(row["instructions"]),
-            _decimal(row.get("cmsis_nn_ratio"), 3),
-            _decimal(row["per_mac"], 2),
-            _decimal(row["cycles_per_mac"], 2),
-            _decimal(row.get("modelled_ms"), 2),
-            *(_decimal(published.get(name), 2) for name in PUBLISHED),
-            _number(row["arena_bytes"]),
-            _number(row.get("cmsis_nn_arena_bytes")),
-            _number(row["code_bytes"]),
-            _number(row.get("cmsis_nn_code_bytes")),
-            _number(row["stack_bytes"]),
-            f"{row['compile_s']:.2f}",
-        )
-    console.print(table)
-    for row in rows:
-        if not row["layers"]:
-            continue
-        detail = Table(title=f"{row['model']} on {row['board']}, layer by layer")
-        for heading in ("layer", "function", "shapes", "MACs", "instructions", "CMSIS-NN", "ratio"):
-            detail.add_column(heading)
-        for layer in row["layers"]:
-            detail.add_row(
-                layer["layer"], layer["function"], layer["shapes"], _number(layer["macs"]),
-                _number(layer["instructions"]), _number(layer["cmsis_nn_instructions"]),
+
+def _speed_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    clock = f"ms at {PUBLISHED_CLOCK_HZ // 1_000_000} MHz"
+    columns = (
+        Column("model"), number("instructions"), number("ratio"), number("a MAC"),
+        number("cycles a MAC"), number(clock), number("ST", 1), number("Plumerai", 1),
+    )  # fmt: skip
+    return format_table(
+        columns,
+        [
+            (
+                row["model"],
+                count(row["instructions"]),
+                _decimal(row.get("cmsis_nn_ratio"), 3),
+                _decimal(row["per_mac"], 2),
+                _decimal(row["cycles_per_mac"], 2),
+                _decimal(row.get("modelled_ms"), 2),
+                *(_decimal(row.get("published_ms", {}).get(name), 2) for name in PUBLISHED),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _memory_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    columns = (
+        Column("model"), number("arena"), number("theirs"), number("code"), number("theirs"),
+        number("flash", 1), number("stack"), number("compile s"),
+    )  # fmt: skip
+    return format_table(
+        columns,
+        [
+            (
+                row["model"],
+                count(row["arena_bytes"]),
+                count(row.get("cmsis_nn_arena_bytes")),
+                count(row["code_bytes"]),
+                count(row.get("cmsis_nn_code_bytes")),
+                count(row["flash_bytes"]),
+                count(row["stack_bytes"]),
+                _decimal(row["compile_s"], 2),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _detail_lines(row: dict[str, Any]) -> list[str]:
+    columns = (
+        Column("layer", least=16, cut="start"), Column("shapes", optional=1), number("MACs"),
+        number("instructions"), number("CMSIS-NN"), number("ratio"), Column("function", optional=2),
+    )  # fmt: skip
+    return format_table(
+        columns,
+        [
+            (
+                layer["layer"],
+                short_shapes(layer["shapes"]),
+                count(layer["macs"] or None),
+                count(layer["instructions"]),
+                count(layer["cmsis_nn_instructions"]),
                 _decimal(layer["ratio"], 3),
-            )  # fmt: skip
-        console.print(detail)
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+                layer["function"].removeprefix(f"{row['model']}_"),
+            )
+            for layer in row["layers"]
+        ],
+    )
 
 
 def _decimal(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:,.{digits}f}"

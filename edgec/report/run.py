@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from edgec.report.figures import count, percent, ratio, short_function
+from edgec.report.table import Column, format_table, number
 from edgec.runners.samples import outputs_fnv1a32
 
 if TYPE_CHECKING:
@@ -39,9 +45,11 @@ def run_report(
 
 
 def _layers(built: Built, traced: Any) -> list[dict[str, Any]]:
-    total = sum(step.instructions or 0 for step in traced.steps)
+    # A real board's clock counts cycles, not instructions.
+    costs = [s.instructions if s.instructions is not None else s.cycles for s in traced.steps]
+    total = sum(cost or 0 for cost in costs)
     rows = []
-    for entry, step in zip(built.manifest.steps, traced.steps, strict=True):
+    for entry, step, cost in zip(built.manifest.steps, traced.steps, costs, strict=True):
         rows.append(
             {
                 "title": entry.title,
@@ -51,7 +59,7 @@ def _layers(built: Built, traced: Any) -> list[dict[str, Any]]:
                 "macs": entry.macs,
                 "instructions": step.instructions,
                 "cycles": step.cycles,
-                "share": (step.instructions or 0) / total if total else None,
+                "share": (cost or 0) / total if total else None,
             }
         )
     return rows
@@ -63,44 +71,60 @@ def short_title(title: str) -> str:
     return "/".join(name.split(";")[0].split("/")[-2:])
 
 
+def short_shapes(shapes: str) -> str:
+    """`[1,8,8,16] -> [1,4,4,16]` without batches of one: `8x8x16 -> 4x4x16`."""
+    return re.sub(r"\[(?:1,\s*)?([\d,\s]*)\]", lambda m: re.sub(r",\s*", "x", m[1]) or "1", shapes)
+
+
 def print_run(report: dict[str, Any], profile: bool) -> None:
     """Show a run; with `profile` a table of its steps."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    if profile:
-        console.width = max(console.width, 132)
-        table = Table(title=f"{report['model']} on {report['board']} ({report['engine']})")
-        for heading, justify in (
-            ("layer", "left"), ("function", "left"), ("shapes", "left"), ("MACs", "right"),
-            ("instructions", "right"), ("a MAC", "right"), ("share", "right"),
-        ):  # fmt: skip
-            table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-        for row in report["layers"]:
-            count, macs = row["instructions"], row["macs"]
-            table.add_row(
-                short_title(row["title"]),
-                row["function"].removeprefix(f"{report['model']}_"),
-                row["shapes"],
-                f"{macs:,}" if macs else "",
-                f"{count:,}" if count is not None else "",
-                f"{count / macs:.2f}" if macs and count else "",
-                f"{row['share']:.1%}" if row["share"] is not None else "",
-            )
-        console.print(table)
+    lines = _profile_lines(report) if profile else []
     if report["instructions"] is not None:
-        console.print(f"instructions  {report['instructions']:,}", highlight=False)
+        lines.append(f"instructions  {report['instructions']:,}")
     if report["cycles"] is not None:
-        console.print(f"cycles        {report['cycles']:,} ({report['cycles_source']})",
-                      highlight=False)  # fmt: skip
+        lines.append(f"cycles        {report['cycles']:,} ({report['cycles_source']})")
     if report["stack_bytes"] is not None:
-        console.print(f"stack         {report['stack_bytes']:,} bytes", highlight=False)
+        lines.append(f"stack         {report['stack_bytes']:,} bytes")
     for value in report["values"]:
         shown = " ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in value["first"])
-        more = " …" if len(value["first"]) == 16 else ""
-        console.print(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}",
-                      highlight=False, markup=False)  # fmt: skip
-    console.print(f"FNV-1a        {report['output_fnv1a']}", highlight=False)
+        more = " ..." if math.prod(value["shape"]) > len(value["first"]) else ""
+        lines.append(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}")
+    lines.append(f"FNV-1a        {report['output_fnv1a']}")
     if report["outputs"]:
-        console.print(f"written to    {report['outputs']}", highlight=False)
+        lines.append(f"written to    {report['outputs']}")
+    click.echo("\n".join(lines))
+
+
+def _profile_lines(report: dict[str, Any]) -> list[str]:
+    layers = report["layers"]
+    # What an engine does not count has no column.
+    counted = any(row["instructions"] is not None for row in layers)
+    timed = any(row["cycles"] is not None for row in layers)
+    columns = [
+        Column("layer", least=16, cut="start"),
+        Column("shapes", optional=2),
+        number("MACs"),
+        *([number("instructions"), number("a MAC")] if counted else []),
+        *([number("cycles", optional=1 if counted else 0)] if timed else []),
+        *([number("share")] if counted or timed else []),
+        Column("function", optional=3),
+    ]
+    rows = [
+        (
+            short_title(row["title"]),
+            short_shapes(row["shapes"]),
+            count(row["macs"] or None),
+            *([count(row["instructions"]), ratio(row["instructions"], row["macs"])]
+              if counted else []),
+            *([count(row["cycles"])] if timed else []),
+            *([percent(row["share"] or 0, 1)] if counted or timed else []),
+            short_function(row["function"], report["model"]),
+        )
+        for row in layers
+    ]  # fmt: skip
+    lines = [f"{report['model']} on {report['board']} ({report['engine']})", ""]
+    lines += format_table(columns, rows)
+    if counted:
+        total = sum(row["instructions"] or 0 for row in layers)
+        lines.append(f"\nin the rows   {total:,} instructions, of the build that can be traced")
+    return [*lines, ""] if not counted else lines

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from edgec.report.figures import count
+from edgec.report.table import Column, format_table, number
+
 if TYPE_CHECKING:
     from edgec.deploy import Built
     from edgec.pipeline import Compiled
@@ -55,17 +60,9 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 def print_build(report: dict[str, Any]) -> None:
     """Show a build as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    table = Table(title=f"{report['source']} for {report['board'] or report['core']}")
-    table.add_column("what")
-    table.add_column("bytes", justify="right")
-    table.add_column("")
     bound = report["arena_lower_bound"]
     gap = report["arena_bytes"] - bound
-    rows = (
+    figures = (
         ("arena", report["arena_bytes"],
          f"lower bound {bound:,}: {'optimal' if gap == 0 else f'gap {gap:,}'}"),
         ("state", report["state_bytes"], ""),
@@ -75,15 +72,15 @@ def print_build(report: dict[str, Any]) -> None:
         ("code", report["code_bytes"], "start-up and link included"),
         ("flash in all", report["flash_bytes"], ""),
     )  # fmt: skip
-    for name, value, note in rows:
-        if value is not None:
-            table.add_row(name, f"{value:,}", note)
-    console.print(table)
-    console.print(f"{report['macs']:,} multiply-accumulates in {len(report['layers'])} steps")
+    rows = [(what, count(size), note) for what, size, note in figures if size is not None]
+    lines = [f"{report['source']} for {report['board'] or report['core']}", ""]
+    lines += format_table((Column("what"), number("bytes"), Column("")), rows)
+    lines += ["", f"{report['macs']:,} multiply-accumulates in {len(report['layers'])} steps"]
     gone = sum(len(r["constant"]) + len(r["unread"]) for r in report["removed_channels"])
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])
-        console.print(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
-    console.print(f"project: {report['project']}", highlight=False, soft_wrap=True)
+        lines.append(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
+    lines.append(f"project: {report['project']}")
     if report["elf"]:
-        console.print(f"binary:  {report['elf']}", highlight=False, soft_wrap=True)
+        lines.append(f"binary:  {report['elf']}")
+    click.echo("\n".join(lines))

@@ -1,0 +1,108 @@
+"""Plain text tables for a terminal: numbers are never cut, names give way first.
+
+On a terminal a table is made to fit its width: optional columns go, then names are shortened.
+Where the output goes to a file or a pipe, nothing is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+GAP = "  "
+#: Width of a table that nobody looks at: nothing has to give way.
+UNLIMITED = 1 << 16
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    align: text to the left, numbers to the right. least: a longer text may be shortened down to
+    this many characters (0: never), losing its `cut` end. optional: the column may be left out;
+    of several, the one with the highest number goes first (0: never).
+    """
+
+    heading: str
+    align: Literal["left", "right"] = "left"
+    least: int = 0
+    cut: Literal["start", "end"] = "end"
+    optional: int = 0
+
+
+def number(heading: str, optional: int = 0) -> Column:
+    """A column of numbers."""
+    return Column(heading, "right", optional=optional)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or $COLUMNS, or UNLIMITED for a file or a pipe."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+        return UNLIMITED
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def format_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None
+) -> list[str]:
+    """Lines of a table: headings, a rule, the rows; empty headings throughout print no head.
+
+    width: what it should fit in, by default the terminal's. If it cannot, it is wider.
+    """
+    limit = terminal_width() if width is None else width
+    kept = list(range(len(columns)))
+    widths = _natural(columns, rows)
+
+    def least() -> int:
+        return sum(min(widths[i], columns[i].least or widths[i]) for i in kept) + _gaps(kept)
+
+    while least() > limit:
+        going = max(kept, key=lambda i: columns[i].optional)
+        if not columns[going].optional:
+            break
+        kept.remove(going)
+    excess = sum(widths[i] for i in kept) + _gaps(kept) - limit
+    while excess > 0:
+        # The widest of those that may shrink gives way, one character at a time.
+        able = [i for i in kept if columns[i].least and widths[i] > columns[i].least]
+        if not able:
+            break
+        widths[max(able, key=lambda i: widths[i])] -= 1
+        excess -= 1
+    lines = [_line(columns, row, kept, widths) for row in rows]
+    if any(columns[i].heading for i in kept):
+        heads = _line(columns, [column.heading for column in columns], kept, widths)
+        rule = GAP.join(("-" if columns[i].heading else " ") * widths[i] for i in kept)
+        lines[:0] = [heads, rule.rstrip()]
+    return lines
+
+
+def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    cells = [[column.heading for column in columns], *rows]
+    return [max(len(row[i]) for row in cells) for i in range(len(columns))]
+
+
+def _gaps(kept: Sequence[int]) -> int:
+    return len(GAP) * (len(kept) - 1)
+
+
+def _line(
+    columns: Sequence[Column], row: Sequence[str], kept: Sequence[int], widths: Sequence[int]
+) -> str:
+    cells = []
+    for i in kept:
+        text = shorten(row[i], widths[i], columns[i].cut)
+        cells.append(f"{text:<{widths[i]}}" if columns[i].align == "left" else
+                     f"{text:>{widths[i]}}")  # fmt: skip
+    return GAP.join(cells).rstrip()
+
+
+def shorten(text: str, width: int, cut: Literal["start", "end"] = "end") -> str:
+    """The text in at most `width` characters, with an ellipsis where something is left out."""
+    if len(text) <= width:
+        return text
+    return f"…{text[len(text) - width + 1 :]}" if cut == "start" else f"{text[: width - 1]}…"
