@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgec.report.figures import short_name
+from edgec.report.figures import short_name, tight_name
 from edgec.report.svg import SHRINK, element, fit, fit_name, number, picture, slanted, ticks
 
 LEFT, TOP, HEIGHT, FOOT, RIGHT = 64.0, 26.0, 380.0, 106.0, 20.0
@@ -20,6 +20,8 @@ Scale = Callable[[float], float]
 
 def buffer_label(buffer: Mapping[str, Any]) -> str:
     """What people call a buffer: the source tensor's own short name."""
+    if buffer["kind"] == "scratch":
+        return "scratch"
     return short_name(buffer["tensor"] or buffer["name"])
 
 
@@ -31,7 +33,7 @@ def memory_map(
 ) -> Markup:
     """The picture of one region; `steps` are the names below the axis, `region` its certificate."""
     inside = [b for b in buffers if b["region"] == region["region"] and b["bytes"] > 0]
-    count: int = max([len(steps), *(b["stop"] for b in inside)], default=1)
+    count: int = max([1, len(steps), *(b["stop"] for b in inside)])
     peak, bound = region["peak_bytes"], region["lower_bound_bytes"]
     # Files are not to be trusted: what reaches above the peak must still fit the picture.
     tallest: int = max([peak, bound, 1, *(b["offset"] + b["bytes"] for b in inside)])
@@ -61,9 +63,8 @@ def memory_map(
     marks += [_text(b, at, up) for b in inside]
     marks += _lines(peak, bound, at(count), up)
     for position, name in enumerate(steps):
-        marks.append(
-            slanted(position, name, at(position + 0.5), base + 14, f"step {position}: {name}")
-        )
+        title = f"step {position}: {name}"
+        marks.append(slanted(position, name, at(position + 0.5), base + 14, title))
     return picture(
         width, base + FOOT, f"Buffers of region {region['region']} over time", _hatching(), *marks,
         min_width=round(width * SHRINK),
@@ -98,19 +99,17 @@ def _text(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
     low, high = up(buffer["offset"]), up(buffer["offset"] + buffer["bytes"])
     middle, tall = (low + high) / 2, low - high
     whole, size = buffer_label(buffer), f"{buffer['bytes']:,}"
-    name, both = fit_name(whole, width, FONT), f"{whole} {size}"
-    if (
-        "\N{HORIZONTAL ELLIPSIS}" in (name or "\N{HORIZONTAL ELLIPSIS}")
-        and width >= 8
-        and fit(both, tall - 10, FONT) == both
-    ):
-        return _upright(both, left + 4 + width / 2, middle)
+    name = fit_name(whole, width, FONT)
+    if width >= 8 and name not in (whole, tight_name(whole)):
+        for both in (f"{whole} {size}", f"{tight_name(whole)} {size}"):
+            if fit(both, tall - 4, FONT) == both:
+                return _upright(both, left + 4 + width / 2, middle)
     size = size if fit(size, width, FONT) == size else ""
     if tall >= 34 and name and size:
         lines = [(name, middle - 3), (size, middle + 12)]
     elif tall >= 14:
-        room = fit(both, width, FONT)
-        lines = [(room if room == both else size or name, middle + 4)]
+        both = f"{whole} {size}"
+        lines = [(both if fit(both, width, FONT) == both else size or name, middle + 4)]
     else:
         lines = []
     return Markup("").join(

@@ -186,14 +186,16 @@ def column_chart(columns: Sequence[Column], styles: Sequence[str], unit: str, la
     return picture(width, base + foot, label, *marks, min_width=round(width * SHRINK))
 
 
-def slanted(number_: int, name: str, x: float, y: float, title: str) -> Markup:
-    """A numbered name below an axis, turned so that neighbours do not touch; it ends at (x, y) and is cut
-    where it would leave the picture on the left."""
+def slanted(position: int, name: str, x: float, y: float, title: str) -> Markup:
+    """A numbered name below an axis, turned so that neighbours do not touch.
+
+    It ends at (x, y) and is cut where it would leave the picture on the left.
+    """
     room = min(118.0, (x - 4) / math.cos(math.radians(SLANT)))
     return element(
         "text",
         element("title", title),
-        f"{number_} {fit_name(name, room - 18)}",
+        f"{position} {fit_name(name, room - 18)}",
         x=x + 3,
         y=y,
         transform=f"rotate({-SLANT} {number(x + 3)} {number(y)})",
