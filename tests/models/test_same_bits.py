@@ -104,7 +104,7 @@ def test_every_layer_on_a_simulated_m4(
 
 
 def test_a_microbit_runs_what_fits(sample_model: Callable[[str], Path]) -> None:
-    for model in (DIGITS, sample_model(MODELS["sww"])):
+    for model in (DIGITS, sample_model(MODELS["sww"]), sample_model(MODELS["kws"])):
         compare_outputs(model, "bbc_microbit", "qemu", "gcc", range(1, 3))
 
 
