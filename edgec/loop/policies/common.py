@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.primitives.lookup import find_block, reduce_vars
 from edgec.loop.schedule import Schedule
 
 
@@ -26,3 +27,10 @@ def gather_temporaries(schedule: Schedule, loop: str) -> None:
     names = [b.name for b in schedule.func.params if b.scope == "scratch"]
     for name in reversed(names):
         schedule.compute_at(name, loop)
+
+
+def decompose(schedule: Schedule, block: str) -> None:
+    """Start the block's reduction in a nest of its own; a window of one tap reduces nothing."""
+    found, _ = find_block(schedule.func, block)
+    if reduce_vars(found):
+        schedule.decompose_reduction(block)

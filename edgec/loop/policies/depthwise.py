@@ -6,7 +6,7 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.lowering import PLANE
-from edgec.loop.policies.common import find_param, output_loops
+from edgec.loop.policies.common import decompose, find_param, output_loops
 from edgec.loop.policies.per_element import MOST_STRAIGHT, window_loops
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
@@ -38,7 +38,7 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
     window = window_loops(schedule.func)
     if lane is not None:
         schedule.reorder(*window, "acc_w")
-    schedule.decompose_reduction("acc")
+    decompose(schedule, "acc")
     if is_straight:
         for loop in (*window, *((lane, "acc_w", "acc_w_init") if lane is not None else ())):
             schedule.unroll(loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.policies.common import gather_temporaries, output_loops
+from edgec.loop.policies.common import decompose, gather_temporaries, output_loops
 from edgec.loop.primitives.lookup import constant_extent, find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
@@ -27,7 +27,7 @@ def schedule_windows(schedule: Schedule) -> None:
     batch, height, width, channel = output_loops(schedule.func, "out", "out")
     schedule.reorder(batch, channel, height, width)
     gather_temporaries(schedule, width)
-    schedule.decompose_reduction("acc")
+    decompose(schedule, "acc")
     for loop in window_loops(schedule.func):
         schedule.unroll(loop)
 

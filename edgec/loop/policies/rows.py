@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import For
-from edgec.loop.policies.common import find_param, largest_divisor, output_loops
+from edgec.loop.policies.common import decompose, find_param, largest_divisor, output_loops
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 
@@ -33,4 +33,4 @@ def schedule_rows(schedule: Schedule) -> None:
         for buffer in names:
             loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
             if f"{buffer.name}_k" in loops:
-                schedule.decompose_reduction(buffer.name)
+                decompose(schedule, buffer.name)
