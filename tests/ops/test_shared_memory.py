@@ -168,18 +168,9 @@ def random_arrays(variant: Variant, rng: np.random.Generator) -> dict[str, np.nd
     return arrays
 
 
-MAKERS = (
-    conv2d,
-    pointwise,
-    depthwise,
-    same_depthwise,
-    pool,
-    dense,
-    softmax,
-    transpose,
-    add,
-    convert,
-)
+#: What microkernels compute, and what none does.
+PRODUCTS = (conv2d, pointwise, depthwise, same_depthwise, dense)
+MAKERS = (*PRODUCTS, pool, softmax, transpose, add, convert)
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
