@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.loop.ir import For
 from edgec.loop.policies.common import decompose, find_param, largest_divisor, output_loops
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import loops_of, walk
 from edgec.loop.schedule import Schedule
 
 #: Elements in straight code, so that the loop's own instructions are shared.
@@ -12,9 +12,9 @@ UNROLLED_ELEMENTS = 4
 
 
 def schedule_elements(schedule: Schedule, straight: int) -> None:
-    """One stage without temporaries: `straight` elements at a time."""
+    """One stage without temporaries: `straight` elements at a time; a sum stays a plain loop."""
     loops = output_loops(schedule.func, "out", "out")
-    if not loops:
+    if not loops or loops[-1] not in loops_of(schedule.func.body):
         return
     factor = largest_divisor(find_param(schedule.func, "out").shape[-1], straight)
     if factor > 1:
