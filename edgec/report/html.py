@@ -231,7 +231,7 @@ def _region(report: Mapping[str, Any], region: Mapping[str, Any]) -> dict[str, A
     names = [layer["name"] for layer in report["layers"]]
     labels = {buffer["name"]: buffer for buffer in report["buffers"]}
     proofs = {
-        "live bytes": "these buffers are live together, so that no plan can be smaller",
+        "live bytes": f"what is live together at step {region['peak_step']} needs all of it",
         "search": "every other arrangement was searched and excluded",
     }
     peak, bound = count(region["peak_bytes"]), count(region["lower_bound_bytes"])

@@ -16,6 +16,8 @@ FONT = 11.0
 
 #: From a step or an offset to a coordinate.
 Scale = Callable[[float], float]
+#: An input and the output that takes its place.
+Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def buffer_label(buffer: Mapping[str, Any]) -> str:
@@ -55,12 +57,10 @@ def memory_map(
             marks.append(element("text", f"{round(tick):,}", x=LEFT - 8, y=up(tick) + 4,
                                  class_="tick end"))  # fmt: skip
     marks += [_rectangle(b, at, up) for b in inside]
-    by_name = {b["name"]: b for b in inside}
-    for overlap in overlaps:
-        first, second = by_name.get(overlap["first"]), by_name.get(overlap["second"])
-        if first is not None and second is not None:
-            marks += _shared(first, second, at, up)
-    marks += [_text(b, at, up) for b in inside]
+    pairs = _sharing(inside, overlaps)
+    for first, second in pairs:
+        marks.append(_shared(first, second, at, up))
+    marks += [_text(b, _label_steps(b, pairs), at, up) for b in inside]
     marks += _lines(peak, bound, at(count), up)
     for position, name in enumerate(steps):
         title = f"step {position}: {name}"
@@ -93,9 +93,20 @@ def _kind(buffer: Mapping[str, Any]) -> str:
     return buffer["kind"] if buffer["kind"] in known else "activation"
 
 
-def _text(buffer: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
+def _label_steps(buffer: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[int, int]:
+    """Steps under which a label meets no other's: where a buffer dies in place of another, the
+    other has the room, unless it has some of its own."""
+    start, stop = buffer["start"], buffer["stop"]
+    last = min([stop, *(second["start"] for first, second in pairs if first is buffer)])
+    own = max([start, *(first["stop"] for first, second in pairs if second is buffer)])
+    if own < last:
+        return own, last
+    return (start, last) if start < last else (start, stop)
+
+
+def _text(buffer: Mapping[str, Any], steps: tuple[int, int], at: Scale, up: Scale) -> Markup:
     """Name and size inside the rectangle, as far as they fit."""
-    left, width = at(buffer["start"]), at(buffer["stop"]) - at(buffer["start"]) - 8
+    left, width = at(steps[0]), at(steps[1]) - at(steps[0]) - 8
     low, high = up(buffer["offset"]), up(buffer["offset"] + buffer["bytes"])
     middle, tall = (low + high) / 2, low - high
     whole, size = buffer_label(buffer), f"{buffer['bytes']:,}"
@@ -123,23 +134,37 @@ def _upright(text: str, x: float, y: float) -> Markup:
     return element("text", text, x=x, y=y + 4, transform=turn, class_="inside")
 
 
-def _shared(
-    first: Mapping[str, Any], second: Mapping[str, Any], at: Scale, up: Scale
-) -> list[Markup]:
+def _sharing(
+    buffers: Sequence[Mapping[str, Any]], overlaps: Sequence[Mapping[str, Any]]
+) -> list[Pair]:
+    """Of the pairs that may overlap those that do."""
+    by_name = {buffer["name"]: buffer for buffer in buffers}
+    pairs = [(by_name.get(o["first"]), by_name.get(o["second"])) for o in overlaps]
+    return [
+        (first, second)
+        for first, second in pairs
+        if first is not None
+        and second is not None
+        and first["start"] < second["stop"]
+        and second["start"] < first["stop"]
+        and first["offset"] < second["offset"] + second["bytes"]
+        and second["offset"] < first["offset"] + first["bytes"]
+    ]
+
+
+def _shared(first: Mapping[str, Any], second: Mapping[str, Any], at: Scale, up: Scale) -> Markup:
     """The bytes and the steps in which both buffers exist."""
     start, stop = max(first["start"], second["start"]), min(first["stop"], second["stop"])
     low = max(first["offset"], second["offset"])
     high = min(first["offset"] + first["bytes"], second["offset"] + second["bytes"])
-    if start >= stop or low >= high:
-        return []
     title = (
         f"{buffer_label(second)} takes the place of {buffer_label(first)}: "
         f"{high - low:,} bytes are shared in step {start}"
     )
-    return [
-        element("rect", element("title", title), x=at(start) + 0.75, y=up(high),
-                width=at(stop) - at(start) - 1.5, height=up(low) - up(high), class_="shared")
-    ]  # fmt: skip
+    return element(
+        "rect", element("title", title), x=at(start) + 0.75, y=up(high),
+        width=at(stop) - at(start) - 1.5, height=up(low) - up(high), class_="shared",
+    )  # fmt: skip
 
 
 def _lines(peak: int, bound: int, right: float, up: Scale) -> list[Markup]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 REPORT_NAME = "report.json"
 PROFILE_NAME = "profile.json"
 REPORT_FORMAT = 1
+#: No figure of a build is larger; a float holds it without overflow.
+LARGEST = 1 << 62
 
 #: What a reader relies on: key -> type of its value; a dictionary in brackets is a list of such.
 _OPTIONAL_INT = (int, type(None))
@@ -34,7 +36,7 @@ _REPORT_SHAPE: Mapping[str, Any] = {
     "edgec_version": str, "model": str, "source": str, "board": _OPTIONAL_TEXT,
     "board_title": str, "core": str, "options": dict, "macs": int, "arena_bytes": int,
     "arena_lower_bound": int, "state_bytes": int, "weights_bytes": int,
-    "stack_bytes": _OPTIONAL_INT, "stack_notes": list, "code_bytes": _OPTIONAL_INT,
+    "stack_bytes": _OPTIONAL_INT, "stack_notes": [str], "code_bytes": _OPTIONAL_INT,
     "flash_bytes": _OPTIONAL_INT, "ram_bytes": _OPTIONAL_INT, "variables_bytes": _OPTIONAL_INT,
     "stack_reserved_bytes": _OPTIONAL_INT,
     "board_ram_bytes": int, "board_flash_bytes": int,
@@ -46,10 +48,10 @@ _REPORT_SHAPE: Mapping[str, Any] = {
     "buffers": [{"name": str, "tensor": str, "kind": str, "region": str, "offset": int,
                  "bytes": int, "start": int, "stop": int}],
     "overlaps": [{"first": str, "second": str, "distance_bytes": int}],
-    "graph": [{"step": _OPTIONAL_INT, "operators": str, "name": str, "inputs": list,
-               "output": str, "tensor": str, "shape": list, "dtype": str}],
-    "results": list,
-    "removed_channels": [{"value": str, "channels": int, "constant": dict, "unread": list}],
+    "graph": [{"step": _OPTIONAL_INT, "operators": str, "name": str, "inputs": [str],
+               "output": str, "tensor": str, "shape": [int], "dtype": str}],
+    "results": [str],
+    "removed_channels": [{"value": str, "channels": int, "constant": dict, "unread": [int]}],
     "certificate": {"solver": str, "nodes": int, "optimal": bool, "regions": [
         {"region": str, "peak_bytes": int, "lower_bound_bytes": int, "gap_bytes": int,
          "optimal": bool, "proof": str, "peak_step": int,
@@ -137,6 +139,9 @@ def load_report(folder: Path) -> dict[str, Any]:
             f"{REPORT_FORMAT}",
             hint="build the project again",
         )
+    for entry in report["removed_channels"]:
+        if not all(c.isdecimal() and type(v) is int for c, v in entry["constant"].items()):
+            raise BuildFailed(f"{folder / REPORT_NAME}: removed_channels hold no integers")
     profile = _read(folder / PROFILE_NAME, _PROFILE_SHAPE)
     if profile is not None and len(profile["layers"]) != len(report["layers"]):
         profile = None  # of an earlier build that someone copied over
@@ -324,4 +329,6 @@ def _check(value: Any, shape: Any, where: str) -> None:
         kinds = shape if isinstance(shape, tuple) else (shape,)
         # A bool is an int in Python, but no size.
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise ValueError(f"{where} is {value!r}")
+            raise ValueError(f"{where} is no {kinds[0].__name__}")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"{where} is too large")

@@ -144,6 +144,14 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
         (make_report(macs="many"), "macs"),
         (make_report(macs=True), "macs"),
         (make_report(buffers=[{"name": 1}]), "buffers"),
+        (make_report(macs=10**400), "too large"),
+        (make_report(results=[1]), "results"),
+        (
+            make_report(
+                removed_channels=[{"value": "a", "channels": 2, "constant": {"x": 1}, "unread": []}]
+            ),
+            "no integers",
+        ),
         (make_report(format=2), "format 2"),
     ],
 )

@@ -103,10 +103,28 @@ def test_memory_map_places_buffers_by_step_and_offset() -> None:
     assert "lower bound 900" in drawn and "peak 1,000" in drawn
 
 
+def test_labels_of_a_chain_in_place_do_not_meet() -> None:
+    report = make_report()
+    region = report["certificate"]["regions"][0]
+    chain = [
+        {**report["buffers"][1], "name": name, "tensor": f"t{start}", "bytes": 1000,
+         "start": start, "stop": start + 2}
+        for start, name in enumerate("abcd")
+    ]  # fmt: skip
+    pairs = [{"first": a, "second": b, "distance_bytes": 0} for a, b in ("ab", "bc", "cd")]
+    root = parse(memory_map(chain, pairs, ["w"] * 5, region))
+    inside = [t.attrib["x"] for t in root.iter("text") if t.text and t.text.startswith("t")]
+    assert len(inside) == len(set(inside)) == 4
+
+
 def test_memory_map_without_an_overlap_has_nothing_hatched() -> None:
     report = make_report()
     region = report["certificate"]["regions"][0]
     assert rectangles(memory_map(report["buffers"], [], ["one", "two"], region), "shared") == []
+    # Nor has one that is permitted and not used.
+    report["buffers"][2]["offset"] = 512
+    drawn = memory_map(report["buffers"], report["overlaps"], ["one", "two"], region)
+    assert rectangles(drawn, "shared") == []
 
 
 def test_optimal_peak_has_one_label() -> None:
