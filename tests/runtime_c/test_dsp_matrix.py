@@ -1,0 +1,285 @@
+"""The DSP microkernels of matrix products do what they are registered to mean, on the cores."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.loop.window import Window
+from edgec.sim.core import CoreSimulator
+from edgec.target.core import find_core
+from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+
+pytest.importorskip("unicorn")
+pytest.importorskip("capstone")
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+RUNTIME = REPO_ROOT / "runtime_c"
+SOURCE = """
+#include "microkernels/dsp/matrix_s8.h"
+#include "microkernels/dsp/matrix_pack_s8.h"
+
+#define WORDS(n) const int32_t *n
+void Reset_Handler(void);
+void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pad(int8_t *to, const int8_t *x, WORDS(n));
+
+void Reset_Handler(void) { for (;;) { } }
+void *memcpy(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = ((const char *)from)[i]; }
+    return to;
+}
+void *memset(void *to, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = (char)value; }
+    return to;
+}
+void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_3_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_plain_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_rows_3_s8_dsp(to, x, n[0]); }
+void run_pack_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_pack_row_s8_dsp(to, x, n[0]); }
+void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_windows_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                           n[10], n[11], n[12], n[13], n[14]); }
+void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                        n[10], n[11], n[12], n[13], n[14]); }
+void run_pad(int8_t *to, const int8_t *x, WORDS(n))
+{ ec_pad_s8(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]); }
+"""
+SCRIPT = """
+ENTRY(Reset_Handler)
+SECTIONS {
+  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
+  . = 0x20000000; .data : { *(.data*) *(.bss*) }
+  __stack_limit = 0x20002000; __stack_top = 0x20004000;
+  /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) }
+}
+"""
+BUILDS = [
+    ("cortex-m4", "gcc", ("-O2",)),
+    pytest.param(("cortex-m4", "gcc", ("-O0",)), marks=pytest.mark.full),
+    ("cortex-m4", "gcc", ("-O2", "-DEC_NO_ASM")),
+    ("cortex-m4", "clang", ("-Os",)),
+    pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
+    ("cortex-m33", "clang", ("-O2",)),
+]
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
+def core(request, tmp_path_factory):
+    name, compiler, flags = request.param
+    wanted = find_core(name)
+    tools = [t for t in available_toolchains(wanted) if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for {name}")
+    folder = tmp_path_factory.mktemp("dsp_matrix")
+    (folder / "kernels.c").write_text(SOURCE)
+    (folder / "link.ld").write_text(SCRIPT)
+    command = [
+        *tools[0].command, *(wanted.clang_flags if tools[0].is_zig else wanted.gcc_flags),
+        *LANGUAGE_FLAGS, *WARNING_FLAGS, *flags, "-ffreestanding", "-fno-builtin",
+        "-I", str(RUNTIME), "-I", str(RUNTIME / "include"), "-nostdlib", "-Wl,-e,Reset_Handler",
+        "-T", str(folder / "link.ld"), "-o", str(folder / "kernels.elf"), str(folder / "kernels.c"),
+    ]  # fmt: skip
+    if tools[0].is_zig:
+        command += ["-fno-sanitize=all", "-g"]  # without -g, -Os strips the symbols
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with CoreSimulator(folder / "kernels.elf", name) as simulator:
+        yield simulator
+
+
+def run_on_core(core, function, out, inputs, numbers):
+    """The bytes of `out` after the call; going past the end of an array is a fault."""
+    spans = []
+    arrays = [out, *inputs, np.array(numbers, np.int32)]
+    for position, array in enumerate(arrays):
+        span = core.allocate(f"argument {position}", array.nbytes, write=position == 0)
+        core.write(span.address, array.tobytes())
+        spans.append(span)
+    core.call(function, *(span.address for span in spans))
+    return np.frombuffer(core.read(spans[0].address, out.nbytes), out.dtype)
+
+
+def meant(kernel, out, inputs, numbers):
+    """What the registered meaning gives."""
+    flat = [array.reshape(-1).tolist() for array in (out, *inputs)]
+    args = []
+    for values in flat:
+        args += [values, 0]
+    kernel.run(*args, *(int(n) for n in numbers))
+    return np.array(flat[0], out.dtype)
+
+
+def tables(rng, channels, quads, *, extreme=False):
+    """Constants that the policy accepts."""
+    w = rng.integers(-127, 128, (channels, quads, 2, 2))
+    if extreme:
+        w = np.where(rng.random(w.shape) < 0.5, -127, 127)
+    shift = rng.integers(-15, 0, channels)
+    return {
+        "bias": rng.integers(-(1 << 20), 1 << 20, channels).astype(np.int32),
+        "w": w.astype(np.int8),
+        "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
+        "shift": shift.astype(np.int8),
+    }
+
+
+def sized(kernel, size, channels, zero_point):
+    return dict(zip(kernel.sizes, (size, channels, zero_point), strict=True))
+
+
+def check_product(core, name, size, channels, zero_point, x, constants):
+    kernel = get_microkernel(f"ec_{name}_s8_dsp")
+    sizes = sized(kernel, size, channels, zero_point)
+    stream = kernel.stream.pack(constants, **sizes)
+    assert stream.size == kernel.stream.words(**sizes)
+    func = meaning_of(kernel, (size, channels, zero_point))
+    out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
+    numbers = (size, channels, zero_point)
+    expected = meant(kernel, out, [x, stream], numbers)
+    assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
+
+
+def inputs_of(rng, name, size):
+    if name == "matrix_1_plain":
+        return rng.integers(-128, 128, 8 * size).astype(np.int8)
+    count = 12 * size if name == "matrix_3" else 8 * size
+    return rng.integers(-128, 128, count).astype(np.int16)
+
+
+@pytest.mark.parametrize("zero_point", [-128, -3])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+def test_every_length_of_the_reduction(core, name, zero_point):
+    """Each way into the unrolled loops, and several rounds of them."""
+    rng = np.random.default_rng(3)
+    most = 40 if name == "matrix_3" else 18
+    for size in range(1, most):
+        channels = 2 if name == "matrix_3" else 4
+        quads = size if name == "matrix_3" else 2 * size
+        check_product(
+            core, name, size, channels, zero_point,
+            inputs_of(rng, name, size), tables(rng, channels, quads),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("zero_point", [-128, 83])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+def test_every_number_of_channels(core, name, zero_point):
+    """Also those that make the last pair, or four, overlap the one before."""
+    rng = np.random.default_rng(4)
+    for channels in range(2 if name == "matrix_3" else 4, 14):
+        quads = 3 if name == "matrix_3" else 4
+        size = quads if name == "matrix_3" else quads // 2
+        x = inputs_of(rng, name, size)
+        check_product(core, name, size, channels, zero_point, x, tables(rng, channels, quads))
+
+
+@pytest.mark.parametrize("zero_point", [-128, 0, 127])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+def test_extremes_ties_and_saturation(core, name, zero_point):
+    """Sums on and beside ties of both roundings, limits of sums, multipliers and shifts."""
+    rng = np.random.default_rng(5)
+    channels, quads = 40, 4
+    size = quads if name == "matrix_3" else quads // 2
+    zeros = np.zeros_like(inputs_of(rng, name, size))
+    for shift in range(-15, 0):
+        constants = tables(rng, channels, quads)
+        # With M = 2^30 the first rounding halves; the second then ties at odd halves of 2^-shift.
+        half = np.arange(channels) - channels // 2
+        near = half * (1 << -shift) + rng.integers(-2, 3, channels)
+        constants["bias"] = near.astype(np.int32)
+        constants["multiplier"][::3] = 1 << 30
+        constants["multiplier"][1::3] = (1 << 31) - 1
+        constants["shift"][:] = shift
+        check_product(core, name, size, channels, zero_point, zeros, constants)
+    edges = np.where(rng.random(zeros.shape) < 0.5, -128, 127).astype(zeros.dtype)
+    constants = tables(rng, channels, quads, extreme=True)
+    constants["bias"][::2] = (1 << 23) - 1 - 16 * 127 * 128
+    constants["bias"][1::2] = -(1 << 23) + 16 * 127 * 128
+    check_product(core, name, size, channels, zero_point, edges, constants)
+
+
+def test_streams_give_their_constants_back():
+    rng = np.random.default_rng(6)
+    for name, size, channels in (("matrix_3", 5, 7), ("matrix_1", 2, 9), ("matrix_1", 3, 4)):
+        kernel = get_microkernel(f"ec_{name}_s8_dsp")
+        for zero_point in (-128, 5):
+            constants = tables(rng, channels, size if name == "matrix_3" else 2 * size)
+            sizes = sized(kernel, size, channels, zero_point)
+            found = kernel.stream.unpack(kernel.stream.pack(constants, **sizes), **sizes)
+            for key, array in constants.items():
+                assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
+
+
+def check_packing(core, name, numbers, x_elements, to_elements, kernel_name=None, dtype=np.int16):
+    kernel = get_microkernel(kernel_name or f"ec_{name}_s8_dsp")
+    rng = np.random.default_rng(7)
+    x = rng.integers(-128, 128, x_elements).astype(np.int8)
+    to = np.full(to_elements, 99, dtype)
+    expected = meant(kernel, to, [x], numbers)
+    assert np.array_equal(run_on_core(core, f"run_{name}", to, [x], numbers), expected)
+
+
+def test_rows(core):
+    for depth in range(1, 50):
+        check_packing(core, "pack_rows_3", (depth,), 3 * depth, -(-depth // 4) * 12)
+        check_packing(core, "pack_row", (depth,), depth, -(-depth // 8) * 8)
+
+
+WINDOWS = [
+    # shape, kernel, stride, dilation, corner, out (height, width), padded
+    Window((5, 4, 8), (3, 3), (1, 1), (1, 1), (1, 1), 4, True, -7),
+    Window((6, 7, 4), (3, 3), (2, 2), (1, 1), (0, 1), 4, True, 5),
+    Window((9, 9, 4), (3, 2), (1, 1), (2, 3), (2, 1), 8, True, 127),
+    Window((6, 6, 12), (1, 1), (2, 2), (1, 1), (0, 0), 3, False, 0),
+    Window((12, 9, 1), (10, 4), (1, 2), (1, 1), (0, 0), 3, False, 0),
+    Window((7, 6, 4), (2, 3), (1, 1), (2, 1), (0, 0), 4, False, 0),
+]
+TAPS = [
+    Window((5, 6, 3), (3, 3), (1, 1), (1, 1), (1, 1), 6, True, -7),
+    Window((9, 9, 1), (5, 3), (2, 2), (1, 1), (0, 0), 4, False, 0),
+    Window((9, 7, 2), (3, 5), (2, 1), (2, 1), (2, 2), 7, True, 3),
+]
+
+
+@pytest.mark.parametrize("name", ["pack_windows_3", "pack_taps_3"])
+def test_windows(core, name):
+    for window in WINDOWS if name == "pack_windows_3" else TAPS:
+        x_elements = int(np.prod(window.shape))
+        to_elements = -(-window.depth // 4) * 12
+        span = (window.kernel[0] - 1) * window.dilation[0]
+        bottom = window.corner[0] if window.is_padded else 0
+        height = window.shape[0] + window.corner[0] + bottom - span
+        pixels = -(-height // window.stride[0]) * window.out_width
+        for pixel in range(0, pixels - 2, 2):
+            numbers = (*window.sizes.values(), pixel)
+            check_packing(core, name, numbers, x_elements, to_elements)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(4, 5, 1, 1, 1, 6, 7, 83), (4, 5, 3, 0, 2, 5, 8, -128), (4, 5, 2, 1, 1, 3, 4, 0)],
+)
+def test_padding(core, numbers):
+    height, width, channels, _, _, out_height, out_width, _ = numbers
+    count = out_height * out_width * channels
+    check_packing(
+        core, "pad", numbers, height * width * channels, count, "ec_pad_s8", dtype=np.int8
+    )
