@@ -30,7 +30,7 @@ def check_plan(
         if b.fixed_offset is not None and offset != b.fixed_offset:
             raise PlanError(f"{b.name} is at {offset} but fixed at {b.fixed_offset}")
         capacity = problem.region(region).capacity_bytes
-        if capacity is not None and offset + b.size_bytes > capacity:
+        if capacity is not None and b.size_bytes and offset + b.size_bytes > capacity:
             raise PlanError(f"{b.name} ends at {offset + b.size_bytes}, {region} at {capacity}")
 
     def may_share(first: Buffer, second: Buffer) -> bool:

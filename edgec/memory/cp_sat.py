@@ -8,23 +8,33 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ToolMissing
-from edgec.memory.instance import Instance, IntArray
+from edgec.memory.instance import NEVER, Instance, IntArray
 
 
-def solve_with_cp_sat(
-    instance: Instance, bound_bytes: int, capacity_bytes: int | None, deadline_s: float
-) -> tuple[IntArray | None, int]:
-    """Return (offsets in granules or None, proven lower bound of the peak in bytes).
-
-    If it is proven that no plan fits `capacity_bytes`, the bound is above it. Raises ToolMissing
-    if OR-Tools is not installed.
-    """
+def require_ortools() -> Any:
+    """Return OR-Tools' CP-SAT module; raise ToolMissing, naming the extra, if it is absent."""
     try:
         from ortools.sat.python import cp_model
     except ImportError as error:
         raise ToolMissing(
             "the solver cp_sat needs OR-Tools", hint="pip install 'edgec[plan]'"
         ) from error
+    return cp_model
+
+
+def solve_with_cp_sat(
+    instance: Instance,
+    bound_bytes: int,
+    capacity_bytes: int | None,
+    deadline_s: float,
+    hint: IntArray | None = None,
+) -> tuple[IntArray | None, int]:
+    """Return (offsets in granules or None, proven lower bound of the peak in bytes).
+
+    `hint`: a plan to start from. If it is proven that no plan fits `capacity_bytes`, the bound is
+    above it. Raises ToolMissing if OR-Tools is not installed.
+    """
+    cp_model = require_ortools()
     if not len(instance):
         return np.zeros(0, dtype=np.int64), bound_bytes
     model: Any = cp_model.CpModel()
@@ -42,14 +52,18 @@ def solve_with_cp_sat(
         if high < low:
             return None, horizon + 1
         steps = model.new_int_var(low // align, high // align, "")
+        if hint is not None:
+            model.add_hint(steps, int(hint[i]) // align)
         offsets.append(steps * align)
     peak = model.new_int_var(bound_bytes, horizon, "peak")
     for i in range(len(instance)):
         model.add(peak >= offsets[i] * g + int(instance.size_bytes[i]))
+    plain = np.where(instance.sep > NEVER, instance.size[:, None], NEVER)
+    is_plain = (instance.sep == plain).all(axis=1) & (instance.sep == plain).all(axis=0)
     for a in range(len(instance)):
         for b_index in instance.neighbours[a]:
-            if b_index <= a:
-                continue
+            if b_index <= a or (is_plain[a] and is_plain[b_index]):
+                continue  # the stacks of sections say it already
             above = model.new_bool_var("")
             model.add(
                 offsets[b_index] >= offsets[a] + int(instance.sep[a, b_index])
@@ -62,11 +76,7 @@ def solve_with_cp_sat(
         stack = [
             model.new_fixed_size_interval_var(offsets[i], int(instance.size[i]), "")
             for i in section.members
-            if all(
-                instance.sep[i, j] == instance.size[i] and instance.sep[j, i] == instance.size[j]
-                for j in section.members
-                if j != i
-            )
+            if is_plain[i]
         ]
         if len(stack) > 1:
             model.add_no_overlap(stack)

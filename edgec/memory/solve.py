@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
+import numpy as np
+
 from edgec.errors import PlanError
 from edgec.memory.bound import instance_bound_bytes
 from edgec.memory.certificate import Certificate, certify_region
@@ -119,14 +121,39 @@ def solve_region(
         best.offer(offsets)
         return best.solution(bound, bound, 0)
     if solver == "cp_sat":
-        from edgec.memory.cp_sat import solve_with_cp_sat
-
-        found, proven = solve_with_cp_sat(instance, bound, capacity_bytes, deadline_s)
-        best = _Best(instance, capacity_bytes)
-        if found is not None:
-            best.offer(found)
-        return best.solution(bound, proven, 0)
+        return _solve_with_cp_sat(instance, overlaps, bound, capacity_bytes, deadline_s)
     return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s)
+
+
+def _solve_with_cp_sat(
+    instance: Instance,
+    overlaps: Sequence[Overlap],
+    bound: int,
+    capacity_bytes: int | None,
+    deadline_s: float,
+) -> RegionSolution:
+    """Give our own search a third of the time, and CP-SAT its best plan and the rest."""
+    from edgec.memory.cp_sat import require_ortools, solve_with_cp_sat
+
+    require_ortools()
+    now_s = time.monotonic()
+    own = _solve_exactly(
+        instance, overlaps, bound, capacity_bytes, now_s + (deadline_s - now_s) / 3
+    )
+    if own.lower_bound_bytes == own.peak_bytes:
+        return own
+    best = _Best(instance, capacity_bytes)
+    hint = None
+    if own.peak_bytes is not None:
+        offsets = [own.offsets[b.name] // instance.granule for b in instance.buffers]
+        hint = np.array(offsets, dtype=np.int64)
+        best.offer(hint)
+    found, proven = solve_with_cp_sat(
+        instance, own.lower_bound_bytes, capacity_bytes, deadline_s, hint
+    )
+    if found is not None:
+        best.offer(found)
+    return best.solution(bound, proven, own.nodes)
 
 
 class _Best:

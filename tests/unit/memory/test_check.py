@@ -76,5 +76,6 @@ def test_different_regions_do_not_meet() -> None:
     check_plan(free, {"x": 0, "y": 0}, {"x": "arena", "y": "other"})
 
 
-def test_empty_buffer_shares_nothing() -> None:
+def test_empty_buffer_takes_no_room() -> None:
     check_plan(problem(y=Buffer("y", 0, 1, 3)), {"x": 0, "y": 16}, HERE)
+    check_plan(problem(y=Buffer("y", 0, 1, 3)), {"x": 0, "y": 4096}, HERE)
