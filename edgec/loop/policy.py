@@ -64,7 +64,7 @@ class Policy:
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
         if form == PLANE:
-            if "plane" not in temporaries:
+            if not {"plane", "acc"} <= temporaries:
                 return []
             schedule_planes(schedule, straight=not is_small)
         elif not temporaries:
