@@ -1,7 +1,7 @@
 """Bound the stack of an image from its machine code: frames along the deepest chain of calls.
 
-1. Frames: what the compiler states (gcc `-fstack-usage`, clang `.stack_sizes`), else the sum of
-   all that a function's instructions take off the stack pointer.
+1. Frames: what the compiler states (gcc `-fstack-usage`, clang `.stack_sizes`), or the sum of all
+   that a function's instructions take off the stack pointer, if that is more: inline assembly.
 2. Calls: every BL, and every branch that leaves its function (a tail call, counted as if the
    caller's frame stayed). A call through a register may reach any function whose address the
    program holds somewhere, in data or in code, other than in the vector table.
@@ -124,7 +124,10 @@ class _Analysis:
         frame = self.elf.stack_sizes.get(function.address)
         if frame is None:
             frame = stated.get(function.name, stated.get(base))
-        self.frames[function.address] = grown if frame is None else frame
+        if frame is None or grown is None:
+            self.frames[function.address] = grown if frame is None else frame
+        else:  # compilers do not see what assembly inside a function pushes
+            self.frames[function.address] = max(frame, grown)
         self.edges[function.address] = edges
 
     def depth(self, address: int, path: tuple[tuple[int, _Edge], ...] = ()) -> int | None:
