@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,19 @@ def _load(path: Path) -> Any:
         ) from None
     if not model.HasField("graph") or not model.graph.output:
         raise ImportFailed(f"{path} holds no ONNX graph", hint="the file may be truncated")
+    # protobuf hands over a string that is not UTF-8 as bytes.
+    if not all(isinstance(name, str) for name in _names(model.graph)):
+        raise ImportFailed(f"{path} holds a name that is not UTF-8", hint="the file is damaged")
     return model
+
+
+def _names(graph: Any) -> Iterator[Any]:
+    """Every name that the importer looks at."""
+    for entry in (*graph.input, *graph.output, *graph.initializer):
+        yield entry.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 class _GraphImporter:

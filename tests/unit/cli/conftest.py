@@ -106,7 +106,7 @@ def unsupported_model(tmp_path: Path) -> Path:
         for name in ("x", "first", "middle", "second")
     ]
     model.operator("CUSTOM:Mystery", tensors[:1], tensors[1:2])
-    model.operator("SOFTMAX", tensors[1:2], tensors[2:3], "SoftmaxOptions", Beta=1.0)
+    model.operator("RESHAPE", tensors[1:2], tensors[2:3])
     model.operator("CUMSUM", tensors[2:3], tensors[3:])
     path = tmp_path / "strange.tflite"
     path.write_bytes(model.build(tensors[:1], tensors[3:]))

@@ -121,9 +121,7 @@ def test_verify_tells_cases_and_elements(dense_model: Path, edgec: Callable) -> 
     assert "all the same bits" in ran.out and "hidden" in ran.out
 
 
-def test_an_unfused_build_has_a_value_for_every_operator(
-    dense_model: Path, example: Path, edgec: Callable
-) -> None:
+def test_an_unfused_build_has_a_value_for_every_operator(example: Path, edgec: Callable) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     options = ("--board", "host", "--random", 1, "--layers", "--unfused", "--json")
     report = edgec("verify", example, *options).json
