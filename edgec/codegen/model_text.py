@@ -118,7 +118,11 @@ def make_text(program: Program) -> EmittedModel:
             step_functions[step] = name
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, pointers)
-    helpers = [f.text for f in needed_functions(f.text for f in functions)]
+    # What one core's branch of an #if calls is unused on others, of which clang would warn.
+    helpers = [
+        f.text.replace("\nstatic inline ", "\nEC_HELPER ")
+        for f in needed_functions(f.text for f in functions)
+    ]
     in_names, out_names = port_names(program)
     text = ModelText(
         version=__version__,

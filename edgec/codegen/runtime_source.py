@@ -63,9 +63,7 @@ def _functions_of(header: Path) -> list[RuntimeFunction]:
         names = [match["name"]] if match["name"] else _MACRO.findall(body)
         for name in dict.fromkeys(names):
             calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
-            # What one core's branch of an #if calls is unused on others: clang warns of such functions.
-        pasted = body.replace("\nstatic inline ", "\nEC_HELPER ", 1)
-        result.append(RuntimeFunction(name, pasted, tuple(calls)))
+            result.append(RuntimeFunction(name, body, tuple(calls)))
     return result
 
 
