@@ -270,8 +270,8 @@ def test_headers_stand_alone(repo_root: Path, tmp_path: Path) -> None:
         source = tmp_path / f"{header.stem}.c"
         source.write_text(f'#include "edgec/{header.name}"\ntypedef int not_empty;\n')
         done = subprocess.run(
-            [*toolchain.command, *LANGUAGE_FLAGS, *WARNING_FLAGS, f"-I{include}", "-fsyntax-only",
-             str(source)],
+            [*toolchain.command, *LANGUAGE_FLAGS, *WARNING_FLAGS, f"-I{include}", "-c",
+             str(source), "-o", str(tmp_path / "header.o")],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

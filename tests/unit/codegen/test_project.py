@@ -323,7 +323,8 @@ def test_header_is_cplusplus(tmp_path: Path) -> None:
     source.write_text(
         '#include "tiny.h"\nstatic TINY_ARENA(arena);\nvoid *use() { return arena; }\n'
     )
-    flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c"]
+    flags += ["-o", str(tmp_path / "user.o")]
     done = subprocess.run(
         [*compiler, *flags, str(source)], capture_output=True, text=True, check=False
     )

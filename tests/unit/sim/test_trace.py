@@ -44,8 +44,9 @@ def test_events(firmware, name, native):
             (7, row, bytes(range(row * 8, row * 8 + 8)), arena) for row in range(5)
         ]
         assert core.call("was_executed").value == 0
-        # Not counted: BL and what is behind it. Counted: the eight instructions around it.
-        assert 5 * 6 <= traced.instructions - quiet.instructions <= 5 * 10
+        # Not counted: BL and what is behind it. Counted: the instructions around it, eight by gcc
+        # and up to fifteen by clang for the M0.
+        assert 5 * 6 <= traced.instructions - quiet.instructions <= 5 * 16
         steps = [
             b.instructions - a.instructions
             for a, b in zip(traced.trace, traced.trace[1:], strict=False)
