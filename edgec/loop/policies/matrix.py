@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.policies.common import (
+    decompose,
     find_param,
     gather_temporaries,
     largest_divisor,
@@ -29,10 +30,13 @@ def schedule_matrix(schedule: Schedule, straight: int) -> None:
     last = output_loops(func, "out", "out")[-1]
     block, lane = schedule.split(last, channels)
     gather_temporaries(schedule, block)
-    schedule.decompose_reduction("acc", "acc_c")
     spatial = ["acc_kh", "acc_kw"] if len(weights.shape) == 4 else []
     inputs = "acc_ic" if spatial else "acc_k"
-    schedule.reorder(*spatial, inputs, "acc_c")
+    if channels > 1:
+        schedule.decompose_reduction("acc", "acc_c")
+        schedule.reorder(*spatial, inputs, "acc_c")
+    else:  # an odd number of channels: one at a time
+        decompose(schedule, "acc")
     factor = largest_divisor(weights.shape[-1], straight)
     if factor > 1:
         _, inputs = schedule.split(inputs, factor)

@@ -1,0 +1,87 @@
+"""Models that are too large: for a limit that the user set (status 3), or for the board (1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_builder import TfliteBuilder
+
+BOARD = "mps2_an386"
+
+
+def names(folder: Path) -> set[str]:
+    """All that is in a folder and in the folder of temporary files beside it."""
+    return {path.name for path in (*folder.iterdir(), *(folder.parent / "tmp").iterdir())}
+
+
+def test_every_broken_limit_is_named(dense_model: Path, edgec: Callable, work: Path) -> None:
+    limits = ("--max-ram", 100, "--max-flash", "1K", "--max-stack", 8)
+    ran = edgec("build", dense_model, "--board", BOARD, "-o", "out", *limits)
+    assert ran.status == 3 and ran.out == ""
+    first, *details = ran.err.splitlines()
+    assert first == "error: dense.tflite is over its budget"
+    assert details[0].startswith("  RAM: ") and details[0].endswith("bytes used, 100 allowed")
+    assert details[1].startswith("  flash: ") and details[1].endswith("bytes used, 1,024 allowed")
+    assert details[2].startswith("  stack: ") and details[2].endswith("bytes used, 8 allowed")
+    assert "live together at the arena's peak of" in details[3]
+    # The buffers of the step where the arena is fullest, with their sizes.
+    assert "       16 hidden" in ran.err
+    assert details[-1].startswith("hint: ")
+    assert names(work) == set()
+
+
+def test_json_of_a_broken_limit_leaves_standard_output_empty(
+    dense_model: Path, edgec: Callable, work: Path
+) -> None:
+    ran = edgec("build", dense_model, "--target", "cortex-m4", "-o", "out", "--max-ram", 1,
+                "--json")  # fmt: skip
+    assert ran.status == 3 and ran.out == "" and "over its budget" in ran.err
+    assert names(work) == set()
+
+
+def test_limits_that_hold(dense_model: Path, edgec: Callable, work: Path) -> None:
+    limits = ("--max-ram", "64K", "--max-flash", "1M")
+    report = edgec("build", dense_model, "--board", "host", "-o", "out", *limits, "--json").json
+    # The limit is the most that may be used, not the least that may not.
+    for given, status in ((report["arena_bytes"], 0), (report["arena_bytes"] - 1, 3)):
+        ran = edgec("build", dense_model, "--board", "host", "-o", "out", "--max-ram", given)
+        assert ran.status == status
+    weights = report["weights_bytes"]
+    for given, status in ((weights, 0), (weights - 1, 3)):
+        ran = edgec("build", dense_model, "--target", "cortex-m0", "-o", "out", "--max-flash",
+                    given)  # fmt: skip
+        assert ran.status == status
+    assert names(work) == {"out"}
+
+
+@pytest.fixture
+def large_model(tmp_path: Path) -> Path:
+    """24 KiB of input and output together, and 300 KiB of weights."""
+    model = TfliteBuilder()
+    x = model.tensor("x", (1, 64, 64, 3), "int8", scale=0.05, zero_point=0)
+    y = model.tensor("wide", (1, 64, 64, 3), "int8", scale=0.05, zero_point=0)
+    model.operator("ADD", [x, x], [y], "AddOptions")
+    flat = model.tensor("flat", (1, 64 * 64 * 3), "int8", scale=0.05, zero_point=0)
+    model.operator("RESHAPE", [y], [flat])
+    weights = np.random.default_rng(1).integers(-127, 128, (25, 64 * 64 * 3)).astype(np.int8)
+    w = model.tensor("w", weights.shape, "int8", scale=0.01, data=weights)
+    out = model.tensor("out", (1, 25), "int8", scale=1.0, zero_point=0)
+    model.operator("FULLY_CONNECTED", [flat, w, -1], [out], "FullyConnectedOptions")
+    path = tmp_path / "large.tflite"
+    path.write_bytes(model.build([x], [out]))
+    return path
+
+
+def test_a_model_larger_than_its_board(
+    large_model: Path, refused: Callable[..., str], work: Path
+) -> None:
+    text = refused("build", large_model, "--board", "bbc_microbit", "-o", "out")
+    assert "does not fit bbc_microbit" in text
+    assert "flash" in text and "the board has 262144" in text
+    # What is large in flash, and the buffers that are live together where it is RAM.
+    assert "large_weights" in text or "_w" in text
+    assert "live together at the arena's peak" in text and "hint: " in text
+    assert names(work) == set()
