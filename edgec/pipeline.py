@@ -26,6 +26,7 @@ from edgec.loop.policy import policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import placement_problem
+from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import choose_variants
 from edgec.memory.solve import plan_memory
@@ -146,6 +147,15 @@ def _choose(
     What values need that lie apart, without any scratch, is then the limit.
     """
     caller_io = options.io == "caller"
+    chosen = _choose_by_live_bytes(function, groups, options, caller_io)
+    return settle_places(
+        function, groups, chosen, caller_io=caller_io, any_variant=options.optimize == "ram"
+    )
+
+
+def _choose_by_live_bytes(
+    function: Function, groups: tuple[LoweredGroup, ...], options: Options, caller_io: bool
+) -> tuple[Variant, ...]:
     if options.optimize != "balanced":
         return choose_variants(groups, options.optimize, function, caller_io=caller_io)
     plain = [min(lowered.variants, key=lambda v: v.scratch_bytes) for lowered in groups]

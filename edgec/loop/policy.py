@@ -75,6 +75,9 @@ class Policy:
             schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS)
         elif not is_small and has_short_windows(func):
             schedule_windows(schedule)
+            by_rows = Schedule(func)  # slower, but its output follows its input through memory
+            schedule_per_element(by_rows)
+            return [schedule, by_rows]
         else:
             schedule_per_element(schedule)
         return [schedule]

@@ -13,8 +13,11 @@ from edgec.loop.schedule import Schedule
 
 
 def plane_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms on planes for a group of these operators; without padding they yield no schedule."""
-    return (PLANE,) if operators[0] == "depthwise_conv2d" else ()
+    """Forms on planes for a group of these operators; without padding they yield no schedule.
+
+    A convolution whose accumulators are themselves the output has no other.
+    """
+    return (PLANE,) if operators[0] == "depthwise_conv2d" and len(operators) > 1 else ()
 
 
 def schedule_planes(schedule: Schedule, straight: bool) -> None:

@@ -1,0 +1,64 @@
+"""Which outputs really replace an input where it is.
+
+Lying exactly where the input was saves the output's bytes, but it also ties two buffers together:
+what overlapped the one from above and the other from below must now do both at one place. So an
+output that could replace its input is tried apart from it too, one after the other as long as
+that makes the arena smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from edgec.errors import PlanError
+from edgec.graph.ir import Function
+from edgec.memory.bound import lower_bound_bytes
+from edgec.memory.layout import ARENA, merged_places, placement_problem
+from edgec.memory.solve import plan_memory
+from edgec.passes.lower_groups import LoweredGroup, Variant
+
+TRIAL_TIME_LIMIT_S = 0.3
+
+
+def settle_places(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    *,
+    caller_io: bool = False,
+    any_variant: bool = False,
+) -> tuple[Variant, ...]:
+    """Return the variants with `same_place` left only where it does not cost memory.
+
+    With `any_variant`, other variants of these groups may take their places too: a choice by live
+    bytes alone cannot see what it costs to tie two buffers together.
+    """
+
+    def peak(variants: Sequence[Variant], below: int | None = None) -> int | None:
+        problem = placement_problem(function, groups, variants, caller_io=caller_io)
+        if below is not None and lower_bound_bytes(problem.buffers, problem.overlaps) >= below:
+            return None
+        try:
+            plan = plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S)
+        except PlanError:
+            return None
+        return plan.peak_bytes[ARENA]
+
+    best = list(chosen)
+    merged = merged_places(function, groups, chosen, caller_io=caller_io)
+    candidates = [i for i, g in enumerate(groups) if g.group.output in merged]
+    candidates.sort(key=lambda i: -groups[i].group.output.type.nbytes)
+    least = peak(best) if candidates else None
+    improved = least is not None
+    while improved and least is not None:
+        improved = False
+        for position in candidates:
+            menu = groups[position].variants if any_variant else ()
+            options = [replace(best[position], same_place=()), *menu]
+            for option in options:
+                trial = [*best[:position], option, *best[position + 1 :]]
+                found = peak(trial, least)
+                if found is not None and found < least:
+                    best, least, improved = trial, found, True
+    return tuple(best)
