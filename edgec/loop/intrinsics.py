@@ -88,7 +88,7 @@ def requantize_tflm(acc: int, multiplier: int, shift: int) -> int:
 
 
 def requantize_tflm_right(acc: int, multiplier: int, shift: int) -> int:
-    """`requantize_tflm` for a shift from -31 to -1."""
+    """`requantize_tflm` for a shift from -31 to 0."""
     high = rounding_doubling_high_multiply(acc, multiplier)
     return rounding_divide_by_power_of_two(high, -shift)
 

@@ -79,8 +79,10 @@ def rescale(
     factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
-    if rounding == "tflm" and all(shift < 0 for _, shift in pairs):
-        name = "requantize_tflm_right"  # no left shift to consider
+    # No left shift to consider; what products are replaced by takes a shift of 0 too.
+    most = 0 if target.is_product else -1
+    if rounding == "tflm" and all(shift <= most for _, shift in pairs):
+        name = "requantize_tflm_right"
 
     def scaled(acc: Value, channel: Any) -> Value:
         index = 0 if single else channel

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ContractError
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
@@ -58,8 +57,6 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             dtype="int16",
         )
         taken = lambda p, q, s, r: columns[q, s, p, r]  # noqa: E731
-    elif 4 * quads != depth:
-        raise ContractError(f"{depth} inputs are no multiple of 8")
     return target.reduce(
         "acc",
         node.output.type.shape,

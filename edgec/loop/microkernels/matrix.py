@@ -106,8 +106,9 @@ def pack_stream(arrays: Mapping[str, Array], unit: int, zero_point: int) -> Arra
         parts.append(np.stack(words, axis=1).reshape(-1))
         for a, b in pairs:
             for channel, scaled in ((a, 0), (b, 7 if zero_point == -128 else 0)):
-                exponent = -shift[channel]
-                constant = ((1 << (exponent - 1)) + zero_point * (1 << exponent)) << scaled
+                exponent = int(-shift[channel])
+                half = (1 << exponent) >> 1  # nothing to round where nothing is shifted out
+                constant = (half + zero_point * (1 << exponent)) << scaled
                 if scaled:
                     constant += 1 << (scaled - 1)
                 parts.append(np.array([multiplier[channel], constant, exponent + scaled]))

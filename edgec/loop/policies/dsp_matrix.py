@@ -23,9 +23,12 @@ FORMS = {"conv2d": (PADDED_COLUMNS, COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
 #: The sum of the second channel of a pair is told as 256 times itself.
 MOST_SUM = 1 << 23
 #: Inputs of a window that the runtime gathers byte by byte.
-MOST_TAPS = 64
-#: Beyond, the constants of the short requantization do not fit.
-MOST_SHIFT = 15
+MOST_TAPS = 80
+
+
+def _most_shift(zero_point: int) -> int:
+    """Beyond, the constant of the short requantization, a rounded zero point, does not fit."""
+    return 15 if zero_point == -128 else 22
 
 
 def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
@@ -44,7 +47,7 @@ def schedule_product(
     if zero_point is None:
         return None
     constants = settled(tables, zero_point)
-    if not _has_short_requantization(constants):
+    if not _has_short_requantization(constants, zero_point):
         return None
     by_three = form in (COLUMNS, PADDED_COLUMNS)
     if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
@@ -154,12 +157,15 @@ def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
     Training leaves channels with a huge bias and a tiny scale; what they give is one value.
     """
     result = {name: tables[name].copy() for name in ("w", "bias", "multiplier", "shift")}
+    most = _most_shift(zero_point)
     for channel, (low, high) in enumerate(zip(*_bounds(tables), strict=True)):
-        if low >= -MOST_SUM and high < MOST_SUM and tables["shift"][channel] >= -MOST_SHIFT:
+        multiplier, shift = tables["multiplier"][channel], tables["shift"][channel]
+        is_plain = multiplier >= 1 << 30 and shift >= -most
+        if is_plain and low >= -MOST_SUM and high < MOST_SUM:
             continue
-        if low < INT32_MIN or high > INT32_MAX or tables["shift"][channel] >= 0:
+        if low < INT32_MIN or high > INT32_MAX or shift > 0:
             continue
-        scale = int(tables["multiplier"][channel]), int(tables["shift"][channel])
+        scale = int(multiplier), int(shift)
         rounded = [requantize_tflm_right(int(end), *scale) + zero_point for end in (low, high)]
         first, last = (min(max(value, -128), 127) for value in rounded)
         if first == last:  # a quarter of four times the value is exact
@@ -169,8 +175,11 @@ def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
     return result
 
 
-def _has_short_requantization(tables: Mapping[str, Array]) -> bool:
-    """Whether the weights can share words, and the sums be rescaled in a few instructions."""
+def _has_short_requantization(tables: Mapping[str, Array], zero_point: int) -> bool:
+    """Whether the weights can share words, and the sums be rescaled in a few instructions.
+
+    The correction of negative ties is right only where a second rounding follows.
+    """
     least, most = _bounds(tables)
     shift = tables["shift"].astype(np.int64)
     return bool(
@@ -178,6 +187,6 @@ def _has_short_requantization(tables: Mapping[str, Array]) -> bool:
         and most.max() < MOST_SUM
         and least.min() >= -MOST_SUM
         and tables["multiplier"].min() >= 1 << 30
-        and shift.max() <= -1
-        and shift.min() >= -MOST_SHIFT
+        and shift.max() <= (0 if zero_point == -128 else -1)
+        and shift.min() >= -_most_shift(zero_point)
     )

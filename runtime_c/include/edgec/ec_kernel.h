@@ -29,6 +29,16 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_UNUSED
 #endif
 
+/* memcpy and memset that a compiler may write as a few loads and stores, where it knows how many
+ * bytes there are; -ffreestanding keeps it from doing so for the functions themselves. */
+#if defined(__GNUC__)
+#define EC_COPY(to, from, bytes) __builtin_memcpy((to), (from), (bytes))
+#define EC_FILL(to, value, bytes) __builtin_memset((to), (value), (bytes))
+#else
+#define EC_COPY(to, from, bytes) memcpy((to), (from), (bytes))
+#define EC_FILL(to, value, bytes) memset((to), (value), (bytes))
+#endif
+
 /* Whether the compiler takes GNU assembly and the core has the DSP instructions of Armv7E-M.
  * EC_NO_ASM leaves assembly out. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(EC_NO_ASM)

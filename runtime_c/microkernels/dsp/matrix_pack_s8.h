@@ -246,7 +246,7 @@ static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_
     }
 }
 
-/* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 64 inputs in a window, not
+/* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 80 inputs in a window, not
  * dilated in width; zeros fill the last quad. */
 static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
                                          int32_t width, int32_t channels, int32_t kernel_h,
@@ -257,18 +257,18 @@ static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t h
     const int32_t row = width * channels;
     const int32_t run = kernel_w * channels;
     const int32_t quads = (kernel_h * run + 3) / 4;
-    int8_t windows[3][64];
+    int8_t windows[3][80];
     (void)dilation_w;
     for (int32_t p = 0; p < 3; ++p) {
         const int32_t h = (pixel + p) / out_width * stride_h - top;
         const int32_t w = (pixel + p) % out_width * stride_w - left;
         int8_t *at = windows[p];
-        memset(at + 4 * quads - 4, 0, 4u);
+        EC_FILL(at + 4 * quads - 4, 0, 4u);
         if (!padded || (h >= 0 && h + (kernel_h - 1) * dilation_h < height && w >= 0 &&
                         w + kernel_w <= width)) {
             const int8_t *from = x + h * row + w * channels;
             for (int32_t kh = 0; kh < kernel_h; ++kh) {
-                memcpy(at, from + kh * dilation_h * row, (size_t)run);
+                EC_COPY(at, from + kh * dilation_h * row, (size_t)run);
                 at += run;
             }
             continue;
