@@ -15,7 +15,7 @@ from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.report.summary import build_report
-from edgec.runners.engine import default_engine, open_session
+from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
 from edgec.target.board import Board, load_board
 
@@ -85,11 +85,18 @@ def compile(
     `edgec.options.Options`. Raises EdgecError with what is wrong and what to do.
     """
     chosen = load_board(board)
+    name = engine or default_engine(chosen)
+    require_engine(name, chosen)  # before all the work
     compiled = compile_model(Path(path), chosen.core, Options(**options), board_name=chosen.name)
     folder = None
     if output is None:
         folder = tempfile.TemporaryDirectory(prefix="edgec_")
         output = Path(folder.name) / "project"
-    model = Model(compiled, deploy(compiled, chosen, Path(output)), chosen, engine)
+    try:
+        model = Model(compiled, deploy(compiled, chosen, Path(output)), chosen, name)
+    except BaseException:
+        if folder is not None:
+            folder.cleanup()
+        raise
     model._folder = folder
     return model

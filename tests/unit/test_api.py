@@ -1,0 +1,105 @@
+"""`edgec.compile(...)` gives in Python what the command line gives."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_builder import TfliteBuilder
+
+import edgec
+from edgec.errors import BudgetExceeded, EdgecError, ImportFailed
+from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
+from edgec.runners.samples import generate_inputs
+
+TYPES = [((1, 2, 3), "int8")] * 2
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """(a, b) -> (a + b, a + b + b), int8[1,2,3] each."""
+    builder = TfliteBuilder()
+    a, b, total, twice = (
+        builder.tensor(name, (1, 2, 3), "int8", scale=0.1 * (number + 1), zero_point=number)
+        for number, name in enumerate(("a", "b", "sum", "twice"))
+    )
+    builder.operator("ADD", [a, b], [total], "AddOptions")
+    builder.operator("ADD", [total, b], [twice], "AddOptions")
+    path = tmp_path_factory.mktemp("models") / "two.tflite"
+    path.write_bytes(builder.build([a, b], [total, twice]))
+    return path
+
+
+def test_a_run_gives_the_bits_of_the_reference(model: Path) -> None:
+    inputs = generate_inputs(3, TYPES)
+    expected = interpret(import_model(model).main, inputs)
+    with edgec.compile(model) as compiled:
+        found = compiled.run(*inputs)
+        assert compiled.engine == "host" and compiled.report["model"] == "two"
+        again = compiled.run(*inputs)
+    assert isinstance(found, tuple) and len(found) == 2
+    for want, got, repeated in zip(expected, found, again, strict=True):
+        assert got.dtype == np.int8 and got.tobytes() == want.tobytes() == repeated.tobytes()
+
+
+def test_a_path_may_be_text_and_options_are_fields(model: Path) -> None:
+    with edgec.compile(str(model), io="caller", unfused=True, model_name="net") as compiled:
+        assert compiled.report["model"] == "net"
+        assert len(compiled.run(*generate_inputs(1, TYPES))) == 2
+
+
+def test_an_engine_with_costs(model: Path) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    with edgec.compile(model, board="mps2_an386", engine="core") as compiled:
+        result = compiled.run_all(generate_inputs(1, TYPES))
+    assert result.instructions > 50 and result.cycles > result.instructions
+    assert result.cycles_source == "modelled" and result.stack_bytes > 0
+
+
+def test_leading_ones_may_be_left_out(model: Path) -> None:
+    a, b = generate_inputs(1, TYPES)
+    with edgec.compile(model) as compiled:
+        whole = compiled.run(a, b)
+        for shape in ((2, 3), (1, 1, 2, 3), (6,)):
+            short = compiled.run(a.reshape(shape), b)
+            assert all(x.tobytes() == y.tobytes() for x, y in zip(whole, short, strict=True))
+
+
+def test_wrong_inputs_are_refused(model: Path) -> None:
+    a, b = generate_inputs(1, TYPES)
+    with edgec.compile(model) as compiled:
+        for inputs, said in (
+            ((a,), "2 inputs are needed, 1 were given"),
+            ((a, b, b), "2 inputs are needed, 3 were given"),
+            ((a, b.astype(np.float32)), "float32"),
+            ((a, b.reshape(1, 3, 2)), "int8\\[1, 3, 2\\] was given"),
+            ((a, b[:, :1]), "int8\\[1, 1, 3\\] was given"),
+        ):
+            with pytest.raises(EdgecError, match=said):
+                compiled.run(*inputs)
+
+
+def test_temporary_projects_go_and_named_ones_stay(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    compiled = edgec.compile(model)
+    project = compiled.built.project
+    assert (project / "two.c").is_file()
+    compiled.close()
+    compiled.close()
+    assert not project.exists()
+    with edgec.compile(model, output=tmp_path / "kept"):
+        pass
+    assert (tmp_path / "kept" / "two.c").is_file()
+    with pytest.raises(BudgetExceeded):
+        edgec.compile(model, max_ram_bytes=1)
+    with pytest.raises(ImportFailed):
+        edgec.compile(tmp_path / "absent.onnx")
+    with pytest.raises(EdgecError, match="cannot run a project built for host"):
+        edgec.compile(model, engine="core")
+    assert list((tmp_path / "tmp").iterdir()) == []
