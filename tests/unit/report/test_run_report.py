@@ -1,0 +1,75 @@
+"""What `edgec run` and `edgec bench` print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgec.report.bench import print_bench
+from edgec.report.run import print_run, short_shapes, short_title
+
+LAYER = {
+    "title": 'conv2d+requantize "model/block_1/Relu;model/bn"', "function": "net_conv2d",
+    "sources": [], "shapes": "[1,8,8,16], [1,8,8,16] -> [1,64]", "macs": 2_000_000,
+    "instructions": 10_769_277, "cycles": 12_345_678, "share": 1.0,
+}  # fmt: skip
+RUN: dict[str, Any] = {
+    "model": "net", "board": "stm32", "engine": "core", "instructions": 10_769_270,
+    "cycles": 12_345_678, "cycles_source": "modelled", "stack_bytes": 136, "outputs": None,
+    "output_fnv1a": "0123abcd", "layers": [LAYER],
+    "values": [{"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16))}],
+}  # fmt: skip
+
+
+def test_short_names_and_shapes() -> None:
+    assert short_title(LAYER["title"]) == "block_1/Relu"
+    assert short_shapes(LAYER["shapes"]) == "8x8x16, 8x8x16 -> 64"
+    assert short_shapes("[1] -> [2, 3]") == "1 -> 2x3"
+
+
+@pytest.mark.parametrize("width", ["60", "80", "200"])
+def test_a_profile_keeps_its_numbers(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    print_run(RUN, True)
+    text = capsys.readouterr().out
+    for word in ("10,769,277", "10,769,270", "12,345,678 (modelled)", "2,000,000", "5.38",
+                 "100.0 %", "136 bytes", "0123abcd", "14 15 ..."):  # fmt: skip
+        assert word in text
+
+
+def test_what_an_engine_does_not_count_has_no_column(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = {"instructions": None, "cycles": None}
+    host = {**RUN, **nothing, "engine": "host", "layers": [{**LAYER, **nothing, "share": None}]}
+    print_run(host, True)
+    text = capsys.readouterr().out
+    assert "instructions" not in text and "cycles" not in text and "share" not in text
+    measured = {**RUN, "instructions": None, "layers": [{**LAYER, "instructions": None}]}
+    print_run(measured, True)
+    text = capsys.readouterr().out
+    assert "instructions" not in text and "12,345,678" in text and "share" in text
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_a_benchmark_keeps_its_numbers(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    detail = {"layer": "block_1/Relu", "function": "net_conv2d", "shapes": "[1,8] -> [1,4]",
+              "macs": 99, "instructions": 10_769_277, "cmsis_nn_instructions": None,
+              "ratio": None}  # fmt: skip
+    row = {
+        "model": "person_detect", "board": "mps2_an386", "instructions": 110_769_277,
+        "cycles": 9, "cmsis_nn_ratio": 0.4321, "per_mac": 1.5, "cycles_per_mac": None,
+        "arena_bytes": 46_148, "cmsis_nn_arena_bytes": 73_728, "code_bytes": 12_345,
+        "flash_bytes": 234_567, "stack_bytes": None, "compile_s": 1.234, "layers": [detail],
+    }  # fmt: skip
+    broken = {"model": "huge", "board": "mps2_an386", "error": "it does not fit", "layers": []}
+    print_bench([row, broken])
+    text = capsys.readouterr().out
+    for word in ("110,769,277", "0.432", "46,148", "73,728", "12,345", "1.23", "10,769,277",
+                 "huge on mps2_an386: it does not fit"):  # fmt: skip
+        assert word in text
+    assert max(len(line) for line in text.splitlines()) <= int(width)
