@@ -43,13 +43,14 @@ def load_arrays(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             head = stream.read(len(_NPY))
-        if head != _NPY and head[: len(_NPZ)] != _NPZ:
-            raise ValueError("it is neither .npy nor .npz")
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+            if head != _NPY and head[: len(_NPZ)] != _NPZ:
+                raise ValueError("it is neither .npy nor .npz")
+            stream.seek(0)
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"": loaded}
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
     except OSError as error:
         reason = error.strerror or str(error)
     except _DAMAGED as error:
