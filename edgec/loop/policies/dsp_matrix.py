@@ -96,9 +96,10 @@ def _replaced(array: Array) -> Callable[[Array], Array]:
 
 
 def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> None:
+    loop = "col_q" if find_param(schedule.func, "col").elements > 12 else "col_s"  # of one step
     if window is None or window.is_pixel:
         depth = find_param(schedule.func, "x").shape[-1]
-        schedule.tensorize("col_q", "ec_pack_rows_3_s8_dsp", {"depth": depth})
+        schedule.tensorize(loop, "ec_pack_rows_3_s8_dsp", {"depth": depth})
         return
     channels, (_, kernel_w) = window.shape[2], window.kernel
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
@@ -108,7 +109,7 @@ def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> Non
         if window.depth > MOST_TAPS or window.dilation[1] > 1:
             raise ScheduleError("the inputs of a window are no whole words")
     first = {"pixel": f"min(out_d0_o*3, {pixels - 3})"}
-    schedule.tensorize("col_q", kernel, window.sizes, first)
+    schedule.tensorize(loop, kernel, window.sizes, first)
 
 
 def is_worth_padding(window: Window | None) -> bool:

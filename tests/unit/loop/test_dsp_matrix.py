@@ -1,0 +1,206 @@
+"""Products on DSP microkernels: what the policy schedules computes what the operator means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgec.errors import ContractError, ScheduleError
+from edgec.loop.define import Definition
+from edgec.loop.interpret import interpret
+from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.parser import parse_term
+from edgec.loop.policies.dsp_matrix import product_forms, schedule_product, settled
+from edgec.loop.printer import print_func
+from edgec.loop.schedule import Schedule, replay
+from edgec.loop.term import Var
+from edgec.loop.values import clamp, int8, int16, int32, intrinsic
+from edgec.loop.window import Window
+
+RNG = np.random.default_rng(11)
+
+
+def tables(channels, quads):
+    return {
+        "w": RNG.integers(-127, 128, (channels, quads, 2, 2)).astype(np.int8),
+        "bias": RNG.integers(-3000, 3000, channels).astype(np.int32),
+        "multiplier": RNG.integers(1 << 30, 1 << 31, channels).astype(np.int32),
+        "shift": RNG.integers(-8, -3, channels).astype(np.int8),
+    }
+
+
+def product(form, window, out_height, constants, zero_point=-128, low=-128):
+    """The nest that the operators lower to."""
+    channels, quads = constants["w"].shape[:2]
+    pixels = out_height * window.out_width
+    b = Definition("conv2d")
+    x = b.input("x", (1, *window.shape), "int8")
+    out = b.output("out", (pixels, channels), "int8")
+    names = ("w", "bias", "multiplier", "shift")
+    w, bias, mult, shift = (
+        b.constant(n, constants[n].shape, str(constants[n].dtype)) for n in names
+    )
+    source, inner = x, window
+    if form == PADDED_COLUMNS:
+        inner = window.padded(out_height)
+        source = b.compute("padded", lambda n, h, w, c: window.pad(x, n, h, w, c),
+                           shape=(1, *inner.shape), dtype="int8")  # fmt: skip
+
+    def read(p, q, s, r):
+        return inner.read(source, 0, p, 4 * q + 2 * r + s)
+
+    if form in (COLUMNS, PADDED_COLUMNS):
+        col = b.compute("col", lambda q, s, p, r: int16(read(p, q, s, r)),
+                        shape=(quads, 2, pixels, 2), dtype="int16")  # fmt: skip
+        taken = lambda p, q, s, r: col[q, s, p, r]  # noqa: E731
+    elif form == ROW:
+        row = b.compute("col", lambda p, q, s, r: int16(read(p, q, s, r)),
+                        shape=(pixels, quads, 2, 2), dtype="int16")  # fmt: skip
+        taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
+    else:
+        taken = read
+    acc = b.reduce(
+        "acc", [("q", 0, quads), ("s", 0, 2), ("r", 0, 2)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, q, s, r: acc + int32(taken(p, q, s, r)) * int32(w[c, q, s, r]),
+        shape=(pixels, channels), dtype="int32",
+    )  # fmt: skip
+    b.compute(out, lambda *d: int8(clamp(
+        intrinsic("requantize_tflm_right", acc[d], mult[d[-1]], int32(shift[d[-1]]))
+        + zero_point, low, 127)))  # fmt: skip
+    return b.build()
+
+
+def window(shape, kernel=(1, 1), stride=(1, 1), corner=(0, 0), out_width=1, padded=False):
+    return Window(shape, kernel, stride, (1, 1), corner, out_width, padded, -5)
+
+
+CASES = [
+    (COLUMNS, window((3, 4, 8), out_width=4), 3, "ec_pack_rows_3_s8_dsp"),
+    (COLUMNS, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_3_s8_dsp"),
+    (COLUMNS, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
+     "ec_pack_windows_3_s8_dsp"),
+    (COLUMNS, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_3_s8_dsp"),
+    (COLUMNS, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
+     "ec_pack_taps_3_s8_dsp"),
+    (PADDED_COLUMNS, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
+     "ec_pad_s8"),
+    (ROW, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
+    (PLAIN_ROW, window((1, 1, 16)), 1, "ec_matrix_1_plain_s8_dsp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zero_point", [-128, 9])
+@pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
+def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
+    constants = tables(5, shape.depth // 4)
+    func = product(form, shape, height, constants, zero_point)
+    schedule = schedule_product(func, form, constants, shape)
+    assert schedule is not None
+    assert kernel in print_func(schedule.func)
+    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
+    expected = interpret(func, {"x": x, **constants})["out"]
+    (packed,) = schedule.packed.values()
+    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
+    found = interpret(schedule.func, {"x": x, packed.name: stream})["out"]
+    assert np.array_equal(found, expected)
+    assert replay(func, schedule.trace_json()).func == schedule.func
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("w", lambda a: np.where(a == a.max(), -128, a)),  # b' would be -129
+        ("bias", lambda a: a + (1 << 23)),  # 256 times the sum would not fit
+        ("multiplier", lambda a: a // 4),  # not normalized
+        ("shift", lambda a: np.where(np.arange(a.size) == 1, -16, a)),
+    ],
+)
+def test_constants_that_do_not_fit_are_refused(name, change):
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(6, 2)
+    constants["bias"] %= 1000
+    constants["bias"] += 500
+    func = product(COLUMNS, shape, 3, constants, 9)
+    good = schedule_product(func, COLUMNS, constants, shape)
+    assert good is not None
+    if name == "shift":  # only the zero point -128 needs room for its scaled constants
+        func = product(COLUMNS, shape, 3, constants, -128)
+    if name == "bias":  # small enough a scale that the result is not constant
+        constants["shift"][:] = -17
+    changed = {**constants, name: change(constants[name]).astype(constants[name].dtype)}
+    assert schedule_product(func, COLUMNS, changed, shape) is None
+
+
+def test_another_clamp_is_refused():
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(6, 2)
+    func = product(COLUMNS, shape, 3, constants, 9, low=9)
+    assert schedule_product(func, COLUMNS, constants, shape) is None
+
+
+def test_too_few_channels_and_pixels_are_refused():
+    shape = window((3, 4, 8), out_width=4)
+    one = tables(1, 2)
+    assert schedule_product(product(COLUMNS, shape, 3, one), COLUMNS, one, shape) is None
+    two = window((1, 2, 8), out_width=2)
+    constants = tables(6, 2)
+    func = product(COLUMNS, two, 1, constants)
+    assert schedule_product(func, COLUMNS, constants, two) is None
+
+
+def test_constant_channels_are_told_by_small_numbers():
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(4, 2)
+    constants["bias"][1], constants["shift"][1] = 1 << 30, -28
+    constants["bias"][2], constants["multiplier"][2], constants["shift"][2] = 77, 0, 0
+    func = product(COLUMNS, shape, 3, constants, -128)
+    small = settled(constants, -128)
+    assert not small["w"][[1, 2]].any()
+    assert small["bias"][1] != constants["bias"][1]
+    assert np.array_equal(small["w"][[0, 3]], constants["w"][[0, 3]])
+    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
+    before = interpret(func, {"x": x, **constants})["out"]
+    assert np.array_equal(interpret(func, {"x": x, **small})["out"], before)
+    assert schedule_product(func, COLUMNS, constants, shape) is not None
+
+
+def test_forms_are_for_products_with_their_requantize():
+    assert COLUMNS in product_forms(("conv2d", "requantize"))
+    assert PLAIN_ROW in product_forms(("dense", "requantize"))
+    assert product_forms(("conv2d",)) == ()
+    assert product_forms(("softmax",)) == ()
+
+
+def test_split_that_shifts_its_last_step():
+    b = Definition("double")
+    x = b.input("x", (8,), "int32")
+    out = b.output("out", (8,), "int32")
+    b.compute(out, lambda i: x[i] * 2)
+    s = Schedule(b.build())
+    s.split("out_i", 3, tail="shift")
+    text = print_func(s.func)
+    assert "min(" in text
+    assert "if " not in text
+    values = np.arange(8, dtype=np.int32)
+    assert np.array_equal(interpret(s.func, {"x": values})["out"], values * 2)
+    with pytest.raises(ScheduleError, match="fewer than 9"):
+        Schedule(b.build()).split("out_i", 9, tail="shift")
+
+
+def test_split_does_not_repeat_updates():
+    b = Definition("total")
+    x = b.input("x", (8,), "int32")
+    out = b.output("out", (1,), "int32")
+    b.reduce(out, [("k", 0, 8)], init=lambda i: 0, update=lambda acc, i, k: acc + x[k])
+    with pytest.raises(ScheduleError, match="update out"):
+        Schedule(b.build()).split("out_k", 3, tail="shift")
+
+
+def test_terms_are_parsed_in_their_scope():
+    i = Var("i", 0, 9)
+    assert str(parse_term("min(i*3, 20)", {"i": i})) == "min(i*3, 20)"
+    with pytest.raises(ContractError):
+        parse_term("j + 1", {"i": i})
+    with pytest.raises(ContractError):
+        parse_term("i i", {"i": i})
