@@ -44,6 +44,8 @@ void *memset(void *to, int value, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = (char)value; }
     return to;
 }
+void __aeabi_memcpy(void *to, const void *from, size_t bytes);
+void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
