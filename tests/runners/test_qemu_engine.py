@@ -114,7 +114,8 @@ def test_counts_are_the_same_every_time(digits: Digits, images: list[np.ndarray]
     for _ in range(2):
         with open_session("qemu", digits("stm32")) as session:
             counts |= {session.run([images[0]]).instructions for _ in range(3)}
-    assert max(counts) - min(counts) <= 2 * 1e9 / 168e6
+    # A tick at either end, and the few instructions by which an interrupt of the link may fall in.
+    assert max(counts) - min(counts) <= 2 * 1e9 / 168e6 + 30
 
 
 @pytest.mark.usefixtures("qemu")
