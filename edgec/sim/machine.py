@@ -41,6 +41,7 @@ _EXCEPTIONS = {
     23: "divide_by_zero",
 }
 _THUMB_BIT = 1 << 24  # of XPSR
+_IT_BITS = 0x0600_FC00  # of XPSR (DDI 0403, B1.4.2)
 _STACK_PAINT = 0xA5
 _WATCH_SECONDS = 0.05
 _ARGUMENT_REGISTERS = (
@@ -287,11 +288,23 @@ class Machine:
         ) -> None:
             if address + size > start:
                 self._stop(Fault("access", self._pc(), address, size, kind in _WRITES))
+            else:
+                self._forget_condition()
 
         hooks = {"r": unicorn.UC_HOOK_MEM_READ, "w": unicorn.UC_HOOK_MEM_WRITE, "rw": _ANY_ACCESS}
         # Unicorn compares the first byte of an access: begin where one may still reach the gap.
         begin = max(start - (_WIDEST_ACCESS - 1), 0)
         return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
+
+    def _forget_condition(self) -> None:
+        """Undo what Unicorn 2.1 leaves behind when it calls a memory hook inside an IT block.
+
+        It restores the program counter for the hook, and with it the state of the IT block, which
+        translated code keeps to itself and so never clears: the next block would start under a
+        condition (unicorn-engine/unicorn issue 2309).
+        """
+        xpsr = self._uc.reg_read(arm_const.UC_ARM_REG_XPSR)
+        self._uc.reg_write(arm_const.UC_ARM_REG_XPSR, xpsr & ~_IT_BITS)
 
     def _on_invalid_access(
         self, _uc: object, kind: int, address: int, size: int, _value: int, _data: object
