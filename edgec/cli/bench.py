@@ -35,11 +35,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Measure the sample models and compare them with the baselines."""
-    from edgec.report.bench import measure_models, print_bench
+    from edgec.report.bench import measure_help_s, measure_models, print_bench
 
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
     rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers)
+    help_s = measure_help_s()
     if as_json:
-        print_json({"rows": rows})
+        print_json({"rows": rows, "help_s": round(help_s, 3)})
     else:
-        print_bench(rows)
+        print_bench(rows, help_s)

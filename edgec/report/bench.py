@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -57,6 +59,17 @@ def measure_models(
         if not names or key in names
         for board in chosen
     ]
+
+
+def measure_help_s() -> float:
+    """Seconds that `edgec --help` takes on this machine, the best of three."""
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "edgec", "--help"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - started)
+    return min(times)
 
 
 def _read_baselines(path: Path) -> dict[str, Any]:
@@ -151,8 +164,11 @@ def _layer_rows(
     return rows
 
 
-def print_bench(rows: Sequence[dict[str, Any]]) -> None:
-    """Show the rows as tables, board by board: speed, then memory, then layers."""
+def print_bench(rows: Sequence[dict[str, Any]], help_s: float) -> None:
+    """Show the rows as tables, board by board: speed, then memory, then layers.
+
+    help_s: seconds that `edgec --help` takes.
+    """
     lines: list[str] = []
     for board in dict.fromkeys(row["board"] for row in rows):
         measured = [row for row in rows if row["board"] == board and "error" not in row]
@@ -168,7 +184,9 @@ def print_bench(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows
             if row["board"] == board and "error" in row
         ]
-    click.echo("\n".join(lines).rstrip("\n"))
+    slowest = max((row["compile_s"] for row in rows), default=0.0)
+    lines.append(f"edgec --help: {help_s:.2f} s; slowest compilation: {slowest:.2f} s")
+    click.echo("\n".join(lines))
 
 
 def _speed_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
