@@ -5,6 +5,8 @@
     fused_activation            "NONE", "RELU", "RELU6" ...: the schema's ActivationFunctionType
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
     beta                        float
+    axis                        int, may be negative
+    begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
 """
@@ -82,6 +84,21 @@ def _softmax(options: Any) -> dict[str, Any]:
     return {"beta": beta}
 
 
+def _strided_slice(options: Any) -> dict[str, Any]:
+    return {
+        "begin_mask": options.BeginMask(),
+        "end_mask": options.EndMask(),
+        "ellipsis_mask": options.EllipsisMask(),
+        "new_axis_mask": options.NewAxisMask(),
+        "shrink_axis_mask": options.ShrinkAxisMask(),
+        "offset": bool(options.Offset()),
+    }
+
+
+def _axis(options: Any) -> dict[str, Any]:
+    return {"axis": options.Axis()}
+
+
 def _activation(options: Any) -> str:
     from tflite.ActivationFunctionType import ActivationFunctionType
 
@@ -109,5 +126,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "MAX_POOL_2D": ("Pool2DOptions", _pool2d),
     "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
     "ADD": ("AddOptions", _add),
+    "STRIDED_SLICE": ("StridedSliceOptions", _strided_slice),
+    "UNPACK": ("UnpackOptions", _axis),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
 }

@@ -11,13 +11,14 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic
 from edgec.ops.activation import activation_range
+from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.linear_sum import OPERANDS, LinearSum, find_linear_sum
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 
@@ -74,10 +75,7 @@ class Add(Op[AddAttrs]):
     def infer(self, attrs: AddAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The broadcast shape with the output's quantization."""
         a, b = inputs
-        try:
-            shape = np.broadcast_shapes(a.shape, b.shape)
-        except ValueError:
-            raise TypeMismatch(f"add of {list(a.shape)} and {list(b.shape)}") from None
+        shape = broadcast_shape("add", inputs)
         if a.dtype != b.dtype:
             raise TypeMismatch(f"add of {a.dtype} and {b.dtype}")
         if a.is_float:
@@ -114,14 +112,11 @@ class Add(Op[AddAttrs]):
         """Element by element; a dimension of extent 1 is read again for every index."""
         attrs: AddAttrs = node.attrs
         output = node.output.type
-        operands = [
-            target.table("b", value.data) if isinstance(value, Constant) else value
-            for value in inputs
-        ]
+        operands = operand_tensors(target, inputs)
         combine = _lowered_sum(node, target)
 
         def element(*indices: Any) -> Any:
-            values = [tensor[_broadcast(tensor.shape, indices)] for tensor in operands]
+            values = [tensor[broadcast_index(tensor.shape, indices)] for tensor in operands]
             if output.is_float:
                 return values[0] + values[1]
             total = combine(int32(values[0]), int32(values[1]))
@@ -158,12 +153,6 @@ def _sum_onnx(attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[Te
 
 #: How each rounding adds.
 _SUMS = {"tflm": _sum_tflite, "single": _sum_tflite, "onnx": _sum_onnx}
-
-
-def _broadcast(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Indices into a tensor that is broadcast: aligned at the last axis, 0 where extent is 1."""
-    own = indices[len(indices) - len(shape) :]
-    return tuple(0 if extent == 1 else at for extent, at in zip(shape, own, strict=True))
 
 
 def _lowered_sum(node: Node, target: Lowering) -> Callable[[Value, Value], Value]:

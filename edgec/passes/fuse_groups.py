@@ -63,6 +63,8 @@ def fuse_groups(function: Function, *, fuse: bool = True) -> tuple[Group, ...]:
             data = [v for v in reader.inputs if not isinstance(v, Constant)]
             if reader.op.fusion is not Fusion.ELEMENTWISE or data != [last]:
                 break
+            if node.op.fusion is Fusion.OPAQUE:
+                break  # its value would have to lie in scratch as a whole
             if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
                 # Two plain element-wise nodes gain little; keep dtypes of a group simple.
                 break

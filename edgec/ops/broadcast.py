@@ -1,0 +1,36 @@
+"""Operands of element-wise operators: shapes that broadcast, and constants as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.ir import Constant
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+
+
+def broadcast_shape(op: str, inputs: Sequence[TensorType]) -> tuple[int, ...]:
+    """NumPy's broadcast of all shapes; TypeMismatch where there is none."""
+    try:
+        return np.broadcast_shapes(*(x.shape for x in inputs))
+    except ValueError:
+        shapes = " and ".join(str(list(x.shape)) for x in inputs)
+        raise TypeMismatch(f"{op} of {shapes}") from None
+
+
+def broadcast_index(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Indices into a tensor that is broadcast: aligned at the last axis, 0 where extent is 1."""
+    own = indices[len(indices) - len(shape) :]
+    return tuple(0 if extent == 1 else at for extent, at in zip(shape, own, strict=True))
+
+
+def operand_tensors(target: Lowering, inputs: Sequence[Any]) -> list[Tensor]:
+    """The inputs of a node as tensors; a constant becomes the table `b`."""
+    return [
+        target.table("b", value.data) if isinstance(value, Constant) else value for value in inputs
+    ]

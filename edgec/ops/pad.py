@@ -1,0 +1,192 @@
+"""pad: the input with one constant value around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import index, maximum, minimum, select
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PadAttrs:
+    """padding: (before, after) for each axis, not negative. value: the stored value around."""
+
+    padding: tuple[Pair, ...]
+    value: float = 0
+
+
+@register
+class Pad(Op[PadAttrs]):
+    """Elements of any dtype as they are; quantization per tensor stays."""
+
+    name = "pad"
+    attrs_class = PadAttrs
+    fusion = Fusion.OPAQUE  # several nests write one output
+
+    def infer(self, attrs: PadAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Every extent grows by its padding."""
+        (x,) = inputs
+        if len(attrs.padding) != len(x.shape):
+            raise TypeMismatch(f"{len(attrs.padding)} pairs of padding for {x}")
+        if any(min(pair) < 0 for pair in attrs.padding):
+            raise TypeMismatch(f"padding {attrs.padding} is negative")
+        if x.quant is not None and not x.quant.per_tensor:
+            raise TypeMismatch("pad of a tensor that is quantized along an axis")
+        if not x.is_float:
+            info = np.iinfo(x.dtype)
+            if attrs.value != int(attrs.value) or not info.min <= attrs.value <= info.max:
+                raise TypeMismatch(f"padding with {attrs.value} does not fit in {x.dtype}")
+        return (
+            x.with_shape(tuple(e + sum(p) for e, p in zip(x.shape, attrs.padding, strict=True))),
+        )
+
+    def evaluate(
+        self,
+        attrs: PadAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """NumPy's pad."""
+        x = inputs[0]
+        return (np.pad(x, attrs.padding, constant_values=x.dtype.type(attrs.value)),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """What is before, the rows, what is after; padding of inner axes is chosen in a row.
+
+        In this order the output can grow over its input in memory.
+        """
+        attrs: PadAttrs = node.attrs
+        (x,) = inputs
+        shape, dtype = node.output.type.shape, node.output.type.dtype
+        value = attrs.value if node.output.type.is_float else int(attrs.value)
+        outer = next((axis for axis, pair in enumerate(attrs.padding) if any(pair)), 0)
+        before, after = attrs.padding[outer] if attrs.padding else (0, 0)
+        extent = x.shape[outer] if attrs.padding else 1
+        out = target.target or target.definition.compute(
+            target.unique("padded"), lambda *at: value, shape=shape, dtype=dtype
+        )
+
+        def fill(name: str, start: int, count: int) -> None:
+            if count:
+                target.definition.compute(
+                    out,
+                    lambda *at: value,
+                    shape=(*shape[:outer], count, *shape[outer + 1 :]),
+                    at=lambda *at: (*at[:outer], at[outer] + start, *at[outer + 1 :]),
+                    name=name,
+                )
+
+        def element(*at: Any) -> Any:
+            return _inside(x, attrs.padding, outer, at, value)
+
+        fill("before", 0, before)
+        target.definition.compute(
+            out,
+            element,
+            shape=(*shape[:outer], extent, *shape[outer + 1 :]) if shape else (),
+            at=lambda *at: (*at[:outer], at[outer] + before, *at[outer + 1 :]) if at else (),
+            name="inside",
+        )
+        fill("after", before + extent, after)
+        return out
+
+
+def _inside(
+    x: Tensor, padding: tuple[Pair, ...], outer: int, at: tuple[Any, ...], value: float
+) -> Any:
+    """The element at `at`, an index that is inside along `outer` and counts from there."""
+    source, conditions = list(at), []
+    for axis in range(outer + 1, len(at)):
+        before, after = padding[axis]
+        position = at[axis] - before
+        if before:
+            conditions.append(index(position) >= 0)
+            position = maximum(position, 0)
+        if after:
+            conditions.append(index(at[axis] - before) < x.shape[axis])
+            position = minimum(position, x.shape[axis] - 1)
+        source[axis] = position
+    found = x[tuple(source)]
+    if not conditions:
+        return found
+    inside = conditions[0]
+    for condition in conditions[1:]:
+        inside = inside & condition
+    return select(inside, found, value)
+
+
+@from_tflite("PAD")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite PAD: with the zero point, or 0 where there is none."""
+    x, paddings = _constant_paddings(raw)
+    quant = x.type.quant
+    value = quant.zero_point[0] if quant is not None and quant.per_tensor else 0
+    return builder.op("pad", [x], PadAttrs(paddings, value), name=raw.name)
+
+
+@from_tflite("PADV2")
+def import_tflite_v2(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite PADV2: with a constant stored value."""
+    x, paddings = _constant_paddings(raw)
+    value = raw.inputs[2]
+    if not isinstance(value, Constant) or value.type.elements != 1:
+        raise ImportFailed("the padding value must be a constant")
+    return builder.op("pad", [x], PadAttrs(paddings, value.data.reshape(-1)[0].item()),
+                      name=raw.name)  # fmt: skip
+
+
+def _constant_paddings(raw: RawNode) -> tuple[Any, tuple[Pair, ...]]:
+    x, paddings = raw.inputs[0], raw.inputs[1]
+    if not isinstance(paddings, Constant) or paddings.type.is_float:
+        raise ImportFailed("the padding must be constant integers")
+    return x, tuple((int(a), int(b)) for a, b in paddings.data.reshape(-1, 2))
+
+
+@from_onnx("Pad", since=2)
+def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Pad before opset 11: padding and value are attributes."""
+    pads = tuple(int(p) for p in raw.attribute("pads", ()))
+    return _onnx_pad(builder, raw, pads, raw.attribute("value", 0.0), None)
+
+
+@from_onnx("Pad", since=11)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Pad with constant padding, axes and value."""
+    constants = [*raw.inputs[1:], None, None][:3]
+    for given in constants:
+        if given is not None and not isinstance(given, Constant):
+            raise ImportFailed("padding, value and axes must be constants")
+    pads, value, axes = (None if c is None else c.data.reshape(-1).tolist() for c in constants)
+    if pads is None:
+        raise ImportFailed("the padding is absent")
+    return _onnx_pad(builder, raw, pads, value[0] if value else 0, axes)
+
+
+def _onnx_pad(
+    builder: GraphBuilder, raw: RawNode, pads: Sequence[int], value: float, axes: Any
+) -> Any:
+    x = raw.inputs[0]
+    if raw.attribute("mode", "constant") != "constant":
+        raise ImportFailed(f"padding by {raw.attribute('mode')} is not supported yet")
+    rank = len(x.type.shape)
+    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes]
+    if len(pads) != 2 * len(chosen):
+        raise ImportFailed(f"{len(pads)} numbers of padding for {len(chosen)} axes")
+    pairs = [(0, 0)] * rank
+    for position, axis in enumerate(chosen):
+        pairs[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
+    return builder.op("pad", [x], PadAttrs(tuple(pairs), value), name=raw.name)

@@ -1,0 +1,279 @@
+"""slice: every stride-th element along each axis, from a beginning on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.reshape import ReshapeAttrs
+
+
+@dataclass(frozen=True)
+class SliceAttrs:
+    """For each axis: the first index, the step (negative: backwards), and how many."""
+
+    begin: tuple[int, ...]
+    stride: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@register
+class Slice(Op[SliceAttrs]):
+    """Elements of any dtype as they are; quantization per tensor stays."""
+
+    name = "slice"
+    attrs_class = SliceAttrs
+    fusion = Fusion.INJECTIVE
+
+    def infer(self, attrs: SliceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The shape of the attributes; TypeMismatch where an index leaves the input."""
+        (x,) = inputs
+        if not len(attrs.begin) == len(attrs.stride) == len(attrs.shape) == len(x.shape):
+            raise TypeMismatch(f"slice with {len(attrs.begin)} axes of {x}")
+        for extent, begin, stride, count in zip(
+            x.shape, attrs.begin, attrs.stride, attrs.shape, strict=True
+        ):
+            ends = (begin, begin + (count - 1) * stride)
+            if count < 1 or not stride or not all(0 <= end < extent for end in ends):
+                raise TypeMismatch(
+                    f"slice of {count} elements from {begin} by {stride} of {extent}"
+                )
+        if x.quant is not None and not x.quant.per_tensor:
+            raise TypeMismatch("slice of a tensor that is quantized along an axis")
+        return (x.with_shape(attrs.shape),)
+
+    def evaluate(
+        self,
+        attrs: SliceAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """NumPy's indexing by the grid of all indices."""
+        grids = (
+            begin + stride * np.arange(count)
+            for begin, stride, count in zip(attrs.begin, attrs.stride, attrs.shape, strict=True)
+        )
+        return (np.ascontiguousarray(inputs[0][np.ix_(*grids)]),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """A copy with indices multiplied and shifted."""
+        attrs: SliceAttrs = node.attrs
+        (x,) = operand_tensors(target, inputs)
+
+        def element(*at: Any) -> Any:
+            return x[
+                tuple(
+                    i * stride + begin
+                    for i, stride, begin in zip(at, attrs.stride, attrs.begin, strict=True)
+                )
+            ]
+
+        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+
+def sliced(
+    builder: GraphBuilder,
+    x: Value,
+    ranges: Sequence[tuple[int, int, int]],
+    name: str,
+    sources: tuple[str, ...] | None = None,
+) -> Value:
+    """Append a slice; ranges: for each axis (first, step, count)."""
+    begin, stride, shape = zip(*ranges, strict=True) if ranges else ((), (), ())
+    attrs = SliceAttrs(tuple(begin), tuple(stride), tuple(shape))
+    return builder.op("slice", [x], attrs, name=name, sources=sources)
+
+
+def axis_range(
+    extent: int, begin: int | None, end: int | None, stride: int
+) -> tuple[int, int, int]:
+    """(first, step, count) of Python's begin:end:stride; None is an end of the axis.
+
+    Negative ends count from the end, and both are limited to the axis, as ONNX and TFLite do it.
+    """
+    if not stride:
+        raise ImportFailed("a stride is 0")
+    steps = range(*slice(begin, end, stride).indices(extent))
+    if not len(steps):
+        raise ImportFailed(f"the slice {begin}:{end}:{stride} of {extent} is empty")
+    return steps.start, stride, len(steps)
+
+
+def constant_integers(value: Value | None, what: str) -> list[int]:
+    """The integers of a constant operand; ImportFailed if it is computed."""
+    if not isinstance(value, Constant) or value.type.is_float:
+        raise ImportFailed(f"{what} must be constant integers")
+    return [int(v) for v in value.data.reshape(-1)]
+
+
+@from_tflite("SLICE")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SLICE with constant begin and size; size -1 goes to the end."""
+    x = raw.inputs[0]
+    begin = constant_integers(raw.inputs[1], "begin")
+    size = constant_integers(raw.inputs[2], "size")
+    ranges = [
+        (first, 1, extent - first if count < 0 else count)
+        for extent, first, count in zip(x.type.shape, begin, size, strict=True)
+    ]
+    return sliced(builder, x, ranges, raw.name)
+
+
+@from_tflite("STRIDED_SLICE")
+def import_strided(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite STRIDED_SLICE with constant ranges; what TFLite Micro takes: no ellipsis or new axis.
+
+    Source of the masks: the schema's StridedSliceOptions; an axis of `shrink_axis_mask` is taken
+    at `begin` and dropped.
+    """
+    x, *bounds = raw.inputs
+    begins, ends, strides = (
+        constant_integers(value, what)
+        for value, what in zip(bounds, ("begin", "end", "strides"), strict=True)
+    )
+    if raw.attribute("ellipsis_mask") or raw.attribute("new_axis_mask"):
+        raise ImportFailed("an ellipsis or a new axis in a slice is not supported")
+    shape = x.type.shape
+    if not len(begins) == len(ends) == len(strides) <= len(shape):
+        raise ImportFailed(f"ranges of {len(begins)} axes for a tensor of {len(shape)}")
+    if raw.attribute("offset", False):
+        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
+    shrink = raw.attribute("shrink_axis_mask")
+    ranges = []
+    for axis, extent in enumerate(shape):
+        if axis >= len(begins):
+            ranges.append((0, 1, extent))
+        elif shrink >> axis & 1:
+            first = begins[axis] + (extent if begins[axis] < 0 else 0)
+            ranges.append((first, 1, 1))
+        else:
+            begin = None if raw.attribute("begin_mask") >> axis & 1 else begins[axis]
+            end = None if raw.attribute("end_mask") >> axis & 1 else ends[axis]
+            ranges.append(axis_range(extent, begin, end, strides[axis]))
+    if not shrink:
+        return sliced(builder, x, ranges, raw.name)
+    kept = tuple(r[2] for axis, r in enumerate(ranges) if not shrink >> axis & 1)
+    part = sliced(builder, x, ranges, f"{raw.name}/slice", (raw.name,))
+    return builder.op("reshape", [part], ReshapeAttrs(kept), name=raw.name)
+
+
+@from_tflite("SPLIT")
+def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SPLIT: equal parts along a constant axis, each a slice."""
+    (axis,) = constant_integers(raw.inputs[0], "the axis")
+    x = raw.inputs[1]
+    count = len(raw.outputs)
+    extent = x.type.shape[axis]
+    if extent % count:
+        raise ImportFailed(f"{extent} elements in {count} equal parts")
+    return _parts(builder, raw, x, axis, [extent // count] * count)
+
+
+@from_tflite("SPLIT_V")
+def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SPLIT_V: parts of constant sizes along a constant axis; one may be -1, the rest."""
+    x = raw.inputs[0]
+    sizes = constant_integers(raw.inputs[1], "the sizes")
+    (axis,) = constant_integers(raw.inputs[2], "the axis")
+    rest = x.type.shape[axis] - sum(size for size in sizes if size >= 0)
+    return _parts(builder, raw, x, axis, [rest if size < 0 else size for size in sizes])
+
+
+@from_onnx("Split", since=2)
+def import_onnx_split(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Split: `split` as attribute or constant input, or equal parts, the last one smaller."""
+    x = raw.inputs[0]
+    axis = int(raw.attribute("axis", 0))
+    extent, count = x.type.shape[axis], len(raw.outputs)
+    sizes = [int(size) for size in raw.attribute("split", ())]
+    if len(raw.inputs) > 1 and raw.inputs[1] is not None:
+        sizes = constant_integers(raw.inputs[1], "the sizes")
+    if not sizes:
+        each = -(-extent // count)
+        sizes = [min(each, extent - each * i) for i in range(count)]
+    return _parts(builder, raw, x, axis, sizes)
+
+
+def _parts(
+    builder: GraphBuilder, raw: RawNode, x: Value, axis: int, sizes: Sequence[int]
+) -> tuple[Value, ...]:
+    """One slice for each part along an axis."""
+    shape = x.type.shape
+    axis = axis % len(shape)
+    if sum(sizes) != shape[axis]:
+        raise ImportFailed(f"parts {list(sizes)} of {shape[axis]} elements")
+    made, first = [], 0
+    for number, size in enumerate(sizes):
+        ranges = [(0, 1, extent) for extent in shape]
+        ranges[axis] = (first, 1, size)
+        made.append(sliced(builder, x, ranges, f"{raw.name}/{number}", (raw.name,)))
+        first += size
+    return tuple(made)
+
+
+@from_tflite("UNPACK")
+def import_unpack(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite UNPACK: one slice for each index along an axis, and the axis dropped."""
+    x = raw.inputs[0]
+    axis = raw.attribute("axis") % len(x.type.shape)
+    extent = x.type.shape[axis]
+    parts = _parts(builder, raw, x, axis, [1] * extent)
+    shape = (*x.type.shape[:axis], *x.type.shape[axis + 1 :])
+    return tuple(
+        builder.op("reshape", [part], ReshapeAttrs(shape), name=raw.name, sources=(raw.name,))
+        for part in parts
+    )
+
+
+@from_onnx("Slice", since=1)
+def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Slice before opset 10: ranges are attributes."""
+    starts, ends, axes = (
+        [int(v) for v in raw.attribute(key, ())] for key in ("starts", "ends", "axes")
+    )
+    return _onnx_slice(builder, raw, starts, ends, axes or None, None)
+
+
+@from_onnx("Slice", since=10)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Slice with constant ranges, axes and steps."""
+    names = ("starts", "ends", "axes", "steps")
+    given = [
+        None if value is None else constant_integers(value, what)
+        for value, what in zip([*raw.inputs[1:], None, None][:4], names, strict=True)
+    ]
+    if given[0] is None or given[1] is None:
+        raise ImportFailed("starts or ends are absent")
+    return _onnx_slice(builder, raw, given[0], given[1], given[2], given[3])
+
+
+def _onnx_slice(
+    builder: GraphBuilder,
+    raw: RawNode,
+    starts: list[int],
+    ends: list[int],
+    axes: list[int] | None,
+    steps: list[int] | None,
+) -> Any:
+    x = raw.inputs[0]
+    shape = x.type.shape
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    ranges = [(0, 1, extent) for extent in shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        # Backwards, an end before the first element is given as a very negative number.
+        stop = None if step < 0 and end < -shape[axis] else end
+        ranges[axis] = axis_range(shape[axis], start, stop, step)
+    return sliced(builder, x, ranges, raw.name)
