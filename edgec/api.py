@@ -55,6 +55,11 @@ class Model:
             self._session = open_session(self.engine, self.built).__enter__()
         return self._session.run(arrays)
 
+    def reset(self) -> None:
+        """Give the model's state its initial values; between runs it is kept."""
+        if self._session is not None:
+            self._session.reset()
+
     def close(self) -> None:
         """Stop the engine and remove the temporary project, if it was one."""
         if self._session is not None:

@@ -17,15 +17,15 @@ from edgec.codegen.program import Golden, Program
 from edgec.errors import BuildFailed, PlanError
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
-from edgec.graph.interpret import interpret
+from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
 from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
-from edgec.loop.policy import policy_for
+from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
-from edgec.memory.layout import placement_problem
+from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import choose_variants
@@ -35,6 +35,7 @@ from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
@@ -80,8 +81,8 @@ class Compiled:
         return sum(node.op.macs(node.attrs, node.input_types) for node in self.imported.main.nodes)
 
     def reference(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """What our integer reference answers."""
-        return interpret(self.module.main, inputs)
+        """What our integer reference answers in the first run."""
+        return Interpretation(self.module.main).run(inputs)
 
 
 def compile_model(
@@ -98,8 +99,20 @@ def compile_model(
     be read or uses what is not supported, PlanError when no memory plan exists.
     """
     options = options or Options()
-    stages = _Dump(dump)
     imported = import_model(path, match=options.match)
+    return compile_module(imported, core, options, board_name=board_name, dump=dump)
+
+
+def compile_module(
+    imported: Module,
+    core: Core,
+    options: Options,
+    *,
+    board_name: str = "",
+    dump: Path | None = None,
+) -> Compiled:
+    """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
+    stages = _Dump(dump)
     verify_module(imported)
     stages.write("import", print_module(imported))
 
@@ -116,17 +129,22 @@ def compile_model(
     stages.write("shrink_channels", print_module(module))
 
     policy = policy_for(core, options)
-    groups = tuple(
-        lower_group(group, policy) for group in fuse_groups(module.main, fuse=not options.unfused)
-    )
+    groups = _lower(module.main, policy, options)
+    settled = settle_states(module.main, groups)
+    if settled is not module.main:
+        module = module.with_main(settled)
+        verify_module(module)
+        stages.write("settle_states", print_module(module))
+        groups = _lower(settled, policy, options, groups)
     chosen = _choose(module.main, groups, options)
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
     problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")
+    problem = with_states(problem, module.main)
     plan = plan_memory(problem)
     stages.write("plan", _plan_text(problem, plan))
 
-    name = checked_model_name(options.model_name or model_identifier(path.name))
+    name = checked_model_name(options.model_name or model_identifier(imported.source))
     program = assemble(
         module,
         groups,
@@ -139,6 +157,17 @@ def compile_model(
     )
     program.check()
     return Compiled(imported, module, shrinkage, groups, chosen, problem, plan, program, options)
+
+
+def _lower(
+    function: Function, policy: Policy, options: Options, known: tuple[LoweredGroup, ...] = ()
+) -> tuple[LoweredGroup, ...]:
+    """The menu of every group; groups of the same nodes as known ones keep theirs."""
+    menus = {lowered.group.nodes: lowered for lowered in known}
+    return tuple(
+        menus.get(group.nodes) or lower_group(group, policy)
+        for group in fuse_groups(function, fuse=not options.unfused)
+    )
 
 
 def _choose(
@@ -170,11 +199,11 @@ def _choose_by_live_bytes(
 
 
 def golden_run(function: Function) -> Golden:
-    """One generated input and the CRC of what the reference answers."""
+    """One generated input and the CRC of what the reference answers in the first run."""
     inputs = generate_inputs(
-        GOLDEN_SEED, [(param.type.shape, param.type.dtype) for param in function.params]
+        GOLDEN_SEED, [(value.type.shape, value.type.dtype) for value in function.inputs]
     )
-    return Golden(GOLDEN_SEED, output_crc(interpret(function, inputs)))
+    return Golden(GOLDEN_SEED, output_crc(Interpretation(function).run(inputs)))
 
 
 def _plan_text(problem: Problem, plan: Plan) -> str:

@@ -122,6 +122,8 @@ def verify_model(
 ) -> Verification:
     """Run every case on the engine and on the reference framework and compare all bits.
 
+    The cases of a model with state are the steps of one sequence: both keep their state.
+
     work: a folder for the projects that are built; dump: one for the stages as text. Raises
     ToolMissing where the framework or the engine is not installed.
     """
@@ -182,9 +184,12 @@ def _compare(
     operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
     rows: dict[str, Comparison] = {}
     outputs = [
-        Comparison(_tensor_name(value), "output", value.type.shape) for value in function.results
+        Comparison(_tensor_name(value), "output", value.type.shape) for value in function.outputs
     ]
+    oracle.reset()
     with open_session(engine, built, port=port) as session:
+        if built.manifest.state_bytes:
+            session.reset()
         for case, arrays in enumerate(inputs):
             expected = oracle.run(arrays, tensors=layers)
             found = session.run(arrays, trace=layers)

@@ -29,11 +29,13 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
     report = {
         "model": model.name,
         "format": module.format,
-        "inputs": [_value(value) for value in function.params],
-        "outputs": [_value(value) for value in function.results],
+        "inputs": [_value(value) for value in function.inputs],
+        "outputs": [_value(value) for value in function.outputs],
+        "states": [_value(state.before) for state in function.states],
         "operators": dict(Counter(node.op.name for node in function.nodes)),
         "macs": macs,
         "weights_bytes": sum(constant.type.nbytes for constant in function.constants()),
+        "state_bytes": sum(state.before.type.nbytes for state in function.states),
         "nodes": [
             {
                 "name": node.name,
@@ -62,7 +64,11 @@ def _lines(module: Any, report: dict[str, Any]) -> list[str]:
     ]
     values = [
         (word, value.name, _shape(value), _quant(value))
-        for word, values in (("input", function.params), ("output", function.results))
+        for word, values in (
+            ("input", function.inputs),
+            ("output", function.outputs),
+            ("state", tuple(state.before for state in function.states)),
+        )
         for value in values
     ]
     lines += format_table(

@@ -1,4 +1,4 @@
-"""`edgec run`: one inference on the host, a simulated core, an emulated board or a real one."""
+"""`edgec run`: inferences on the host, a simulated core, an emulated board or a real one."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ from edgec.cli.arguments import (
               help="Input data, .npy or .npz; once for each input.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
               metavar="N", help="Seed of the generated input.")  # fmt: skip
+@click.option("--steps", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Run N times, the state kept; inputs and outputs then have a first axis "
+              "of N.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="Y.npz",
               help="Write the outputs here, by their names.")  # fmt: skip
 @click.option("--profile", is_flag=True, help="A row for every emitted group.")
@@ -43,6 +46,7 @@ def command(
     port: str | None,
     inputs: tuple[str, ...],
     seed: int,
+    steps: int,
     output: Path | None,
     profile: bool,
     dump: Path | None,
@@ -57,26 +61,33 @@ def command(
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
         chosen, built = _built(model, board, engine, port, profile, dump, Path(work), words)
         from edgec.runners.engine import open_session
-        from edgec.runners.inputs import read_inputs
-        from edgec.runners.samples import generate_inputs
+        from edgec.runners.inputs import read_steps
+        from edgec.runners.samples import generate_steps
 
         ports = built.manifest.inputs
         if inputs:
-            arrays = read_inputs(inputs, ports)
+            arrays = read_steps(inputs, ports, steps)
         else:
-            arrays = list(generate_inputs(seed, [(p.shape, p.dtype) for p in ports]))
+            arrays = generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
         with open_session(chosen, built, port=port) as session:
-            result = session.run(arrays)
-            traced = session.run(arrays, profile=True) if profile else None
+            results = _run_steps(session, arrays)
+            traced = _run_steps(session, arrays, profile=True) if profile else []
         if target is not None:
-            _save(target, built, result)
-        report = run_report(built, chosen, result, traced, target)
+            _save(target, built, results)
+        report = run_report(built, chosen, results, traced[-1] if traced else None, target)
         if profile and model.is_dir():
             keep_profile(built, report)
     if as_json:
         print_json(report)
     else:
         print_run(report, profile)
+
+
+def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> list[Any]:
+    """All steps from the initial state, which a real board may have left behind long ago."""
+    if session.manifest.state_bytes:
+        session.reset()
+    return [session.run(arrays, profile=profile) for arrays in steps]
 
 
 def _built(
@@ -127,14 +138,16 @@ def _output_file(output: Path) -> Path:
     return target
 
 
-def _save(target: Path, built: Any, result: Any) -> None:
-    """Write the outputs as one .npz, whole or not at all."""
+def _save(target: Path, built: Any, results: list[Any]) -> None:
+    """Write the outputs as one .npz, whole or not at all; those of several steps stacked."""
     import numpy as np
 
     from edgec.errors import EdgecError
 
-    arrays = {
-        port.name: array for port, array in zip(built.manifest.outputs, result.outputs, strict=True)
+    stacked = [np.stack(arrays) for arrays in zip(*(r.outputs for r in results), strict=True)]
+    arrays: dict[str, Any] = {
+        port.name: array if len(results) > 1 else array[0]
+        for port, array in zip(built.manifest.outputs, stacked, strict=True)
     }
     temporary = target.with_name(f".{target.name}.{os.getpid()}.npz")
     try:

@@ -52,7 +52,7 @@ def command(
     chosen = load_board(board)
     name = engine or default_engine(chosen, port)
     require_engine(name, chosen)  # before all the work
-    params = import_model(model).main.params
+    params = import_model(model).main.inputs
     cases = load_cases(params, inputs_file, random_cases or 4)
     with tempfile.TemporaryDirectory(prefix="edgec_verify_") as work:
         result = verify_model(

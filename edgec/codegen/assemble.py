@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.codegen.program import Golden, IoMode, Port, Program, Step, Trace
+from edgec.codegen.program import Golden, IoMode, Port, Program, State, Step, Trace
+from edgec.graph import ir as graph_ir
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
-from edgec.memory.layout import ARENA, merged_places, scratch_name
+from edgec.memory.layout import ARENA, STATE, merged_places, scratch_name, state_places
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
 from edgec.passes.lower_groups import LoweredGroup, Variant, scratch_parts
@@ -50,21 +51,25 @@ def assemble(
         _step(function, position, lowered.group, variant, roots, constants)
         for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
     ]
-    outside = {roots.get(v, v) for v in (*function.params, *function.results)}
+    outside = {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
     sizes.update({v.name: v.type.nbytes for v in outside})
-    for value, place in merged_places(function, groups, chosen, caller_io=io == "caller").items():
+    places = merged_places(function, groups, chosen, caller_io=io == "caller")
+    for value, place in {**places, **state_places(function)}.items():
         sizes[value.name], offsets[value.name] = value.type.nbytes, offsets[place.name]
+    states = tuple(_state(state, constants) for state in function.states)
     return Program(
         model=identity.model,
         source_file=module.source,
-        inputs=tuple(_port(v, roots) for v in function.params),
-        outputs=tuple(_port(v, roots) for v in function.results),
+        inputs=tuple(_port(v, roots) for v in function.inputs),
+        outputs=tuple(_port(v, roots) for v in function.outputs),
         steps=tuple(steps),
         constants=constants.arrays,
         buffers=sizes,
         offsets=offsets,
         arena_bytes=plan.peak_bytes[ARENA],
         arena_lower_bound=plan.certificate.region(ARENA).lower_bound_bytes,
+        states=states,
+        state_bytes=plan.peak_bytes.get(STATE, 0),
         io=io,
         golden=golden,
         board=identity.board,
@@ -156,6 +161,22 @@ def _traces(function: Function, group: Group, roots: Mapping[Value, Value]) -> l
 def _to_source(origin: Origin) -> tuple[int, ...]:
     """The transpose that gives a value the layout of its source tensor; empty if it has it."""
     return tuple(int(axis) for axis in np.argsort(origin.permutation or ()))
+
+
+def _state(state: graph_ir.State, constants: _Constants) -> State:
+    """A state whose initial bytes are all equal needs no constant."""
+    value, initial = state.before, np.ascontiguousarray(state.initial.data)
+    raw = initial.reshape(-1).view(np.uint8)
+    uniform = bool((raw == raw[:1]).all())
+    return State(
+        name=value.origin.tensor if value.origin else value.name,
+        dtype=value.type.dtype,
+        shape=value.type.shape,
+        buffer=value.name,
+        after=state.after.name,
+        initial=None if uniform else constants.add(f"initial_{value.name}", initial),
+        fill=int(raw[0]) if uniform and raw.size else 0,
+    )
 
 
 def _port(value: Value, roots: Mapping[Value, Value]) -> Port:

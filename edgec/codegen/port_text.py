@@ -57,7 +57,7 @@ class Pointers:
     def __init__(self, program: Program, weights: Weights) -> None:
         self._program = program
         self._weights = weights
-        self._states = {state.buffer for state in program.states}
+        self._states = program.state_buffers
         self._inputs = {p.buffer: i for i, p in enumerate(program.inputs)}
         self._outputs = {p.buffer: i for i, p in enumerate(program.outputs)}
 
@@ -162,7 +162,7 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
         for name in written
         if name in program.offsets
     }
-    state_buffers = {state.buffer for state in program.states}
+    state_buffers = program.state_buffers
     notes = []
     for index, port in enumerate(program.inputs):
         if port.buffer not in program.offsets:

@@ -77,13 +77,15 @@ class Port:
 class State:
     """A value that lives from one run to the next, at `offsets[buffer]` of the state region.
 
-    Reset fills it from the constant named `initial`, or with the byte `fill` where that is None.
+    `after` is the buffer's name for the steps that compute what it becomes: the same bytes. Reset
+    fills it from the constant named `initial`, or with the byte `fill` where that is None.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     buffer: str
+    after: str = ""
     initial: str | None = None
     fill: int = 0
 
@@ -183,12 +185,17 @@ class Program:
             lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]
         return zlib.crc32("\n".join(lines).encode())
 
+    @property
+    def state_buffers(self) -> frozenset[str]:
+        """Names of all buffers in the state region."""
+        return frozenset(n for state in self.states for n in (state.buffer, state.after) if n)
+
     def check(self) -> None:
         """Raise ContractError unless names, sizes and counts fit together."""
         port_buffers = {port.buffer for port in (*self.inputs, *self.outputs)}
         for name in self.offsets:
             _require(name in self.buffers, f"buffer {name!r} has an offset but no size")
-        state_buffers = {state.buffer for state in self.states}
+        state_buffers = self.state_buffers
         for name, offset in self.offsets.items():
             limit = self.state_bytes if name in state_buffers else self.arena_bytes
             fits = offset >= 0 and offset + self.buffers[name] <= limit
@@ -206,6 +213,8 @@ class Program:
                 )
         for state in self.states:
             _require(state.buffer in self.offsets, f"state {state.name!r} has no offset")
+            same = not state.after or self.offsets.get(state.after) == self.offsets[state.buffer]
+            _require(same, f"state {state.name!r} does not become what it is in its place")
         for step in self.steps:
             _require(
                 len(step.args) == len(step.function.params),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgec.errors import TypeMismatch
-from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.ir import Constant, Function, Node, State, Value
 from edgec.graph.op import NoAttrs, Op, get_op
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
@@ -108,8 +108,6 @@ class GraphBuilder:
         self.nodes.append(node)
         return node
 
-    def finish(
-        self, results: Sequence[Value], states: tuple[tuple[Value, Value], ...] = ()
-    ) -> Function:
-        """The function built so far."""
+    def finish(self, results: Sequence[Value], states: tuple[State, ...] = ()) -> Function:
+        """The function built so far; the last results are what the states become."""
         return Function(self.name, tuple(self.params), tuple(self.nodes), tuple(results), states)

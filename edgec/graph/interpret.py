@@ -59,3 +59,29 @@ def interpret(
             if last_use[value] == index and value not in keep:
                 known.pop(value, None)
     return tuple(fetch(value) for value in function.results)
+
+
+class Interpretation:
+    """Run after run of one function, its state kept from each to the next."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.state = initial_state(function)
+
+    def run(
+        self, inputs: Sequence[Array], observe: Callable[[Value, Array], None] | None = None
+    ) -> tuple[Array, ...]:
+        """The outputs of one run; `inputs` and `observe` as `interpret` takes them."""
+        results = interpret(self.function, [*inputs, *self.state], observe)
+        count = len(self.function.outputs)
+        self.state = results[count:]
+        return results[:count]
+
+    def reset(self) -> None:
+        """Go back to the initial state."""
+        self.state = initial_state(self.function)
+
+
+def initial_state(function: Function) -> tuple[Array, ...]:
+    """What the parameters of a function's states are in the first run."""
+    return tuple(state.initial.data for state in function.states)

@@ -1,12 +1,16 @@
 """Graph IR nodes: modules, functions, values and nodes.
 
     module   = Module(functions: {name: function})          the entry is `main`
-    function = Function(name, params: value*, nodes: node*, results: value*, states)
+    function = Function(name, params: value*, nodes: node*, results: value*, states: state*)
+    state    = State(before: value, after: value, initial: Constant)
     node     = Node(op, attrs, inputs: value*, outputs: value*, name, sources)
     value    = Value(name, type, origin?) | Constant(name, type, origin?, data)
 
-A function is a straight line of SSA bindings and pure. State is functional: a pair (s, s') in
-`states` declares that the result s' is the parameter s of the next run.
+A function is a straight line of SSA bindings and pure. State is functional: a `State` declares
+that the result `after` of one run is the parameter `before` of the next. A function's last
+parameters and last results are those of its states, in their order:
+
+    main(x, s, t) -> (y, s', t')        states (s, s'), (t, t'), inputs (x), outputs (y)
 """
 
 from __future__ import annotations
@@ -75,6 +79,18 @@ class Node:
         return tuple(value.type for value in self.inputs)
 
 
+@dataclass(frozen=True)
+class State:
+    """What lives from one run to the next: the result `after` is the next run's `before`.
+
+    initial: what `before` is in the first run, and again after a reset. All three have one type.
+    """
+
+    before: Value
+    after: Value
+    initial: Constant
+
+
 @dataclass(frozen=True, eq=False)
 class Function:
     """A pure straight line of nodes from parameters to results."""
@@ -83,7 +99,17 @@ class Function:
     params: tuple[Value, ...]
     nodes: tuple[Node, ...]
     results: tuple[Value, ...]
-    states: tuple[tuple[Value, Value], ...] = ()
+    states: tuple[State, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The parameters that the caller gives in each run."""
+        return self.params[: len(self.params) - len(self.states)]
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The results that the caller gets from each run."""
+        return self.results[: len(self.results) - len(self.states)]
 
     def producers(self) -> dict[Value, Node]:
         """The node that makes each value (parameters and constants are absent)."""
@@ -104,7 +130,7 @@ class Function:
             yield from node.outputs
 
     def constants(self) -> tuple[Constant, ...]:
-        """All constants that nodes or results use, in order of first use, each once."""
+        """All constants of nodes, results and states, in order of first use, each once."""
         seen: dict[Constant, None] = {}
         for node in self.nodes:
             for value in node.inputs:
@@ -113,6 +139,8 @@ class Function:
         for value in self.results:
             if isinstance(value, Constant):
                 seen[value] = None
+        for state in self.states:
+            seen[state.initial] = None
         return tuple(seen)
 
     def with_nodes(self, nodes: tuple[Node, ...], results: tuple[Value, ...]) -> Function:

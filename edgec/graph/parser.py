@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgec.errors import ContractError, TypeMismatch
-from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.lexer import Lexer, Token, unquote
 from edgec.graph.literal import LiteralParser
 from edgec.graph.op import NoAttrs, Op, all_ops, get_op
@@ -86,7 +86,9 @@ class _Parser:
         while self.lexer.accept("state"):
             before = self.reference()
             self.lexer.expect("->")
-            states.append((before, self.reference()))
+            after = self.reference()
+            self.lexer.expect("initial")
+            states.append(State(before, after, self.initial()))
         self.lexer.expect("}")
         return Function(name, tuple(params), tuple(nodes), results, tuple(states))
 
@@ -179,6 +181,13 @@ class _Parser:
         while self.lexer.accept(","):
             values.append(self.reference())
         return tuple(values)
+
+    def initial(self) -> Constant:
+        token = self.lexer.peek()
+        value = self.reference()
+        if not isinstance(value, Constant):
+            raise ContractError(f"line {token.line}: {token.text} is not a constant")
+        return value
 
     def reference(self) -> Value:
         token = self.lexer.expect_kind("name", "the name of a value")

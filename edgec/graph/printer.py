@@ -67,7 +67,8 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
         lines += ["", *_node(node, literals)]
     lines += ["", f"  return {', '.join(map(_reference, function.results))}".rstrip()]
     lines += [
-        f"  state {_reference(before)} -> {_reference(after)}" for before, after in function.states
+        f"  state {_reference(s.before)} -> {_reference(s.after)} initial {_reference(s.initial)}"
+        for s in function.states
     ]
     return [*lines, "}"]
 

@@ -49,8 +49,24 @@ def verify_function(function: Function) -> None:
     for value in function.results:
         if value not in defined and not isinstance(value, Constant):
             raise ContractError(f"{where}: result {value} is undefined")
-    for before, after in function.states:
-        if before not in function.params or after not in function.results:
-            raise ContractError(f"{where}: state ({before}, {after}) is not a parameter and result")
-        if before.type != after.type:
-            raise ContractError(f"{where}: state {before} changes its type to {after.type}")
+    _verify_states(function, where)
+
+
+def _verify_states(function: Function, where: str) -> None:
+    """The last parameters and results are those of the states; a state keeps its type."""
+    befores = tuple(state.before for state in function.states)
+    afters = tuple(state.after for state in function.states)
+    if befores != function.params[len(function.inputs) :]:
+        raise ContractError(f"{where}: the last parameters are not those of its states")
+    if afters != function.results[len(function.outputs) :]:
+        raise ContractError(f"{where}: the last results are not those of its states")
+    for state in function.states:
+        if state.before.type != state.after.type:
+            raise ContractError(
+                f"{where}: state {state.before} changes its type to {state.after.type}"
+            )
+        if state.before.type != state.initial.type:
+            raise ContractError(
+                f"{where}: state {state.before} is {state.before.type}, its initial value"
+                f" {state.initial.type}"
+            )

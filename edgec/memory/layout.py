@@ -9,6 +9,7 @@ output may take over the input's bytes, as far as the chosen variant's loops all
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from edgec.graph.ir import Constant, Function, Value
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
@@ -16,6 +17,7 @@ from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
 ARENA = "arena"
+STATE = "state"  # persistent: kept from one run to the next
 ALIGN_BYTES = 4  # what the widest access of emitted code to an activation needs
 
 
@@ -33,16 +35,14 @@ def placement_problem(
     capacity_bytes: int | None = None,
     merge: bool = True,
 ) -> Problem:
-    """All buffers of one inference. With `caller_io`, inputs and outputs are not among them.
+    """All buffers of one inference but its states; with `caller_io` no inputs and outputs either.
 
-    Neither are outputs that replace an input where it is (`merged_places`), unless `merge` is
-    false: then they may overlap, which is what a choice between variants can compare.
+    Outputs that replace an input where it is (`merged_places`) are not among them, unless `merge`
+    is false: then they may overlap, which is what a choice between variants can compare.
     """
     roots = storage(function)
     start, stop = lifetimes(function, groups, roots)
-    outside: set[Value] = set()
-    if caller_io:
-        outside = {roots.get(v, v) for v in (*function.params, *function.results)}
+    outside = _outside(function, roots, caller_io)
     merged = merged_places(function, groups, chosen, caller_io=caller_io) if merge else {}
     for value, place in merged.items():
         stop[place] = max(stop[place], stop[value])
@@ -82,17 +82,47 @@ def merged_places(
     """For every output that replaces an input where it is: the value whose buffer it lies in."""
     roots = storage(function)
     _, stop = lifetimes(function, groups, roots)
-    kept = {roots.get(v, v) for v in function.results}
-    outside = kept | {roots.get(v, v) for v in function.params} if caller_io else set()
+    outside = _outside(function, roots, caller_io)
+    kept = outside | {roots.get(v, v) for v in function.results}
     merged: dict[Value, Value] = {}
     for position, variant in enumerate(chosen):
         output = groups[position].group.output
         for root in (roots.get(v, v) for v in variant.same_place):
             is_last = stop[root] == position + 1 and root not in kept
-            if is_last and not {root, output} & outside:
+            if is_last and output not in outside:
                 merged[output] = merged.get(root, root)
                 break
     return merged
+
+
+def state_places(function: Function) -> dict[Value, Value]:
+    """For what each state becomes: the state, in whose buffer it is computed.
+
+    `edgec.passes.settle_states` has made sure that this is possible.
+    """
+    return {state.after: state.before for state in function.states}
+
+
+def with_states(problem: Problem, function: Function) -> Problem:
+    """The problem with the states, which are live all the time, in a region of their own."""
+    if not function.states:
+        return problem
+    stop = max((buffer.stop for buffer in problem.buffers), default=1)
+    buffers = tuple(
+        Buffer(s.before.name, s.before.type.nbytes, 0, stop, ALIGN_BYTES, (STATE,))
+        for s in function.states
+    )
+    return replace(
+        problem, buffers=problem.buffers + buffers, regions=(*problem.regions, Region(STATE))
+    )
+
+
+def _outside(function: Function, roots: Mapping[Value, Value], caller_io: bool) -> set[Value]:
+    """Stored values that are not in the arena: states, and with `caller_io` what the caller has."""
+    outside = {value for state in function.states for value in (state.before, state.after)}
+    if caller_io:
+        outside |= {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
+    return outside
 
 
 def _distances(variant: Variant, output: Value, roots: Mapping[Value, Value]) -> dict[Value, int]:

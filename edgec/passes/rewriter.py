@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.ir import Constant, Function, Node, State, Value
 
 #: Gets the old node and its new inputs; returns the new outputs, or None to keep the node.
 Visit = Callable[["Rewriter", Node, tuple[Value, ...]], "Sequence[Value] | None"]
@@ -37,7 +37,9 @@ class Rewriter:
             for before, after in zip(node.outputs, outputs, strict=True):
                 self._new[before] = after
         results = tuple(self.new(value) for value in self.old.results)
-        states = tuple((before, self.new(after)) for before, after in self.old.states)
+        states = tuple(
+            State(state.before, self.new(state.after), state.initial) for state in self.old.states
+        )
         return eliminate_dead(self.builder.finish(results, states))
 
     def new(self, value: Value) -> Value:

@@ -113,7 +113,7 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "buffers": _buffers(compiled),
         "overlaps": [dataclasses.asdict(overlap) for overlap in compiled.problem.overlaps],
         "graph": _graph(compiled),
-        "results": [value.name for value in compiled.module.main.results],
+        "results": [value.name for value in compiled.module.main.outputs],
     }
 
 
@@ -194,7 +194,7 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
     inputs = generate_inputs(seed, [(port.shape, port.dtype) for port in built.manifest.inputs])
     with open_session(engine, built) as session:
         result, traced = session.run(inputs), session.run(inputs, profile=True)
-    if not keep_profile(built, run_report(built, engine, result, traced, None)):
+    if not keep_profile(built, run_report(built, engine, [result], traced, None)):
         raise RunFailed(f"cannot write {folder / PROFILE_NAME}", hint="make the folder writable")
 
 
@@ -221,8 +221,8 @@ def _weights_by_step(compiled: Compiled) -> list[int]:
 def _buffers(compiled: Compiled) -> list[dict[str, Any]]:
     function = compiled.module.main
     values = {value.name: value for value in function.values()}
-    states = {name for old, new in function.states for name in (old.name, new.name)}
-    inputs, outputs = _names(function.params), _names(function.results)
+    states = {state.before.name for state in function.states}
+    inputs, outputs = _names(function.inputs), _names(function.outputs)
     # An output can be a view of the buffer that holds its bytes.
     outputs |= {port.buffer for port in compiled.program.outputs}
 
@@ -259,7 +259,8 @@ def _graph(compiled: Compiled) -> list[dict[str, Any]]:
         for node in lowered.group.nodes
     }
     function = compiled.module.main
-    rows = [_graph_row(None, "input", param.name, (), param) for param in function.params]
+    rows = [_graph_row(None, "input", param.name, (), param) for param in function.inputs]
+    rows += [_graph_row(None, "state", s.before.name, (), s.before) for s in function.states]
     for node in function.nodes:
         if node not in step_of:
             rows.append(_graph_row(None, node.op.name, node.name, node.inputs, node.output))

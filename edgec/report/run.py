@@ -1,9 +1,10 @@
-"""What one run says: instructions, cycles, outputs, and a row for every step."""
+"""What a run says: instructions, cycles, outputs, and a row for every step."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,24 @@ if TYPE_CHECKING:
 
 
 def run_report(
-    built: Built, engine: str, result: Any, traced: Any | None, path: Path | None
+    built: Built, engine: str, results: Sequence[Any], traced: Any | None, path: Path | None
 ) -> dict[str, Any]:
-    """The object that `edgec run --json` prints. `layers` is empty without a traced run."""
+    """The object that `edgec run --json` prints. `layers` is empty without a traced run.
+
+    results: those of all steps in a row; costs and values are the last one's.
+    """
+    result = results[-1]
     return {
         "model": built.manifest.model,
         "board": built.board.name if built.board else None,
         "engine": engine,
+        "steps": len(results),
         "instructions": result.instructions,
         "cycles": result.cycles,
         "cycles_source": result.cycles_source,
         "stack_bytes": result.stack_bytes,
         "outputs": str(path) if path else None,
-        "output_fnv1a": outputs_fnv1a32(result.outputs),
+        "output_fnv1a": outputs_fnv1a32(array for each in results for array in each.outputs),
         "layers": _layers(built, traced) if traced is not None else [],
         "values": [
             {
@@ -79,6 +85,8 @@ def short_shapes(shapes: str) -> str:
 def print_run(report: dict[str, Any], profile: bool) -> None:
     """Show a run; with `profile` a table of its steps."""
     lines = _profile_lines(report) if profile else []
+    if report["steps"] > 1:
+        lines.append(f"steps         {report['steps']:,} in a row; of the last one:")
     if report["instructions"] is not None:
         lines.append(f"instructions  {report['instructions']:,}")
     if report["cycles"] is not None:

@@ -62,11 +62,17 @@ def load_arrays(path: Path) -> dict[str, Any]:
 
 
 def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
+    """Arrays for the model's inputs of one run, as `read_steps` reads them."""
+    return read_steps(words, ports, 1)[0]
+
+
+def read_steps(words: Sequence[str], ports: Sequence[Port], steps: int) -> list[list[Any]]:
     """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words.
 
     An array without a name goes to the first input that has none yet. An .npz may hold more than
-    the inputs; NAME=FILE.npz takes its array of that name, or its only one. Raises EdgecError for
-    names that no input has, inputs without an array, and arrays that do not fit.
+    the inputs; NAME=FILE.npz takes its array of that name, or its only one. With several steps
+    the first axis of each array counts them. Raises EdgecError for names that no input has, inputs
+    without an array, and arrays that do not fit.
     """
     given: dict[str, Any] = {}
     known = [port.name for port in ports]
@@ -82,7 +88,17 @@ def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
             details=tuple(f"input {describe_port(port)}" for port in ports),
             hint="name an input with NAME=FILE",
         )
-    return [fit_input(given[port.name], port) for port in ports]
+    if steps == 1:
+        return [[fit_input(given[port.name], port) for port in ports]]
+    for port in ports:
+        array = given[port.name]
+        if not array.ndim or len(array) != steps:
+            raise EdgecError(
+                f"input {port.name}: {steps} steps need a first axis of {steps}, the array is"
+                f" {array.dtype.name}{list(array.shape)}",
+                hint=f"one step is {describe_port(port)}",
+            )
+    return [[fit_input(given[port.name][step], port) for port in ports] for step in range(steps)]
 
 
 def _named_arrays(word: str, known: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,24 +106,30 @@ class TfliteMicroOracle(Oracle):
         self._graph = _TfliteTensors(model_file, data)
         # Every tensor kept: all of them at once, and persistent data of the kernels beside them.
         arena = max(10 * len(data), 2 * self._graph.activation_bytes() + (4 << 20))
-        try:
-            self._interpreter = runtime.Interpreter.from_bytes(
-                data,
-                arena_size=arena,
-                intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
-            )
-        except (RuntimeError, ValueError) as error:
-            raise RunFailed(
-                f"TFLite Micro refused {model_file.name}", details=(str(error).strip(),)
-            ) from error
+        self._open = partial(
+            runtime.Interpreter.from_bytes,
+            data,
+            arena_size=arena,
+            intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
+        )
+        self.reset()
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
         """Return (name, shape, dtype) of each input in file order."""
         return self._graph.inputs
 
     def reset(self) -> None:
-        """Put the model's state back to what it is when opened."""
-        self._interpreter.reset()
+        """Put the model's state back to what it is when opened.
+
+        By opening it again: the interpreter's own reset leaves resource variables at zero, as
+        CALL_ONCE does not run a second time.
+        """
+        try:
+            self._interpreter = self._open()
+        except (RuntimeError, ValueError) as error:
+            raise RunFailed(
+                f"TFLite Micro refused {self.model_file.name}", details=(str(error).strip(),)
+            ) from error
 
     def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
         for index, value in enumerate(inputs):

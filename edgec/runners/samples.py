@@ -50,6 +50,14 @@ def generate_inputs(
     return tuple(arrays)
 
 
+def generate_steps(
+    seed: int, types: Sequence[tuple[Sequence[int], npt.DTypeLike]], steps: int
+) -> list[list[npt.NDArray[np.generic]]]:
+    """The inputs of several runs in a row: one stream, whose first step is `generate_inputs`."""
+    arrays = list(generate_inputs(seed, [*types] * steps))
+    return [arrays[at * len(types) : (at + 1) * len(types)] for at in range(steps)]
+
+
 def _draw(state: int, count: int) -> npt.NDArray[np.uint32]:
     """Return the next `count` states: x[n] = a**n x[0] + c (1 + a + ... + a**(n-1))."""
     factor = np.full(count, _LCG_FACTOR, dtype=np.uint32)

@@ -43,7 +43,7 @@ def test_rows_sum_up_to_the_run(engine: str) -> None:
 def test_every_row_names_its_source_layers(tmp_path: Path) -> None:
     compiled, built = build(DIGITS, BOARD, traced=True)
     traced = ran("core", profile=True)
-    rows = run_report(built, "core", ran("core", profile=False), traced, None)["layers"]
+    rows = run_report(built, "core", [ran("core", profile=False)], traced, None)["layers"]
     names = {name for node in compiled.imported.main.nodes for name in (node.name, *node.sources)}
     assert len(rows) == len(built.manifest.steps)
     for row in rows:

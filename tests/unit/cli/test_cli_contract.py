@@ -13,7 +13,7 @@ import pytest
 from repo_files import REPO_ROOT
 
 from edgec.cli.main import COMMANDS
-from edgec.runners.samples import outputs_fnv1a32
+from edgec.runners.samples import generate_steps, outputs_fnv1a32
 
 BUILD_KEYS = {
     "arena_bytes", "arena_lower_bound", "state_bytes", "stack_bytes", "weights_bytes",
@@ -105,6 +105,24 @@ def test_run_on_the_host_writes_outputs(dense_model: Path, edgec: Callable, work
         assert outputs.files == ["y"] and outputs["y"].shape == (1, 4)
         assert outputs_fnv1a32([outputs["y"]]) == report["output_fnv1a"]
     assert [path.name for path in work.iterdir()] == ["y.npz"]
+
+
+def test_steps_in_a_row(dense_model: Path, edgec: Callable, work: Path) -> None:
+    ran = edgec("run", dense_model, "--board", "host", "--output", "y.npz", "--steps", 3, "--json")
+    assert ran.json["steps"] == 3
+    x = np.stack([step[0] for step in generate_steps(1, [((1, 8), "int8")], 3)])
+    np.save("x.npy", x)
+    with np.load("y.npz") as outputs:
+        steps = outputs["y"]
+    assert steps.shape == (3, 1, 4)
+    assert outputs_fnv1a32(steps) == ran.json["output_fnv1a"]
+    given = edgec("run", dense_model, "--board", "host", "--input", "x.npy", "--steps", 3, "--json")
+    assert given.json["output_fnv1a"] == ran.json["output_fnv1a"]
+    one = edgec("run", dense_model, "--board", "host", "--json").json
+    assert one["steps"] == 1 and one["output_fnv1a"] == outputs_fnv1a32(steps[:1])
+    wrong = edgec("run", dense_model, "--board", "host", "--input", "x.npy", "--steps", 4)
+    assert wrong.status == 1 and "4 steps need a first axis of 4" in wrong.err
+    assert "3 in a row" in edgec("run", dense_model, "--board", "host", "--steps", 3).out
 
 
 def test_verify_tells_cases_and_elements(dense_model: Path, edgec: Callable) -> None:

@@ -139,7 +139,9 @@ DAMAGE = [
     ("node 'n'", "node 'n' 'm'", 8, "expected 'return', found \"'m'\""),
     ("node 'n'", r"node '\N{no such name}'", 8, "is not a string"),
     ("return %y", "return %z", 9, "%z is not defined"),
-    ("return %y", "return %y state %x -> %y", 0, "changes its type"),
+    ("return %y", "return %y state %x -> %y initial @w", 0, "changes its type"),
+    ("return %y", "return %y state %x -> %y", 10, "expected 'initial', found '}'"),
+    ("return %y", "return %y state %x -> %y initial %y", 9, "%y is not a constant"),
     ("return %y", "", 10, "expected 'return', found '}'"),
     ("}\n", "", 10, "expected '}', found the end of the text"),
     ("}\n", "}\nfunction 'main' { return }", 11, "function 'main' exists already"),
@@ -169,5 +171,5 @@ def test_data_of_another_hash_are_refused() -> None:
 
 def test_an_unknown_operator_gets_a_hint() -> None:
     with pytest.raises(ContractError) as caught:
-        parse_module(GOOD.replace("test.stub", "clop"), CONSTANTS)
+        parse_module(GOOD.replace("test.stub", "clipp"), CONSTANTS)
     assert caught.value.hint == "did you mean 'clip'?"

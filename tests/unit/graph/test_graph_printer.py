@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as st_numpy
 import edgec.ops
 from edgec.errors import ContractError
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.literal import MAX_INLINE
 from edgec.graph.parser import parse_module
 from edgec.graph.printer import HASH_DIGITS, constant_data, constant_hash, print_module
@@ -48,7 +48,7 @@ def flatten(module: Module) -> list[object]:
             found += [node.op, node.attrs, node.name, node.sources]
             found += [[value(v) for v in node.inputs], [value(v) for v in node.outputs]]
         found += [[value(v) for v in function.results]]
-        found += [(value(before), value(after)) for before, after in function.states]
+        found += [(value(s.before), value(s.after), value(s.initial)) for s in function.states]
     return found
 
 
@@ -131,11 +131,12 @@ def test_states_several_functions_and_shared_constants(stub: StubOp) -> None:
         x, s = Value("x", int8), Value("s", int8)
         y, s_next = Value("y", int8), Value("s'", int8)
         node = Node(stub, KindAttrs(types=(int8, int8)), (x, s, w), (y, s_next), "n", ())
-        functions[name] = Function(name, (x, s), (node,), (y, s_next, x), ((s, s_next),))
+        states = (State(s, s_next, Constant("zero", int8, data=np.zeros(2, np.int8))),)
+        functions[name] = Function(name, (x, s), (node,), (y, x, s_next), states)
     text = check_round_trip(Module(functions))
-    assert """  state %s -> %"s'"\n""" in text
+    assert """  state %s -> %"s'" initial @zero\n""" in text
     assert "sources ()" in text
-    assert len(constant_data(Module(functions))) == 1
+    assert len(constant_data(Module(functions))) == 2
 
 
 def test_empty_results_and_constant_results() -> None:

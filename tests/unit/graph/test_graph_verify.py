@@ -10,7 +10,7 @@ import pytest
 from graph_text_cases import KindAttrs, StubOp, stub_op
 
 from edgec.errors import ContractError
-from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.op import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function, verify_module
@@ -29,7 +29,8 @@ def good(stub: StubOp) -> Function:
     x, y = Value("x", T), Value("y", T)
     w = Constant("w", T, data=np.zeros(2, np.int8))
     node = Node(stub, KindAttrs(types=(T,)), (x, w), (y,), "n")
-    return Function("main", (x,), (node,), (y,), ((x, y),))
+    zero = Constant("zero", T, data=np.zeros(2, np.int8))
+    return Function("main", (x,), (node,), (y,), (State(x, y, zero),))
 
 
 def with_node(function: Function, **changes: object) -> Function:
@@ -89,11 +90,17 @@ def test_results_are_defined(good: Function) -> None:
         verify_function(replace(good, results=(Value("gone", T),), states=()))
 
 
-def test_states_are_a_parameter_and_a_result_of_one_type(good: Function) -> None:
+def test_states_are_the_last_parameters_and_results_and_keep_their_type(good: Function) -> None:
     (x,), (y,) = good.params, good.results
-    with pytest.raises(ContractError, match=r"state \(%y, %x\) is not a parameter and result"):
-        verify_function(replace(good, states=((y, x),)))
+    (state,) = good.states
+    with pytest.raises(ContractError, match="the last parameters are not those of its states"):
+        verify_function(replace(good, states=(replace(state, before=y),)))
+    with pytest.raises(ContractError, match="the last results are not those of its states"):
+        verify_function(replace(good, states=(replace(state, after=x),)))
     wide = Value("x", TensorType((4,), "int8"))
-    changed = replace(with_node(good, inputs=()), params=(wide,), states=((wide, y),))
+    widened = replace(with_node(good, inputs=()), params=(wide,))
     with pytest.raises(ContractError, match="state %x changes its type to int8"):
-        verify_function(changed)
+        verify_function(replace(widened, states=(replace(state, before=wide),)))
+    floats = Constant("half", TensorType((2,), "float32"), data=np.zeros(2, np.float32))
+    with pytest.raises(ContractError, match=r"state %x is int8\[2\], its initial value float32"):
+        verify_function(replace(good, states=(replace(state, initial=floats),)))

@@ -15,7 +15,7 @@ LAYER = {
     "instructions": 10_769_277, "cycles": 12_345_678, "share": 1.0,
 }  # fmt: skip
 RUN: dict[str, Any] = {
-    "model": "net", "board": "stm32", "engine": "core", "instructions": 10_769_270,
+    "model": "net", "board": "stm32", "engine": "core", "steps": 1, "instructions": 10_769_270,
     "cycles": 12_345_678, "cycles_source": "modelled", "stack_bytes": 136, "outputs": None,
     "output_fnv1a": "0123abcd", "layers": [LAYER],
     "values": [{"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16))}],

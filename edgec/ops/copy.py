@@ -1,0 +1,43 @@
+"""copy: the same elements in memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, NoAttrs, Op, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+
+
+@register
+class Copy(Op[NoAttrs]):
+    """Made by passes where a value must lie in a place of its own, for example as a state."""
+
+    name = "copy"
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The input's type."""
+        (x,) = inputs
+        return (x,)
+
+    def evaluate(
+        self,
+        attrs: NoAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The elements as they are."""
+        return (inputs[0].copy(),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Element by element."""
+        (x,) = inputs
+        type_ = node.output.type
+        if not isinstance(x, Tensor):
+            x = target.table("x", x.data)
+        return target.compute("element", type_.shape, type_.dtype, lambda *at: x[at])
