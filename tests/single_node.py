@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function
+from edgec.graph.verify import verify_module
 from edgec.loop.interpret import interpret as run_nest
 from edgec.loop.policy import policy_for
 from edgec.options import Options
@@ -48,17 +49,28 @@ def save_node(
     return path
 
 
-def check_against_onnxruntime(path: Path, x: np.ndarray) -> Function:
-    """Assert that the reference gives ONNX Runtime's bits; returns the imported function."""
+def check_against_onnxruntime(
+    path: Path, x: np.ndarray, tolerance: float | None = None
+) -> Function:
+    """Assert that the reference gives ONNX Runtime's bits; returns the imported function.
+
+    tolerance: for floats, the largest difference as a part of the largest magnitude instead.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x": x})
-    function = import_model(path).main
+    module = import_model(path)
+    verify_module(module)
+    function = module.main
     (mine,) = interpret(function, [x])
     assert mine.dtype == expected.dtype and mine.shape == expected.shape
+    if tolerance is not None:
+        most = float(np.abs(expected).max(initial=0))
+        np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance * most)
+        return function
     # Bits, so that -0.0 and NaN count too.
     np.testing.assert_array_equal(mine.view(np.uint8), expected.view(np.uint8), strict=True)
     return function

@@ -12,6 +12,7 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, int32, intrinsic, maximum, minimum
+from edgec.ordered_sum import without_negative_zeros
 
 Bound = Callable[[Any], Any]
 
@@ -35,7 +36,13 @@ def clipped(
     return first, last
 
 
-def fold_offset(node: Node, bias: Array, weight_sums: Array) -> tuple[int, Array]:
+def weight_sums(weights: Array, axis: int | tuple[int, ...]) -> Array:
+    """The sum of each output's integer weights; floats have no offset to fold, and give zeros."""
+    integers = weights if weights.dtype.kind == "i" else np.zeros_like(weights, np.int8)
+    return np.asarray(integers.sum(axis=axis, dtype=np.int64))
+
+
+def fold_offset(node: Node, bias: Array, sums: Array) -> tuple[int, Array]:
     """The offset to add to each input, and the bias.
 
     sum((x - z) * w) + bias = sum(x * w) + (bias - z * sum(w)), exact modulo 2**32; but only when
@@ -43,19 +50,21 @@ def fold_offset(node: Node, bias: Array, weight_sums: Array) -> tuple[int, Array
     """
     quant = node.inputs[0].type.quant
     if quant is None:
-        return 0, bias
+        return 0, folded_bias(node, bias, sums)
     padding = getattr(node.attrs, "padding", ())
     if any(any(pair) for pair in padding):
         return -quant.zero_point[0], bias
-    return 0, folded_bias(node, bias, weight_sums)
+    return 0, folded_bias(node, bias, sums)
 
 
-def folded_bias(node: Node, bias: Array, weight_sums: Array) -> Array:
+def folded_bias(node: Node, bias: Array, sums: Array) -> Array:
     """The bias for inputs with their zero point left on, padding included."""
     quant = node.inputs[0].type.quant
+    if node.output.type.is_float:
+        return without_negative_zeros(bias)
     if quant is None:
         return bias
-    folded = bias.astype(np.int64) - quant.zero_point[0] * weight_sums.astype(np.int64)
+    folded = bias.astype(np.int64) - quant.zero_point[0] * sums.astype(np.int64)
     return wrap_int32(folded).astype(np.int32)
 
 

@@ -1,15 +1,21 @@
-"""The output range of a fused activation, quantized as TFLite does it."""
+"""TFLite's fused activations: the output range of integers, a clip behind floats."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
+from edgec.graph.op import RawNode
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.clip import ClipAttrs
 
-#: Real bounds of the activations that TFLite fuses into integer operators.
+#: Real bounds of the activations that TFLite fuses into operators.
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0.0, None),
@@ -49,3 +55,33 @@ def activation_range(kind: str, output: TensorType) -> tuple[int, int]:
     if high is not None:
         maximum = min(maximum, quantize_bound(high, output.quant))
     return minimum, maximum
+
+
+def append_activation(
+    builder: GraphBuilder,
+    raw: RawNode,
+    op: str,
+    inputs: Sequence[Value],
+    attrs: Any = None,
+) -> Value:
+    """Append a float operator and, where the TFLite node has a fused activation, its clip.
+
+    The last value is named after the node; with an activation, the operator's own is
+    `<node>.linear` and the clip's node `<node>/activation`. Raises ImportFailed for activations
+    that are not piecewise linear.
+    """
+    kind = raw.attribute("fused_activation", "NONE")
+    if kind not in _BOUNDS:
+        raise ImportFailed(f"fused activation {kind} is not supported")
+    low, high = _BOUNDS[kind]
+    if low is None and high is None:
+        return builder.op(op, inputs, attrs, name=raw.name)
+    linear = builder.op(op, inputs, attrs, name=raw.name, output_names=[f"{raw.name}.linear"])
+    clip = ClipAttrs(
+        -math.inf if low is None else low,
+        math.inf if high is None else high,
+    )
+    return builder.op(
+        "clip", [linear], clip, name=f"{raw.name}/activation", output_names=[raw.name],
+        sources=(raw.name,),
+    )  # fmt: skip

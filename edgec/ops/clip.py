@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
+from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
 from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,8 @@ class Clip(Op[ClipAttrs]):
     def infer(self, attrs: ClipAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of the input."""
         (x,) = inputs
-        if not x.is_float:
-            raise TypeMismatch(f"clip needs a float, not {x}")
+        if x.dtype != "float32":
+            raise TypeMismatch(f"clip needs float32, not {x}")
         return (x,)
 
     def evaluate(
@@ -46,10 +50,35 @@ class Clip(Op[ClipAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """NumPy's clip in the input's own dtype."""
+        """As C compares: what is not above the minimum (a NaN, too) becomes the minimum."""
         x = inputs[0]
-        low, high = x.dtype.type(attrs.minimum), x.dtype.type(attrs.maximum)
-        return (np.clip(x, low, high),)
+        low, high = _bounds(attrs)
+        if low is not None:
+            x = float_maximum(x, low)
+        if high is not None:
+            x = float_minimum(x, high)
+        return (x,)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Only the bounds that there are."""
+        (x,) = inputs
+        low, high = _bounds(node.attrs)
+
+        def element(*indices: Any) -> Any:
+            value = x[indices]
+            if low is not None:
+                value = maximum(value, float(low))
+            return value if high is None else minimum(value, float(high))
+
+        output = node.output.type
+        return target.compute("element", output.shape, output.dtype, element)
+
+
+def _bounds(attrs: ClipAttrs) -> tuple[Any, Any]:
+    """(minimum, maximum) as float32, None for one that is infinite."""
+    low = np.float32(attrs.minimum) if attrs.minimum > -math.inf else None
+    high = np.float32(attrs.maximum) if attrs.maximum < math.inf else None
+    return low, high
 
 
 @from_onnx("Relu")

@@ -18,7 +18,8 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import PADDED_COLUMNS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window
-from edgec.ops.accumulate import clipped, fold_offset, folded_bias, widened
+from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
+from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.onnx_layout import (
     bias_of,
@@ -42,6 +43,7 @@ from edgec.ops.window import (
     patches,
     tflite_padding,
 )
+from edgec.ordered_sum import ordered_products
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Conv2d(Op[Conv2dAttrs]):
     """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O].
 
     int8 with int32 accumulators: acc = sum((x - zero_point) * w) + bias, modulo 2**32; padding
-    contributes zero. Or float32 throughout.
+    contributes zero. Or float32 throughout: from the bias on, product after product in the order
+    height, width, input channel.
     """
 
     name = "conv2d"
@@ -119,16 +122,18 @@ class Conv2d(Op[Conv2dAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """One matrix product in float64: exact for int8, as |acc| < 2**53."""
+        """One matrix product in float64: exact for int8, as |acc| < 2**53. Floats in C's order."""
         x, weights, bias = inputs
         shape = output_types[0].shape
-        _, kernel_h, kernel_w, _ = weights.shape
-        padded = pad_hw(centred(x, input_types[0]), attrs.padding, 0.0)
-        matrix = patches(padded, (kernel_h, kernel_w), attrs.stride, attrs.dilation, shape[1:3])
-        products = matrix @ weights.reshape(shape[3], -1).T.astype(np.float64)
+        kernel = weights.shape[1:3]
+        is_float = output_types[0].is_float
+        padded = pad_hw(x if is_float else centred(x, input_types[0]), attrs.padding, 0.0)
+        matrix = patches(padded, kernel, attrs.stride, attrs.dilation, shape[1:3])
+        columns = weights.reshape(shape[3], -1)
+        if is_float:
+            return (ordered_products(matrix, columns, bias).reshape(shape),)
+        products = matrix @ columns.T.astype(np.float64)
         sums = (products + bias.astype(np.float64)).reshape(shape)
-        if output_types[0].is_float:
-            return (sums.astype(np.float32),)
         return (wrap_int32(sums).astype(np.int32),)
 
     def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
@@ -145,7 +150,7 @@ class Conv2d(Op[Conv2dAttrs]):
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape
         _, kernel_h, kernel_w, _ = w.shape
-        sums = w.sum(axis=(1, 2, 3), dtype="int64")
+        sums = weight_sums(w, (1, 2, 3))
         if target.is_product:
             bias = folded_bias(node, bias, sums)
             target.window = _window(node)
@@ -228,7 +233,7 @@ def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
 
 @from_tflite("CONV_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite CONV_2D: a conv2d to int32 and a requantize with the fused activation."""
+    """TFLite CONV_2D: a conv2d to int32 and a requantize, or in float32 and a clip."""
     x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("the input or the weights are not of rank 4")
@@ -244,6 +249,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         dilation=dilation,
         padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
     )
+    if x.type.is_float:
+        return append_activation(builder, raw, "conv2d", [x, weights, bias], attrs)
     multiplier = product_multipliers(
         x.type, weight_scales(weights.type, channels), raw.output_types[0]
     )

@@ -16,7 +16,8 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
-from edgec.ops.accumulate import fold_offset, widened
+from edgec.ops.accumulate import fold_offset, weight_sums, widened
+from edgec.ops.activation import append_activation
 from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
@@ -27,6 +28,7 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ordered_sum import ordered_products
 
 
 @register
@@ -57,11 +59,11 @@ class Dense(Op[NoAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """One matrix product in float64: exact for int8, as |acc| < 2**53."""
+        """One matrix product in float64: exact for int8, as |acc| < 2**53. Floats in C's order."""
         x, weights, bias = inputs
-        sums = centred(x, input_types[0]) @ weights.T.astype(np.float64) + bias.astype(np.float64)
         if output_types[0].is_float:
-            return (sums.astype(np.float32),)
+            return (ordered_products(x, weights, bias),)
+        sums = centred(x, input_types[0]) @ weights.T.astype(np.float64) + bias.astype(np.float64)
         return (wrap_int32(sums).astype(np.int32),)
 
     def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
@@ -71,7 +73,7 @@ class Dense(Op[NoAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One accumulation per output."""
         x, w, bias = inputs[0], inputs[1].data, inputs[2].data
-        offset, bias = fold_offset(node, bias, w.sum(axis=1, dtype="int64"))
+        offset, bias = fold_offset(node, bias, weight_sums(w, 1))
         if target.is_product:
             return lower_product(node, target, w, bias, lambda n, k: x[n, k])
         weights, biases = target.table("w", w), target.table("bias", bias)
@@ -105,9 +107,14 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
     # All in double, as for convolutions: older TFLite sources round the product of two scales to
     # float32 here; accumulators next to ties show that TFLite Micro's interpreter does not.
-    multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
-    acc = builder.op("dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"])
-    result = append_requantize(builder, raw, acc, multiplier)
+    if x.type.is_float:
+        result = append_activation(builder, raw, "dense", [x, weights, bias])
+    else:
+        multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
+        acc = builder.op(
+            "dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"]
+        )
+        result = append_requantize(builder, raw, acc, multiplier)
     if result.type.shape == declared.shape:
         return result
     return builder.op(

@@ -17,7 +17,8 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import PLANE, Lowering
 from edgec.loop.microkernels.depthwise import plane_element
 from edgec.loop.values import cast, int32
-from edgec.ops.accumulate import clipped, fold_offset, folded_bias, widened
+from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
+from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.requantize import (
     append_requantize,
@@ -26,6 +27,7 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
+from edgec.ordered_sum import without_negative_zeros
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,12 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         """Tap by tap; integers in int32, which wraps as the accumulators of C do."""
         x, weights, bias = inputs
         output = output_types[0]
-        accumulate = np.dtype(np.float64 if output.is_float else np.int32)
-        padded = pad_hw(centred(x, input_types[0]), attrs.padding, 0.0).astype(accumulate)
+        accumulate = np.dtype(output.dtype)
+        if output.is_float:
+            padded = pad_hw(x, attrs.padding, 0.0)
+            bias = without_negative_zeros(bias)
+        else:
+            padded = pad_hw(centred(x, input_types[0]), attrs.padding, 0.0).astype(accumulate)
         multiplier = weights.shape[2] // x.shape[3]
         if multiplier > 1:
             padded = np.repeat(padded, multiplier, axis=3)
@@ -85,9 +91,11 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         total = np.empty(output.shape, accumulate)
         total[...] = bias.astype(accumulate)
         kernel = weights.shape[:2]
-        for y, left, view in taps(padded, kernel, attrs.stride, attrs.dilation, output.shape[1:3]):
-            total += view * wide[y, left]
-        return (total.astype(output.dtype),)
+        windows = taps(padded, kernel, attrs.stride, attrs.dilation, output.shape[1:3])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for y, left, view in windows:
+                total += view * wide[y, left]
+        return (total,)
 
     def macs(self, attrs: DepthwiseConv2dAttrs, inputs: Sequence[TensorType]) -> int:
         """Every tap of every output element, padding included."""
@@ -106,7 +114,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         _, height, width, channels = x.shape
         kernel_h, kernel_w, outputs = w.shape
         each = outputs // channels  # the channel multiplier
-        offset, bias = fold_offset(node, bias, w.sum(axis=(0, 1), dtype="int64"))
+        offset, bias = fold_offset(node, bias, weight_sums(w, (0, 1)))
         weights, biases = target.table("w", w), target.table("bias", bias)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
@@ -152,7 +160,7 @@ def _lower_planes(node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor
     assert quant is not None
     zero_point = quant.zero_point[0]
     weights = target.table("w", np.ascontiguousarray(w.transpose(2, 0, 1)))
-    biases = target.table("bias", folded_bias(node, bias, w.sum(axis=(0, 1), dtype="int64")))
+    biases = target.table("bias", folded_bias(node, bias, weight_sums(w, (0, 1))))
     shape = node.output.type.shape
     extents = (
         (shape[1] - 1) * stride_h + (kernel_h - 1) * dilation_h + 1,
@@ -193,14 +201,16 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         dilation=dilation,
         padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
     )
-    multiplier = product_multipliers(
-        x.type, weight_scales(weights.type, channels), raw.output_types[0]
-    )
     quant = weights.type.quant
     if quant is not None and quant.axis is not None:
         quant = quant.with_axis(2)
     flat = builder.constant(
         weights.name, weights.data.reshape(kernel_h, kernel_w, channels), quant, weights.origin
+    )
+    if x.type.is_float:
+        return append_activation(builder, raw, "depthwise_conv2d", [x, flat, bias], attrs)
+    multiplier = product_multipliers(
+        x.type, weight_scales(weights.type, channels), raw.output_types[0]
     )
     acc = builder.op(
         "depthwise_conv2d", [x, flat, bias], attrs,

@@ -110,32 +110,50 @@ def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:
     return weights.quant.scale
 
 
+#: The dtype of the bias by that of the input, which is also the weights'.
+_BIAS_DTYPE = {"int8": "int32", "float32": "float32"}
+
+
+def check_finite(weights: Constant) -> None:
+    """Raise ImportFailed if float weights hold an infinity or a NaN.
+
+    Padding contributes nothing, whether it is skipped or multiplied, only with finite weights.
+    """
+    if not np.isfinite(weights.data).all():
+        raise ImportFailed(f"the weights {weights.name} hold an infinity or a NaN")
+
+
 def tflite_operands(
     builder: GraphBuilder, raw: RawNode, channel_axis: int
 ) -> tuple[Value, Constant, Value]:
-    """(x, weights, bias) of a TFLite convolution or fully connected node, all checked to be int8.
+    """(x, weights, bias) of a TFLite convolution or fully connected node, all checked.
 
-    A missing bias becomes zeros, one for each index of the weights' `channel_axis`. Raises
-    ImportFailed for what is not lowered yet.
+    They are int8, int8 and int32, or all float32. A missing bias becomes zeros, one for each
+    index of the weights' `channel_axis`. Raises ImportFailed for what is not lowered yet.
     """
     if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
         raise ImportFailed("it needs an input, weights and perhaps a bias")
     x, weights, *rest = raw.inputs
     if not isinstance(weights, Constant):
         raise ImportFailed("weights that are computed are not supported: they must be constants")
-    for what, type_ in (("input", x.type), ("weights", weights.type)):
-        if type_.dtype != "int8":
-            raise ImportFailed(f"{type_.dtype} {what}: only int8 TFLite models are supported yet")
-    if x.type.quant is None or not x.type.quant.per_tensor:
+    if x.type.dtype not in _BIAS_DTYPE or weights.type.dtype != x.type.dtype:
+        raise ImportFailed(
+            f"{x.type.dtype} input and {weights.type.dtype} weights: only both int8 or both"
+            " float32 are supported yet"
+        )
+    if x.type.is_float:
+        check_finite(weights)
+    elif x.type.quant is None or not x.type.quant.per_tensor:
         raise ImportFailed("the input is not quantized per tensor")
     if len(weights.type.shape) <= channel_axis:
         raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
     channels = weights.type.shape[channel_axis]
     bias = rest[0] if rest else None
+    wanted = _BIAS_DTYPE[x.type.dtype]
     if bias is None:
-        bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, np.int32))
-    elif bias.type.dtype != "int32":
-        raise ImportFailed(f"{bias.type.dtype} bias: only int32 is supported yet")
+        bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, wanted))
+    elif bias.type.dtype != wanted:
+        raise ImportFailed(f"{bias.type.dtype} bias: {wanted} is expected")
     return x, weights, bias
 
 

@@ -78,5 +78,5 @@ def test_bounds_that_are_computed_are_refused(tmp_path: Path) -> None:
 
 
 def test_integers_are_refused() -> None:
-    with pytest.raises(TypeMismatch, match="needs a float"):
+    with pytest.raises(TypeMismatch, match="needs float32"):
         Clip().infer(ClipAttrs(), TensorType((1,), "int8", Quant((0.5,), (0,))))

@@ -55,7 +55,7 @@ def test_float_meaning_against_direct_sums() -> None:
     for _, oh, ow, o in np.ndindex(result.shape):
         window = padded[0, oh : oh + 3, 2 * ow : 2 * ow + 2, o // 3].astype(np.float64)
         expected = (window * weights[:, :, o]).sum() + bias[o]
-        assert result[0, oh, ow, o] == pytest.approx(expected, rel=1e-6)
+        assert result[0, oh, ow, o] == pytest.approx(expected, rel=1e-6, abs=4e-6)
 
 
 def test_infer_refuses_a_fractional_multiplier() -> None:

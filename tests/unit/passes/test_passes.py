@@ -30,7 +30,8 @@ def test_sink_transposes_keeps_the_meaning_of_float_networks(seed: int, tmp_path
     verify_function(passed)
     inputs = random_input(function, seed)
     for before, after in zip(interpret(function, inputs), interpret(passed, inputs), strict=True):
-        np.testing.assert_array_equal(before, after)
+        # A dense over a flattened image sums in the order of the image's new layout.
+        np.testing.assert_allclose(before, after, rtol=0, atol=1e-6 * np.abs(before).max())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
