@@ -15,19 +15,22 @@ from edgec.resources import resource_dir
 from edgec.target.board import Board, MemoryRegion
 
 _CORTEX_M = ("cortex_m/startup.c", "cortex_m/rx_queue.c", "cortex_m/memory.c")
+_SYSTICK = (*_CORTEX_M, "cortex_m/systick.c")
 
 PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "host": (),
-    "cmsdk_uart": (*_CORTEX_M, "cortex_m/systick.c", "cmsdk_uart/port.c"),
-    "stm32f4": (*_CORTEX_M, "cortex_m/systick.c", "stm32f4/port.c"),
-    "stm32l4": (*_CORTEX_M, "cortex_m/systick.c", "stm32l4/port.c"),
+    "cmsdk_uart": (*_SYSTICK, "cmsdk_uart/port.c"),
+    "stm32f1": (*_SYSTICK, "stm32/usart_sr.c", "stm32f1/port.c"),
+    "stm32f4": (*_SYSTICK, "stm32/usart_sr.c", "stm32f4/port.c"),
+    "stm32g0": (*_SYSTICK, "stm32/usart_isr.c", "stm32g0/port.c"),
+    "stm32h7": (*_SYSTICK, "stm32/usart_isr.c", "stm32h7/port.c"),
+    "stm32l4": (*_SYSTICK, "stm32/usart_isr.c", "stm32l4/port.c"),
+    "stm32u5": (*_SYSTICK, "stm32/usart_isr.c", "stm32u5/port.c"),
     # The nRF51 has no SysTick: its port counts ticks with TIMER0.
-    "nrf51": (*_CORTEX_M, "nrf51/port.c"),
+    "nrf51": (*_CORTEX_M, "nordic/uart.c", "nrf51/port.c"),
+    "nrf52": (*_SYSTICK, "nordic/uart.c", "nrf52/port.c"),
 }
 """C files of each port, below `runtime_c/ports/`."""
-
-PORT_HEADERS = ("ec_port.h", "cortex_m/ec_cortex_m.h")
-"""Headers of the ports, below `runtime_c/ports/`."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,13 @@ def port_sources(board: Board) -> tuple[Path, ...]:
 
 
 def port_headers(board: Board) -> tuple[Path, ...]:
-    """Return the headers that `port_sources` and programs of `board` include by name."""
-    names = PORT_HEADERS if board.core.is_embedded else PORT_HEADERS[:1]
-    return tuple(_ports_dir() / name for name in names)
+    """Return the headers that `port_sources` and programs of `board` include by name.
+
+    They are `ec_port.h` and every header in a folder that has sources of the port.
+    """
+    folders = dict.fromkeys(path.parent for path in port_sources(board))
+    beside = [header for folder in folders for header in sorted(folder.glob("*.h"))]
+    return (_ports_dir() / "ec_port.h", *beside)
 
 
 def port_include_dirs(board: Board) -> tuple[Path, ...]:
