@@ -11,6 +11,7 @@ import pytest
 from edgec.deploy import Built
 from edgec.errors import RunFailed
 from edgec.runners.engine import open_session
+from edgec.target.board import all_boards
 
 pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 Digits = Callable[..., Built]
@@ -30,6 +31,20 @@ def test_same_bits_as_the_host(digits: Digits, images: list[np.ndarray], io: str
             assert result.cycles_source == "modelled"
         assert core.selftest() == 0
         core.reset()
+
+
+@pytest.mark.parametrize(
+    "board", [b.name for b in all_boards() if not (b.is_host or b.qemu or b.core.has("mve"))]
+)
+def test_boards_without_an_emulator_compute_the_same(
+    digits: Digits, images: list[np.ndarray], board: str
+) -> None:
+    with (
+        open_session("host", digits("host")) as host,
+        open_session("core", digits(board)) as core,
+    ):
+        result = core.run([images[3]])
+        assert np.array_equal(result.outputs[0], host.run([images[3]]).outputs[0])
 
 
 def test_stack_is_within_the_bound(digits: Digits, images: list[np.ndarray]) -> None:

@@ -42,6 +42,12 @@ def test_the_promised_boards_are_there() -> None:
         "host",
         "nucleo_l4r5zi",
         "nucleo_f446re",
+        "stm32f4_disco",
+        "stm32vl_disco",
+        "nucleo_h743zi",
+        "nucleo_u575zi_q",
+        "nucleo_g0b1re",
+        "nrf52840dk",
     }
 
 
