@@ -31,6 +31,7 @@ from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
+from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
@@ -51,6 +52,7 @@ Pass = Callable[[Function, Rounding], Function]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
     ("fuse_qdq", fuse_qdq),
+    ("fold_constants", lambda function, rounding: fold_constants(function)),
     ("fold_padding", lambda function, rounding: fold_padding(function)),
     ("simplify_views", lambda function, rounding: simplify_views(function)),
 )

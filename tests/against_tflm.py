@@ -34,6 +34,9 @@ def differences(module: Module, oracle: Oracle, inputs: Sequence[np.ndarray]) ->
             )
         found[value.origin.index] = text
 
+    for constant in module.main.constants():
+        if constant.origin is not None and constant.origin.index in expected.indexed:
+            compare(constant, constant.data)
     outputs = interpret(module.main, inputs, compare)
     assert set(found) == set(expected.indexed), "tensors of the source are missing"
     for mine, wanted in zip(outputs, expected.outputs, strict=True):

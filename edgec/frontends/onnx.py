@@ -11,13 +11,17 @@ import numpy as np
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Module, Node, Value
+from edgec.graph.evaluate import evaluate_constant
+from edgec.graph.ir import Constant, Module, Node, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, TensorType
 
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
+
+#: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
+KEPT = ("QuantizeLinear", "DequantizeLinear")
 
 
 def import_onnx(path: Path, *, match: str | None = None) -> Module:
@@ -141,8 +145,26 @@ class _GraphImporter:
             self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
             return
         made = made if isinstance(made, tuple) else (made,)
+        if kind not in KEPT:
+            made = self.folded(made, first)
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = self.named(value, output, first)
+
+    def folded(self, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
+        """Constants where the nodes that were just made compute with nothing else.
+
+        Importers need shapes and axes as constants, which exporters compute node by node.
+        """
+        known: dict[Value, Constant] = {}
+        for node in self.builder.nodes[first:]:
+            inputs = [known.get(value, value) for value in node.inputs]
+            if not all(isinstance(value, Constant) for value in inputs):
+                return made
+            known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
+        if not all(value in known or isinstance(value, Constant) for value in made):
+            return made
+        del self.builder.nodes[first:]
+        return tuple(known.get(value, value) for value in made)
 
     def named(self, value: Value, name: str, first: int) -> Value:
         """Give the value that a source node computes the source's tensor name and provenance."""

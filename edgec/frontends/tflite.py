@@ -8,6 +8,7 @@ the tensor's number in their `Origin`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from edgec.frontends.tflite_reader import (
     read_model,
 )
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Function, Module, Node, Value
+from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Quant, TensorType
@@ -216,6 +217,8 @@ class _GraphImporter:
 
     def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
         """The value with the provenance of the tensor that it stands for."""
+        if isinstance(value, Constant):
+            return replace(value, origin=origin(tensor))
         for position in range(first, len(self.builder.nodes)):
             node = self.builder.nodes[position]
             if value in node.outputs:

@@ -6,6 +6,7 @@
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
     beta                        float
     axis                        int, may be negative
+    keep_dims, align_corners, half_pixel_centers    bool
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
@@ -99,6 +100,21 @@ def _axis(options: Any) -> dict[str, Any]:
     return {"axis": options.Axis()}
 
 
+def _concatenation(options: Any) -> dict[str, Any]:
+    return {"axis": options.Axis(), "fused_activation": _activation(options)}
+
+
+def _reducer(options: Any) -> dict[str, Any]:
+    return {"keep_dims": bool(options.KeepDims())}
+
+
+def _resize(options: Any) -> dict[str, Any]:
+    return {
+        "align_corners": bool(options.AlignCorners()),
+        "half_pixel_centers": bool(options.HalfPixelCenters()),
+    }
+
+
 def _activation(options: Any) -> str:
     from tflite.ActivationFunctionType import ActivationFunctionType
 
@@ -126,6 +142,15 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "MAX_POOL_2D": ("Pool2DOptions", _pool2d),
     "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
     "ADD": ("AddOptions", _add),
+    "MUL": ("MulOptions", _add),
+    "CONCATENATION": ("ConcatenationOptions", _concatenation),
+    "PACK": ("PackOptions", _axis),
+    "MEAN": ("ReducerOptions", _reducer),
+    "SUM": ("ReducerOptions", _reducer),
+    "REDUCE_MAX": ("ReducerOptions", _reducer),
+    "REDUCE_MIN": ("ReducerOptions", _reducer),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _resize),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", _strided_slice),
     "UNPACK": ("UnpackOptions", _axis),
     "SOFTMAX": ("SoftmaxOptions", _softmax),

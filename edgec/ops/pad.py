@@ -71,14 +71,13 @@ class Pad(Op[PadAttrs]):
         """
         attrs: PadAttrs = node.attrs
         (x,) = inputs
-        shape, dtype = node.output.type.shape, node.output.type.dtype
+        shape = node.output.type.shape
         value = attrs.value if node.output.type.is_float else int(attrs.value)
         outer = next((axis for axis, pair in enumerate(attrs.padding) if any(pair)), 0)
         before, after = attrs.padding[outer] if attrs.padding else (0, 0)
         extent = x.shape[outer] if attrs.padding else 1
-        out = target.target or target.definition.compute(
-            target.unique("padded"), lambda *at: value, shape=shape, dtype=dtype
-        )
+        out = target.target
+        assert out is not None  # nothing is fused behind it
 
         def fill(name: str, start: int, count: int) -> None:
             if count:

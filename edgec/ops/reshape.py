@@ -58,6 +58,13 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(declared.shape), name=raw.name)
 
 
+@from_tflite("SQUEEZE")
+@from_tflite("EXPAND_DIMS")
+def import_tflite_extents(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SQUEEZE and EXPAND_DIMS: axes of extent 1 go or come, as the output declares."""
+    return import_tflite(builder, raw)
+
+
 @from_onnx("Reshape", since=5)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
@@ -72,6 +79,43 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
         known = math.prod(e for e in shape if e != -1)
         shape[shape.index(-1)] = x.type.elements // known if known else 0
     return builder.op("reshape", [x], ReshapeAttrs(tuple(shape)), name=raw.name)
+
+
+def _axes(raw: RawNode) -> list[int] | None:
+    """`axes`, an attribute up to opset 12 and then an input; None if it is absent."""
+    if len(raw.inputs) > 1 and raw.inputs[1] is not None:
+        if not isinstance(raw.inputs[1], Constant):
+            raise ImportFailed("the axes must be constants")
+        return [int(axis) for axis in raw.inputs[1].data.reshape(-1)]
+    given = raw.attribute("axes")
+    return None if given is None else [int(axis) for axis in given]
+
+
+@from_onnx("Squeeze")
+def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Squeeze: axes of extent 1 go, all of them if none is named."""
+    shape = raw.inputs[0].type.shape
+    axes = _axes(raw)
+    gone = {axis % len(shape) for axis in axes} if axes else {
+        axis for axis, extent in enumerate(shape) if extent == 1
+    }  # fmt: skip
+    if any(shape[axis] != 1 for axis in gone):
+        raise ImportFailed(f"the axes {sorted(gone)} of {list(shape)} are longer than 1")
+    kept = tuple(extent for axis, extent in enumerate(shape) if axis not in gone)
+    return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(kept), name=raw.name)
+
+
+@from_onnx("Unsqueeze")
+def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Unsqueeze: axes of extent 1 come, counted in the result."""
+    shape = list(raw.inputs[0].type.shape)
+    axes = _axes(raw)
+    if not axes:
+        raise ImportFailed("the axes are absent")
+    rank = len(shape) + len(axes)
+    for axis in sorted(axis % rank for axis in axes):
+        shape.insert(axis, 1)
+    return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(tuple(shape)), name=raw.name)
 
 
 @from_onnx("Flatten")

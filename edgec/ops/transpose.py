@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node, Value
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -74,6 +74,17 @@ def transposed(
     return builder.op(
         "transpose", [value], TransposeAttrs(permutation), name=name, origins=[origin]
     )
+
+
+@from_tflite("TRANSPOSE")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite TRANSPOSE by a constant permutation."""
+    x, permutation = raw.inputs
+    if not isinstance(permutation, Constant) or permutation.type.is_float:
+        raise ImportFailed("the permutation must be constant integers")
+    rank = len(x.type.shape)
+    axes = tuple(int(axis) % rank for axis in permutation.data.reshape(-1))
+    return builder.op("transpose", [x], TransposeAttrs(axes), name=raw.name)
 
 
 @from_onnx("Transpose")

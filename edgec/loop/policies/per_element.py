@@ -1,4 +1,4 @@
-"""Depthwise convolution and pools in plain loops: one accumulator at a time."""
+"""Depthwise convolution, pools and other reductions in plain loops: one accumulator at a time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MOST_STRAIGHT = 16
 
 
 def schedule_per_element(schedule: Schedule) -> None:
-    """Depthwise convolution and pools: one accumulator at a time, in a register."""
+    """Depthwise convolution, pools and means: one accumulator at a time, in a register."""
     *_, last = output_loops(schedule.func, "out", "out")
     gather_temporaries(schedule, last)
-    schedule.decompose_reduction("acc", "acc_kh")
+    decompose(schedule, "acc")
 
 
 def schedule_windows(schedule: Schedule) -> None:

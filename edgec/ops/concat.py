@@ -1,0 +1,125 @@
+"""concat: tensors one behind the other along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.reshape import ReshapeAttrs
+
+
+@dataclass(frozen=True)
+class ConcatAttrs:
+    """axis: not negative. output: quantization of the result; stored values move as they are."""
+
+    axis: int
+    output: Quant | None = None
+
+
+@register
+class Concat(Op[ConcatAttrs]):
+    """Elements of any dtype as they are."""
+
+    name = "concat"
+    attrs_class = ConcatAttrs
+    fusion = Fusion.OPAQUE  # several nests write one output
+
+    def infer(self, attrs: ConcatAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The extents along the axis added up; all others must be equal."""
+        if not inputs or not 0 <= attrs.axis < len(inputs[0].shape):
+            raise TypeMismatch(f"concat along axis {attrs.axis} of {len(inputs)} tensors")
+        first = inputs[0]
+        others = {(_without(x.shape, attrs.axis), x.dtype) for x in inputs}
+        if len(others) > 1:
+            listed = ", ".join(str(x) for x in inputs)
+            raise TypeMismatch(f"concat along axis {attrs.axis} of {listed}")
+        if attrs.output is not None and not attrs.output.per_tensor:
+            raise TypeMismatch("concat gives one scale for the whole tensor")
+        shape = list(first.shape)
+        shape[attrs.axis] = sum(x.shape[attrs.axis] for x in inputs)
+        return (TensorType(tuple(shape), first.dtype, attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: ConcatAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """NumPy's concatenate."""
+        return (np.concatenate(inputs, axis=attrs.axis),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One copy after the other, each into its part of the output."""
+        axis = node.attrs.axis
+        out = target.target
+        assert out is not None  # nothing is fused behind it
+
+        def copy(number: int, part: Tensor, offset: int) -> None:
+            target.definition.compute(
+                out,
+                lambda *at: part[at],
+                shape=part.shape,
+                at=lambda *at: (*at[:axis], at[axis] + offset, *at[axis + 1 :]),
+                name=f"part{number}",
+            )
+
+        offset = 0
+        for number, part in enumerate(operand_tensors(target, inputs)):
+            copy(number, part, offset)
+            offset += part.shape[axis]
+        return out
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+@from_tflite("CONCATENATION")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite CONCATENATION: stored values move as they are, as TFLite Micro does it."""
+    declared = raw.output_types[0]
+    if None in raw.inputs or declared is None:
+        raise ImportFailed("an input is absent")
+    if raw.attribute("fused_activation", "NONE") != "NONE":
+        raise ImportFailed("a fused activation is not supported")
+    scales = {x.type.quant for x in raw.inputs}
+    if declared.dtype == "int8" and scales != {declared.quant}:
+        raise ImportFailed("inputs and output are quantized differently")
+    axis = raw.attribute("axis") % len(declared.shape)
+    return builder.op("concat", raw.inputs, ConcatAttrs(axis, declared.quant), name=raw.name)
+
+
+@from_tflite("PACK")
+def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite PACK: each input gets an axis of extent 1, along which they are joined."""
+    declared = raw.output_types[0]
+    if None in raw.inputs or declared is None:
+        raise ImportFailed("an input is absent")
+    axis = raw.attribute("axis") % len(declared.shape)
+    shape = (*declared.shape[:axis], 1, *declared.shape[axis + 1 :])
+    parts = [
+        builder.op("reshape", [x], ReshapeAttrs(shape), name=f"{raw.name}/{number}",
+                   sources=(raw.name,))
+        for number, x in enumerate(raw.inputs)
+    ]  # fmt: skip
+    return builder.op("concat", parts, ConcatAttrs(axis, declared.quant), name=raw.name)
+
+
+@from_onnx("Concat", since=4)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Concat; empty constants among the inputs add nothing."""
+    inputs = [x for x in raw.inputs if not (isinstance(x, Constant) and not x.type.elements)]
+    axis = int(raw.attribute("axis", 0)) % len(inputs[0].type.shape)
+    return builder.op("concat", inputs, ConcatAttrs(axis, inputs[0].type.quant), name=raw.name)

@@ -1,0 +1,37 @@
+"""fold_constants: nodes on constants alone are computed, and nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.types import Quant, TensorType
+from edgec.graph.verify import verify_function
+from edgec.ops.add import AddAttrs
+from edgec.ops.transpose import TransposeAttrs
+from edgec.passes.fold_constants import fold_constants
+
+
+def test_a_chain_of_constants_is_computed() -> None:
+    builder = GraphBuilder()
+    x = builder.param("x", TensorType((3, 2), "float32"))
+    stored = builder.constant(
+        "w", np.arange(6, dtype=np.int8).reshape(2, 3), Quant((0.5, 2.0), (0, 0), axis=0)
+    )
+    real = builder.op("dequantize", [stored], name="real")
+    turned = builder.op("transpose", [real], TransposeAttrs((1, 0)), name="turned")
+    y = builder.op("add", [x, turned], AddAttrs(), name="y")
+    function = builder.finish([y])
+    folded = fold_constants(function)
+    verify_function(folded)
+    assert [node.op.name for node in folded.nodes] == ["add"]
+    given = [np.ones((3, 2), np.float32)]
+    np.testing.assert_array_equal(interpret(folded, given)[0], interpret(function, given)[0])
+
+
+def test_a_constant_result_stays_a_node() -> None:
+    builder = GraphBuilder()
+    w = builder.constant("w", np.arange(6, dtype=np.int8).reshape(2, 3))
+    y = builder.op("transpose", [w], TransposeAttrs((1, 0)), name="y")
+    assert len(fold_constants(builder.finish([y])).nodes) == 1
