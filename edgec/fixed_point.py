@@ -1,11 +1,13 @@
 """Exact integer and rounding arithmetic of quantized networks, on NumPy arrays.
 
 The one place where rounding is defined in Python. `runtime_c/include/edgec/ec_fixed_point.h` is
-the same in C. Three ways to requantize, named by the `rounding` attribute of the graph IR:
+the same in C. Four ways to requantize, named by the `rounding` attribute of the graph IR:
 
 tflm    gemmlowp's double rounding as TFLite Micro and CMSIS-NN do it: a saturating rounding
         doubling high multiply, then a rounding divide by a power of two (ties away from zero).
 single  TFLite's single rounding (64-bit product, one rounding shift, ties towards plus infinity).
+tflm16  TFLite's rescaling of int64 accumulators, which int16 activations have: a multiplier of
+        15 bits and one rounding shift, ties towards plus infinity.
 onnx    ONNX Runtime: float32(accumulator) * float32 multiplier, rounded half to even.
 """
 
@@ -18,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
-Rounding = Literal["tflm", "single", "onnx"]
-ROUNDINGS: tuple[Rounding, ...] = ("tflm", "single", "onnx")
+Rounding = Literal["tflm", "single", "tflm16", "onnx"]
+ROUNDINGS: tuple[Rounding, ...] = ("tflm", "single", "tflm16", "onnx")
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -42,6 +44,20 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if shift > 30:
         return INT32_MAX, 30
     return multiplier, shift
+
+
+def short_multiplier(real: float) -> tuple[int, int]:
+    """(multiplier, shift) with real ~= multiplier * 2**-shift, multiplier in [2**14, 2**15).
+
+    Source: TFLite's MultiplyByQuantizedMultiplier for int64: the upper 16 bits of
+    `quantize_multiplier`, rounded half up and held below 2**15. shift is from 8 to 46. Raises
+    ValueError for a real number of 2**7 or more, which TFLite does not define.
+    """
+    multiplier, exponent = quantize_multiplier(real)
+    if exponent > 7:
+        raise ValueError(f"a factor of {real} is too large for int64 accumulators")
+    short = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
+    return short, 15 - exponent
 
 
 def wrap_int32(value: npt.NDArray[Any]) -> IntArray:
@@ -101,6 +117,19 @@ def requantize_single(
     return np.clip(rounded, INT32_MIN, INT32_MAX)
 
 
+def requantize_tflm16(
+    x: npt.NDArray[Any], multiplier: npt.NDArray[Any], shift: npt.NDArray[Any]
+) -> IntArray:
+    """x * multiplier * 2**-shift with one rounding, half up; `short_multiplier` gives both.
+
+    int64 in; the product wraps modulo 2**64 and the result modulo 2**32, as TFLite's do.
+    """
+    shift64 = np.asarray(shift, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        product = x.astype(np.int64) * np.asarray(multiplier, dtype=np.int64)
+        return wrap_int32((product + (np.int64(1) << (shift64 - 1))) >> shift64)
+
+
 def requantize_onnx(x: npt.NDArray[Any], multiplier: npt.NDArray[Any]) -> IntArray:
     """float32(x) * float32(multiplier), rounded half to even."""
     product = x.astype(np.float32) * np.asarray(multiplier, dtype=np.float32)
@@ -110,13 +139,16 @@ def requantize_onnx(x: npt.NDArray[Any], multiplier: npt.NDArray[Any]) -> IntArr
 
 
 def requantize(x: npt.NDArray[Any], multiplier: tuple[float, ...], rounding: Rounding) -> IntArray:
-    """round(x * multiplier) in one of the three ways; no zero point, no clamping.
+    """round(x * multiplier) in one of the four ways; no zero point, no clamping.
 
-    x: int32 values of any shape. multiplier: one real number, or one for each index of x's last
-    axis, exact as doubles. Raises ValueError for an unknown rounding.
+    x: int32 values of any shape (int64 too for `tflm16`). multiplier: one real number, or one for
+    each index of x's last axis, exact as doubles. Raises ValueError for an unknown rounding.
     """
     if rounding == "onnx":
         return requantize_onnx(x, np.array(multiplier))
+    if rounding == "tflm16":
+        short = np.array([short_multiplier(real) for real in multiplier], np.int64)
+        return requantize_tflm16(x, short[:, 0], short[:, 1])
     pairs = [quantize_multiplier(real) for real in multiplier]
     fixed = np.array([pair[0] for pair in pairs], np.int64)
     shift = np.array([pair[1] for pair in pairs], np.int64)

@@ -44,10 +44,12 @@ def add_accumulation(
     taps: int,
     per_channel: bool,
     bias_axis: int = 0,
+    wide: str = "",
 ) -> Accumulation:
     """Add x, weights and mostly a bias, with an output scale at which few results saturate.
 
     taps: products summed for one output. Small weights in some cases make multipliers over one.
+    wide: "int32" or "int64" for an int16 input and a bias of this dtype; "" for int8.
     """
     channels = weight_shape[channel_axis]
     small = rng.random() < 0.2
@@ -55,23 +57,25 @@ def add_accumulation(
     weights = rng.integers(low, high, weight_shape).astype(np.int8)
     x_scale = log_uniform(rng, 1e-3, 1.0)
     scales = [log_uniform(rng, 1e-3, 0.1) for _ in range(channels if per_channel else 1)]
-    spread = 74.0 * (1.0 if small else 74.0) * np.sqrt(taps)
-    steps = log_uniform(rng, 10, 400)
+    spread = (18900.0 if wide else 74.0) * (1.0 if small else 74.0) * np.sqrt(taps)
+    steps = log_uniform(rng, 1000, 100000) if wide else log_uniform(rng, 10, 400)
     output_scale = float(np.float32(spread * x_scale * float(np.median(scales)) / steps))
 
-    x = model.tensor("x", x_shape, "int8", scale=x_scale, zero_point=random_zero_point(rng))
+    zero_points = [0, 0] if wide else [random_zero_point(rng) for _ in range(2)]
+    dtype = "int16" if wide else "int8"
+    x = model.tensor("x", x_shape, dtype, scale=x_scale, zero_point=zero_points[0])
     inputs = [x, model.tensor(
         "weights", weight_shape, "int8", scale=scales, zero_point=[0] * len(scales),
         axis=channel_axis, data=weights,
     )]  # fmt: skip
     if rng.random() < 0.8:
-        bias = np.round(rng.normal(0, spread, channels)).astype(np.int32)
+        bias = np.round(rng.normal(0, spread, channels)).astype(wide or "int32")
         bias_scale = [float(np.float32(x_scale) * np.float32(scale)) for scale in scales]
         inputs.append(model.tensor(
-            "bias", (channels,), "int32", scale=bias_scale, zero_point=[0] * len(scales),
+            "bias", (channels,), wide or "int32", scale=bias_scale, zero_point=[0] * len(scales),
             axis=bias_axis, data=bias,
         ))  # fmt: skip
-    return Accumulation(x, inputs, output_scale, random_zero_point(rng))
+    return Accumulation(x, inputs, output_scale, zero_points[1])
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,18 @@ def requantize_single(acc: int, multiplier: int, shift: int) -> int:
     return min(max((acc * multiplier + (1 << (total - 1))) >> total, INT32_MIN), INT32_MAX)
 
 
+def requantize_tflm16(acc: int, multiplier: int, shift: int) -> int:
+    """acc * multiplier * 2**-shift rounded once, half up (TFLite, int64 accumulators)."""
+    product = wrap(acc * multiplier + (1 << (shift - 1)), "int64")
+    return wrap(product >> shift, "int32")
+
+
+def requantize_tflm16_high(acc: int, multiplier: int, exponent: int) -> int:
+    """`requantize_tflm16` of an int32 with multiplier * 2**15 and shift - 17, at least 1."""
+    high = (acc * multiplier) >> 32
+    return (high + (1 << (exponent - 1))) >> exponent
+
+
 def round_half_even_f32(value: float) -> int:
     """The nearest int32, ties to even; saturated to the float32 values in range; 0 for a NaN."""
     if value != value:
@@ -142,6 +154,14 @@ for _definition in (
     IntrinsicDef(
         "requantize_single", ("int32", "int32", "int32"), "int32",
         requantize_single, "ec_requantize_single", "ec_fixed_point.h", 9,
+    ),
+    IntrinsicDef(
+        "requantize_tflm16", ("int64", "int32", "int32"), "int32",
+        requantize_tflm16, "ec_requantize_tflm16", "ec_fixed_point.h", 16,
+    ),
+    IntrinsicDef(
+        "requantize_tflm16_high", ("int32", "int32", "int32"), "int32",
+        requantize_tflm16_high, "ec_requantize_tflm16_high", "ec_fixed_point.h", 5,
     ),
     IntrinsicDef(
         "requantize_onnx", ("int32", "float32"), "int32",

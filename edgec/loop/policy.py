@@ -39,9 +39,12 @@ class Policy:
     core: Core
     options: Options
 
-    def forms(self, operators: tuple[str, ...]) -> tuple[str, ...]:
-        """Forms to lower a group of these operators in, the best first."""
-        if self.core.has("dsp"):
+    def forms(self, operators: tuple[str, ...], dtype: str = "int8") -> tuple[str, ...]:
+        """Forms to lower a group of these operators in, the best first.
+
+        dtype: of the first operator's input.
+        """
+        if self.core.has("dsp") and dtype == "int8":
             return (*product_forms(operators), *plane_forms(operators), DIRECT)
         return (*plane_forms(operators), DIRECT)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import quantize_multiplier, wrap_int32
+from edgec.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, int32, intrinsic, maximum, minimum
+from edgec.loop.values import Value, cast, int32, int64, intrinsic, maximum, minimum
 from edgec.ordered_sum import without_negative_zeros
 
 Bound = Callable[[Any], Any]
@@ -62,7 +62,7 @@ def folded_bias(node: Node, bias: Array, sums: Array) -> Array:
     quant = node.inputs[0].type.quant
     if node.output.type.is_float:
         return without_negative_zeros(bias)
-    if quant is None:
+    if quant is None or not quant.zero_point[0]:
         return bias
     folded = bias.astype(np.int64) - quant.zero_point[0] * sums.astype(np.int64)
     return wrap_int32(folded).astype(np.int32)
@@ -75,10 +75,15 @@ def widened(x: Value, accumulator: Value, offset: int) -> Value:
 
 
 def rescale(
-    target: Lowering, multipliers: Sequence[float], rounding: str
+    target: Lowering, multipliers: Sequence[float], rounding: str, dtype: str = "int32"
 ) -> Callable[[Value, Any], Value]:
-    """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers."""
+    """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers.
+
+    dtype: of the accumulators.
+    """
     single = len(multipliers) == 1
+    if rounding == "tflm16":
+        return _rescale_short(target, multipliers, dtype)
     if rounding == "onnx":
         scales = target.table("scale", np.asarray(multipliers, np.float32))
         return lambda acc, channel: intrinsic(
@@ -96,5 +101,26 @@ def rescale(
     def scaled(acc: Value, channel: Any) -> Value:
         index = 0 if single else channel
         return intrinsic(name, acc, factors[index], int32(shifts[index]))
+
+    return scaled
+
+
+def _rescale_short(
+    target: Lowering, multipliers: Sequence[float], dtype: str
+) -> Callable[[Value, Any], Value]:
+    """`rescale` by 15-bit multipliers: of an int32, by the upper half of one product."""
+    single = len(multipliers) == 1
+    pairs = [short_multiplier(m) for m in multipliers]
+    by_high = dtype == "int32" and all(shift >= 18 for _, shift in pairs)
+    if by_high:
+        pairs = [(multiplier << 15, shift - 17) for multiplier, shift in pairs]
+    factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
+    shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
+    name = "requantize_tflm16_high" if by_high else "requantize_tflm16"
+
+    def scaled(acc: Value, channel: Any) -> Value:
+        index = 0 if single else channel
+        value = acc if by_high else int64(acc)
+        return intrinsic(name, value, factors[index], int32(shifts[index]))
 
     return scaled

@@ -55,26 +55,44 @@ class Conv2dAttrs:
     padding: Padding = NO_PADDING
 
 
-def check_operands(op: str, x: TensorType, weights: TensorType, bias: TensorType) -> str:
-    """The dtype of the accumulators: int32 for int8 operands, float32 for float ones.
+#: Dtypes of input, weights and bias.
+INTEGER_OPERANDS = (
+    ("int8", "int8", "int32"),
+    ("int16", "int8", "int32"),
+    ("int16", "int8", "int64"),
+)
 
-    Raises TypeMismatch for anything else, for inputs that are not quantized per tensor and for
-    weights whose zero point is not 0.
+
+def check_operands(op: str, x: TensorType, weights: TensorType, bias: TensorType) -> str:
+    """The dtype of the accumulators: the bias' own, which int8 inputs have as int32.
+
+    int16 inputs may have a bias of int32 or int64. Raises TypeMismatch for other dtypes, for
+    inputs that are not quantized per tensor and for weights whose zero point is not 0.
     """
     if x.dtype == "float32":
         if weights.dtype != "float32" or bias.dtype != "float32":
             raise TypeMismatch(f"{op} of float32 needs float32 weights and bias")
         return "float32"
-    if (x.dtype, weights.dtype, bias.dtype) != ("int8", "int8", "int32"):
+    if (x.dtype, weights.dtype, bias.dtype) not in INTEGER_OPERANDS:
         raise TypeMismatch(
-            f"{op} takes int8, int8, int32 or only float32, not"
+            f"{op} takes int8, int8, int32 or int16, int8, int64 or only float32, not"
             f" {x.dtype}, {weights.dtype}, {bias.dtype}"
         )
     if x.quant is None or not x.quant.per_tensor:
         raise TypeMismatch(f"{op} needs an input that is quantized per tensor")
     if weights.quant is not None and any(weights.quant.zero_point):
         raise TypeMismatch(f"{op} needs weights with zero point 0")
-    return "int32"
+    if x.dtype == "int16" and any(x.quant.zero_point):
+        raise TypeMismatch(f"{op} needs int16 inputs with zero point 0")
+    return bias.dtype
+
+
+def with_bias(products: Array, bias: Array, dtype: str) -> Array:
+    """Sums of products (float64, exact for integers) and bias [O], wrapped to the accumulators."""
+    if dtype == "float32":
+        return np.asarray(products + bias.astype(np.float64)).astype(np.float32)
+    sums = products.astype(np.int64) + bias.astype(np.int64)
+    return wrap_int32(sums).astype(np.int32) if dtype == "int32" else sums
 
 
 def centred(x: Array, type_: TensorType) -> Array:
@@ -87,9 +105,9 @@ def centred(x: Array, type_: TensorType) -> Array:
 class Conv2d(Op[Conv2dAttrs]):
     """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O].
 
-    int8 with int32 accumulators: acc = sum((x - zero_point) * w) + bias, modulo 2**32; padding
-    contributes zero. Or float32 throughout: from the bias on, product after product in the order
-    height, width, input channel.
+    Integers: acc = sum((x - zero_point) * w) + bias in the bias' dtype, int32 or int64, modulo
+    2**32 or 2**64; padding contributes zero. Or float32 throughout: from the bias on, product
+    after product in the order height, width, input channel.
     """
 
     name = "conv2d"
@@ -97,7 +115,7 @@ class Conv2d(Op[Conv2dAttrs]):
     fusion = Fusion.COMPLEX
 
     def infer(self, attrs: Conv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """Extents by the window's geometry; int32 without quantization, or float32."""
+        """Extents by the window's geometry; the accumulators' dtype without quantization."""
         x, weights, bias = inputs
         dtype = check_operands(self.name, x, weights, bias)
         if len(x.shape) != 4 or len(weights.shape) != 4:
@@ -122,7 +140,7 @@ class Conv2d(Op[Conv2dAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """One matrix product in float64: exact for int8, as |acc| < 2**53. Floats in C's order."""
+        """One matrix product in float64, exact for integers: below 2**53. Floats in C's order."""
         x, weights, bias = inputs
         shape = output_types[0].shape
         kernel = weights.shape[1:3]
@@ -133,8 +151,7 @@ class Conv2d(Op[Conv2dAttrs]):
         if is_float:
             return (ordered_products(matrix, columns, bias).reshape(shape),)
         products = matrix @ columns.T.astype(np.float64)
-        sums = (products + bias.astype(np.float64)).reshape(shape)
-        return (wrap_int32(sums).astype(np.int32),)
+        return (with_bias(products, bias, output_types[0].dtype).reshape(shape),)
 
     def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
         """Every tap of every output element, padding included."""
@@ -233,8 +250,9 @@ def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
 
 @from_tflite("CONV_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite CONV_2D: a conv2d to int32 and a requantize, or in float32 and a clip."""
-    x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
+    """TFLite CONV_2D: a conv2d and a requantize, or in float32 and a clip."""
+    operands = tflite_operands(builder, raw, channel_axis=0, wide_bias=("int32", "int64"))
+    x, weights, bias = operands
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("the input or the weights are not of rank 4")
     channels, kernel_h, kernel_w, depth = weights.type.shape

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
@@ -19,7 +18,7 @@ from edgec.loop.values import cast
 from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import lower_product
-from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.requantize import (
     append_requantize,
@@ -39,7 +38,7 @@ class Dense(Op[NoAttrs]):
     fusion = Fusion.COMPLEX
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """int32 without quantization, or float32."""
+        """The accumulators' dtype without quantization."""
         x, weights, bias = inputs
         dtype = check_operands(self.name, x, weights, bias)
         if len(x.shape) != 2 or len(weights.shape) != 2:
@@ -59,12 +58,12 @@ class Dense(Op[NoAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """One matrix product in float64: exact for int8, as |acc| < 2**53. Floats in C's order."""
+        """One matrix product in float64, exact for integers: below 2**53. Floats in C's order."""
         x, weights, bias = inputs
         if output_types[0].is_float:
             return (ordered_products(x, weights, bias),)
-        sums = centred(x, input_types[0]) @ weights.T.astype(np.float64) + bias.astype(np.float64)
-        return (wrap_int32(sums).astype(np.int32),)
+        products = centred(x, input_types[0]) @ weights.T.astype(np.float64)
+        return (with_bias(products, bias, output_types[0].dtype),)
 
     def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
         """N * K * O."""

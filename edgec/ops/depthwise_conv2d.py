@@ -16,7 +16,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import PLANE, Lowering
 from edgec.loop.microkernels.depthwise import plane_element
-from edgec.loop.values import cast, int32
+from edgec.loop.values import cast
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
@@ -51,7 +51,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
     fusion = Fusion.COMPLEX
 
     def infer(self, attrs: DepthwiseConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """Extents by the window's geometry; int32 without quantization, or float32."""
+        """Extents by the window's geometry; the accumulators' dtype without quantization."""
         x, weights, bias = inputs
         dtype = check_operands(self.name, x, weights, bias)
         if len(x.shape) != 4 or len(weights.shape) != 3:
@@ -75,7 +75,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Tap by tap; integers in int32, which wraps as the accumulators of C do."""
+        """Tap by tap; integers in the accumulators' dtype, which wraps as those of C do."""
         x, weights, bias = inputs
         output = output_types[0]
         accumulate = np.dtype(output.dtype)
@@ -180,10 +180,11 @@ def _lower_planes(node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor
         init=lambda n, h, w, c: biases[c],
         update=lambda acc, n, h, w, c, kh, kw: (
             acc
-            + int32(
-                plane[n, c // each, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w]
+            + cast(
+                plane[n, c // each, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w],
+                acc.dtype,
             )
-            * int32(weights[c, kh, kw])
+            * cast(weights[c, kh, kw], acc.dtype)
         ),
     )
 

@@ -16,7 +16,7 @@ from edgec.graph.op import Fusion, Op, RawNode, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32
+from edgec.loop.values import cast, clamp
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
 
@@ -38,6 +38,10 @@ class RequantizeAttrs:
     dtype: str = "int8"
 
 
+#: TFLite defines no larger factors for int64 accumulators.
+MOST_SHORT_FACTOR = 128
+
+
 @register
 class Requantize(Op[RequantizeAttrs]):
     """Exact in every bit for each of the three roundings."""
@@ -49,12 +53,16 @@ class Requantize(Op[RequantizeAttrs]):
     def infer(self, attrs: RequantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The accumulators' shape with the output's dtype and quantization."""
         (acc,) = inputs
-        if acc.dtype != "int32":
-            raise TypeMismatch(f"requantize needs int32 accumulators, not {acc}")
-        if attrs.dtype not in ("int8", "uint8", "int16"):
-            raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
         if attrs.rounding not in ROUNDINGS:
             raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
+        if acc.dtype not in ("int32", "int64"):
+            raise TypeMismatch(f"requantize needs int32 or int64 accumulators, not {acc}")
+        if acc.dtype == "int64" and attrs.rounding != "tflm16":
+            raise TypeMismatch(f"rounding {attrs.rounding!r} is for int32 accumulators, not {acc}")
+        if attrs.rounding == "tflm16" and not max(attrs.multiplier) < MOST_SHORT_FACTOR:
+            raise TypeMismatch(f"rounding 'tflm16' has no factors of {MOST_SHORT_FACTOR} or more")
+        if attrs.dtype not in ("int8", "uint8", "int16"):
+            raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
         if not attrs.output.per_tensor:
             raise TypeMismatch("requantize gives one scale for the whole tensor")
         channels = acc.shape[-1] if acc.shape else 1
@@ -86,11 +94,11 @@ class Requantize(Op[RequantizeAttrs]):
         multiplier = attrs.multiplier
         if target.is_product and len(multiplier) == 1:
             multiplier *= node.output.type.shape[-1]
-        scaled = rescale(target, multiplier, attrs.rounding)
+        scaled = rescale(target, multiplier, attrs.rounding, acc.dtype)
         zero_point = attrs.output.zero_point[0]
 
         def element(*indices: Any) -> Any:
-            value = scaled(int32(acc[indices]), indices[-1])
+            value = scaled(acc[indices], indices[-1])
             return cast(clamp(value + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
@@ -110,8 +118,8 @@ def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:
     return weights.quant.scale
 
 
-#: The dtype of the bias by that of the input, which is also the weights'.
-_BIAS_DTYPE = {"int8": "int32", "float32": "float32"}
+#: The dtype of the weights by that of the input.
+_WEIGHTS_DTYPE = {"int8": "int8", "int16": "int8", "float32": "float32"}
 
 
 def check_finite(weights: Constant) -> None:
@@ -124,22 +132,25 @@ def check_finite(weights: Constant) -> None:
 
 
 def tflite_operands(
-    builder: GraphBuilder, raw: RawNode, channel_axis: int
+    builder: GraphBuilder, raw: RawNode, channel_axis: int, wide_bias: tuple[str, ...] = ("int64",)
 ) -> tuple[Value, Constant, Value]:
     """(x, weights, bias) of a TFLite convolution or fully connected node, all checked.
 
-    They are int8, int8 and int32, or all float32. A missing bias becomes zeros, one for each
-    index of the weights' `channel_axis`. Raises ImportFailed for what is not lowered yet.
+    They are int8, int8 and int32; int16, int8 and one of `wide_bias`; or all float32. The bias,
+    one for each index of the weights' `channel_axis`, has the accumulators' dtype. A missing one
+    becomes zeros, of int64 for int16 as in TFLite Micro. Raises ImportFailed for what is not
+    lowered yet.
     """
     if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
         raise ImportFailed("it needs an input, weights and perhaps a bias")
     x, weights, *rest = raw.inputs
     if not isinstance(weights, Constant):
         raise ImportFailed("weights that are computed are not supported: they must be constants")
-    if x.type.dtype not in _BIAS_DTYPE or weights.type.dtype != x.type.dtype:
+    dtype = x.type.dtype
+    if dtype not in _WEIGHTS_DTYPE or weights.type.dtype != _WEIGHTS_DTYPE[dtype]:
         raise ImportFailed(
-            f"{x.type.dtype} input and {weights.type.dtype} weights: only both int8 or both"
-            " float32 are supported yet"
+            f"{dtype} input and {weights.type.dtype} weights: only both int8, int16 and int8, or"
+            " both float32 are supported yet"
         )
     if x.type.is_float:
         check_finite(weights)
@@ -149,11 +160,13 @@ def tflite_operands(
         raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
     channels = weights.type.shape[channel_axis]
     bias = rest[0] if rest else None
-    wanted = _BIAS_DTYPE[x.type.dtype]
+    known = {"int8": ("int32",), "int16": wide_bias, "float32": ("float32",)}[dtype]
     if bias is None:
-        bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, wanted))
-    elif bias.type.dtype != wanted:
-        raise ImportFailed(f"{bias.type.dtype} bias: {wanted} is expected")
+        bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, known[-1]))
+    elif bias.type.dtype not in known:
+        raise ImportFailed(f"{bias.type.dtype} bias: {' or '.join(known)} is expected")
+    elif not isinstance(bias, Constant):
+        raise ImportFailed("a bias that is computed is not supported: it must be a constant")
     return x, weights, bias
 
 
@@ -168,15 +181,18 @@ def append_requantize(
     The value is named after the node; its operator node `<node>/requantize`.
     """
     declared = raw.output_types[0]
-    if declared is None or declared.dtype != "int8" or declared.quant is None:
-        raise ImportFailed("the output is not quantized int8")
+    if declared is None or declared.dtype not in ("int8", "int16") or declared.quant is None:
+        raise ImportFailed("the output is not quantized int8 or int16")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
+    is_wide = accumulators.type.dtype == "int64"
+    rounding: Any = "tflm16" if is_wide else raw.rounding  # checked by infer
     attrs = RequantizeAttrs(
         multiplier=multiplier,
         output=declared.quant,
         minimum=minimum,
         maximum=maximum,
-        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        rounding=rounding,
+        dtype=declared.dtype,
     )
     return builder.op(
         "requantize", [accumulators], attrs, name=f"{raw.name}/requantize",

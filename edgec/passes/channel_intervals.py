@@ -145,8 +145,12 @@ def _changes_scale(node: Node) -> bool:
 
 
 def _requantize(node: Node, found: dict[Value, Interval]) -> Interval | None:
-    if any(multiplier < 0 for multiplier in node.attrs.multiplier):
+    (acc,) = node.inputs
+    if any(multiplier < 0 for multiplier in node.attrs.multiplier) or acc not in found:
         return None
+    largest = max(int(np.abs(end).max(initial=0)) for end in found[acc])
+    if largest * max(node.attrs.multiplier) >= INT32_MAX:
+        return None  # the product may wrap
     return _by_ends(node, found)
 
 

@@ -70,7 +70,8 @@ class LoweredGroup:
 def lower_group(group: Group, policy: Policy) -> LoweredGroup:
     """Write the group's loops and let the policy schedule them."""
     variants: list[Variant] = []
-    for form in policy.forms(tuple(node.op.name for node in group.nodes)):
+    operators = tuple(node.op.name for node in group.nodes)
+    for form in policy.forms(operators, group.nodes[0].inputs[0].type.dtype):
         lowering, values = _define(group, form)
         variants += (
             _variant(schedule, lowering, values)

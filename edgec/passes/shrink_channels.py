@@ -227,11 +227,13 @@ class _Shrink:
         for channel, constant in self.constants.get(x, {}).items():
             taps = weights[..., channel].astype(np.int64).reshape(len(bias), -1).sum(axis=1)
             bias = bias + taps * (constant - x.type.quant.zero_point[0])
+        if b.type.dtype == "int32":
+            bias = wrap_int32(bias)
         rows, columns = self.kept(node.output), self.kept(x)
         weights = weights[rows][..., columns]
         return (
             _constant(rewriter, w, weights, _sliced(w.type.quant, 0, rows)),
-            _constant(rewriter, b, wrap_int32(bias[rows]).astype(np.int32), None),
+            _constant(rewriter, b, bias[rows].astype(b.type.dtype), None),
         )
 
     def _depthwise(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:

@@ -13,7 +13,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.conv2d import Conv2d, Conv2dAttrs
 
 
-def conv2d_model(seed: int) -> bytes:
+def conv2d_model(seed: int, wide: str = "") -> bytes:
     rng = np.random.default_rng(seed)
     batch = int(rng.choice([1, 1, 2]))
     height, width, depth, channels = rng.integers(1, [11, 11, 7, 9]).tolist()
@@ -22,10 +22,10 @@ def conv2d_model(seed: int) -> bytes:
     operands = add_accumulation(
         model, rng, (batch, height, width, depth), (channels, *window.kernel, depth),
         channel_axis=0, taps=window.kernel[0] * window.kernel[1] * depth,
-        per_channel=rng.random() < 0.7,
+        per_channel=rng.random() < 0.7, wide=wide,
     )  # fmt: skip
     y = model.tensor(
-        "y", (batch, *window.output, channels), "int8",
+        "y", (batch, *window.output, channels), "int16" if wide else "int8",
         scale=operands.output_scale, zero_point=operands.output_zero_point,
     )  # fmt: skip
     model.operator(
@@ -39,6 +39,12 @@ def conv2d_model(seed: int) -> bytes:
 def test_random_convolutions_equal_tflm(block: int, tmp_path) -> None:
     for seed in range(25 * block, 25 * block + 25):
         assert_same_bits(conv2d_model(seed), tmp_path)
+
+
+@pytest.mark.parametrize("wide", ["int32", "int64"])
+def test_random_int16_convolutions_equal_tflm(wide: str, tmp_path) -> None:
+    for seed in range(40):
+        assert_same_bits(conv2d_model(seed, wide), tmp_path)
 
 
 def test_float_meaning_against_direct_sums() -> None:

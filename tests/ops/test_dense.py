@@ -15,18 +15,18 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.dense import Dense
 
 
-def dense_model(seed: int) -> bytes:
+def dense_model(seed: int, wide: str = "") -> bytes:
     rng = np.random.default_rng(seed)
     depth, channels = rng.integers(1, [70, 20]).tolist()
     leading, keep = ((1,), False) if rng.random() < 0.6 else ((2, 3), bool(rng.random() < 0.5))
     model = TfliteBuilder()
     operands = add_accumulation(
         model, rng, (*leading, depth), (channels, depth), channel_axis=0, taps=depth,
-        per_channel=rng.random() < 0.3,
+        per_channel=rng.random() < 0.3, wide=wide,
     )  # fmt: skip
     batch = leading if keep else (int(np.prod(leading)),)
     y = model.tensor(
-        "y", (*batch, channels), "int8",
+        "y", (*batch, channels), "int16" if wide else "int8",
         scale=operands.output_scale, zero_point=operands.output_zero_point,
     )  # fmt: skip
     if len(operands.inputs) == 2 and rng.random() < 0.5:
@@ -42,6 +42,11 @@ def dense_model(seed: int) -> bytes:
 def test_random_dense_layers_equal_tflm(block: int, tmp_path) -> None:
     for seed in range(25 * block, 25 * block + 25):
         assert_same_bits(dense_model(seed), tmp_path)
+
+
+def test_random_int16_dense_layers_equal_tflm(tmp_path) -> None:
+    for seed in range(60):
+        assert_same_bits(dense_model(seed, "int64"), tmp_path)
 
 
 def test_litert_rounds_once(tmp_path) -> None:

@@ -13,7 +13,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.depthwise_conv2d import DepthwiseConv2d, DepthwiseConv2dAttrs
 
 
-def depthwise_model(seed: int) -> bytes:
+def depthwise_model(seed: int, wide: str = "") -> bytes:
     rng = np.random.default_rng(seed)
     height, width, depth = rng.integers(1, [11, 11, 7]).tolist()
     multiplier = int(rng.choice([1, 1, 2, 3, 8]))
@@ -23,9 +23,10 @@ def depthwise_model(seed: int) -> bytes:
         model, rng, (1, height, width, depth), (1, *window.kernel, depth * multiplier),
         channel_axis=3, taps=window.kernel[0] * window.kernel[1], per_channel=rng.random() < 0.7,
         bias_axis=int(rng.choice([0, 3])),  # old converters write 3
+        wide=wide,
     )  # fmt: skip
     y = model.tensor(
-        "y", (1, *window.output, depth * multiplier), "int8",
+        "y", (1, *window.output, depth * multiplier), "int16" if wide else "int8",
         scale=operands.output_scale, zero_point=operands.output_zero_point,
     )  # fmt: skip
     model.operator(
@@ -39,6 +40,11 @@ def depthwise_model(seed: int) -> bytes:
 def test_random_depthwise_convolutions_equal_tflm(block: int, tmp_path) -> None:
     for seed in range(25 * block, 25 * block + 25):
         assert_same_bits(depthwise_model(seed), tmp_path)
+
+
+def test_random_int16_depthwise_convolutions_equal_tflm(tmp_path) -> None:
+    for seed in range(60):
+        assert_same_bits(depthwise_model(seed, "int64"), tmp_path)
 
 
 def test_float_meaning_against_direct_sums() -> None:

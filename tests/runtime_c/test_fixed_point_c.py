@@ -35,6 +35,10 @@ WRAPPERS = {
     " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const float *b, const int32_t *c,"
     " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
     "\n    }}\n}}\n",
+    "int64": "void all_{0}(int32_t n, const int64_t *a, const int32_t *b, const int32_t *c,"
+    " int32_t *y);\nvoid all_{0}(int32_t n, const int64_t *a, const int32_t *b, const int32_t *c,"
+    " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
+    "\n    }}\n}}\n",
     "int32x2": "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y);\n"
     "void all_{0}(int32_t n, const int32_t *a, const int32_t *b, int32_t *y) {{\n"
     "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i]);\n    }}\n}}\n",
@@ -56,6 +60,8 @@ FUNCTIONS = {
     "ec_requantize_tflm_small_s8": "to_s8",
     "ec_requantize_tflm_relu_s8": "to_s8",
     "ec_requantize_single": "int32x3",
+    "ec_requantize_tflm16": "int64",
+    "ec_requantize_tflm16_high": "int32x3",
     "ec_rounding_doubling_high_multiply": "int32x2",
     "ec_rounding_divide_by_power_of_two": "int32x2",
     "ec_floor_div_s32": "int32x2",
@@ -187,6 +193,24 @@ def test_requantize_single(call: Call) -> None:
     acc, multiplier, shift = accumulators(7), multipliers(8), shifts(9, -31, 30)
     expected = fixed_point.requantize_single(acc, multiplier, shift)
     np.testing.assert_array_equal(call("ec_requantize_single", acc, multiplier, shift), expected)
+
+
+def test_requantize_tflm16(call: Call) -> None:
+    rng = np.random.default_rng(19)
+    narrow = accumulators(20)
+    wide = rng.integers(-(2**63), 2**63 - 1, COUNT, dtype=np.int64) >> rng.integers(0, 63, COUNT)
+    wide[:2] = -(2**63), 2**63 - 1
+    multiplier = rng.integers(2**14, 2**15, COUNT).astype(np.int32)
+    multiplier[::7] = 0
+    shift = shifts(21, 8, 46)
+    for acc in (narrow.astype(np.int64), wide):
+        expected = fixed_point.requantize_tflm16(acc, multiplier, shift)
+        given = call("ec_requantize_tflm16", acc, multiplier, shift)
+        np.testing.assert_array_equal(given, expected)
+    shift = shifts(22, 18, 46)
+    expected = fixed_point.requantize_tflm16(narrow, multiplier, shift)
+    given = call("ec_requantize_tflm16_high", narrow, multiplier << 15, shift - 17)
+    np.testing.assert_array_equal(given, expected)
 
 
 def test_requantize_onnx(call: Call) -> None:

@@ -48,6 +48,28 @@ def test_quantize_multiplier_at_its_edges(real: float, expected: tuple[int, int]
     assert fp.quantize_multiplier(real) == expected
 
 
+@given(st.floats(1e-8, 127.9))
+def test_short_multiplier_is_near_with_15_bits(real: float) -> None:
+    multiplier, shift = fp.short_multiplier(real)
+    assert 2**14 <= multiplier < 2**15 and 8 <= shift <= 46
+    assert abs(multiplier * 2.0**-shift - real) <= 2.0**-shift
+
+
+def test_short_multiplier_at_its_edges() -> None:
+    assert fp.short_multiplier(0.0) == (0, 15)
+    assert fp.short_multiplier(1 - 2**-20) == (0x7FFF, 15)  # not rounded up to 2**15
+    with pytest.raises(ValueError, match="too large"):
+        fp.short_multiplier(128.0)
+
+
+@given(st.integers(-(2**47), 2**47), st.floats(1e-8, 127.9))
+def test_requantize_tflm16_rounds_once_half_up(x: int, real: float) -> None:
+    multiplier, shift = fp.short_multiplier(real)
+    result = one(fp.requantize(np.array(x), (real,), "tflm16"))
+    exact = math.floor(Fraction(x * multiplier, 2**shift) + Fraction(1, 2))
+    assert result == one(fp.wrap_int32(np.array(exact)))
+
+
 @given(int32s, int32s)
 def test_doubling_high_multiply(a: int, b: int) -> None:
     result = one(fp.rounding_doubling_high_multiply(np.array(a), np.array(b)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from edgec.loop.define import Definition, Tensor
@@ -19,6 +20,7 @@ def plane_element(x: Tensor, at: tuple[Any, ...], height: int, width: int, fill:
 
 
 def gather_plane(
+    dtype: str,
     height: int,
     width: int,
     step: int,
@@ -28,22 +30,27 @@ def gather_plane(
     plane_width: int,
     fill: int,
 ) -> PrimFunc:
-    """plane[h, w] = x[h - top, w - left, 0], x int8 [1, height, width, step]; `fill` outside."""
+    """plane[h, w] = x[h - top, w - left, 0], x [1, height, width, step]; `fill` outside."""
     b = Definition("gather_plane")
-    x = b.input("x", (1, height, width, step), "int8")
-    plane = b.output("plane", (plane_height, plane_width), "int8")
+    x = b.input("x", (1, height, width, step), dtype)
+    plane = b.output("plane", (plane_height, plane_width), dtype)
     b.compute(plane, lambda h, w: plane_element(x, (0, h - top, w - left, 0), height, width, fill))
     return b.build()
 
 
-register(
-    Microkernel(
-        "ec_gather_plane_s8",
-        gather_plane,
-        sizes=(
-            "height", "width", "step", "top", "left", "plane_height", "plane_width", "fill",
-        ),
-        header="c/gather_plane.h",
-        reads_first=False,
-    )
-)  # fmt: skip
+def _register(name: str, dtype: str) -> None:
+    register(
+        Microkernel(
+            name,
+            partial(gather_plane, dtype),
+            sizes=(
+                "height", "width", "step", "top", "left", "plane_height", "plane_width", "fill",
+            ),
+            header="c/gather_plane.h",
+            reads_first=False,
+        )
+    )  # fmt: skip
+
+
+_register("ec_gather_plane_s8", "int8")
+_register("ec_gather_plane_s16", "int16")

@@ -69,4 +69,5 @@ def _gather(schedule: Schedule, x: Buffer, plane: Buffer) -> None:
         "top": -row.offset, "left": -column.offset,
         "plane_height": rows, "plane_width": columns, "fill": int(fill.value),
     }  # fmt: skip
-    schedule.tensorize(loops[0], "ec_gather_plane_s8", sizes)
+    kernel = {"int8": "ec_gather_plane_s8", "int16": "ec_gather_plane_s16"}[x.dtype]
+    schedule.tensorize(loops[0], kernel, sizes)

@@ -106,6 +106,20 @@ static inline int32_t ec_requantize_single(int32_t acc, int32_t multiplier, int3
     return result > INT32_MAX ? INT32_MAX : result < INT32_MIN ? INT32_MIN : (int32_t)result;
 }
 
+/* acc * multiplier * 2^-shift, rounded once, half up (TFLite's rescaling of int64 accumulators);
+ * multiplier of 15 bits, shift from 8 to 46. What does not fit wraps. */
+static inline int32_t ec_requantize_tflm16(int64_t acc, int32_t multiplier, int32_t shift) {
+    const uint64_t product = (uint64_t)acc * (uint64_t)multiplier;
+    return (int32_t)((int64_t)(product + (UINT64_C(1) << (shift - 1))) >> shift);
+}
+
+/* The same of an int32, with multiplier * 2^15 and shift - 17, at least 1. Rounding down to 32 bits
+ * first is exact: what is added before the second shift is an integer. */
+static inline int32_t ec_requantize_tflm16_high(int32_t acc, int32_t multiplier, int32_t exponent) {
+    const int32_t high = (int32_t)(((int64_t)acc * multiplier) >> 32);
+    return (high + (INT32_C(1) << (exponent - 1))) >> exponent;
+}
+
 /* The nearest integer, ties to even; saturated to the floats in int32's range (the largest is
  * 2^31 - 128); 0 for a NaN. */
 static inline int32_t ec_round_half_even_f32(float value) {

@@ -46,4 +46,27 @@ static inline void ec_gather_plane_s8(const int8_t *x, int8_t *plane, int32_t he
     }
 }
 
+/* The same of int16; `step` counts elements. */
+static inline void ec_gather_plane_s16(const int16_t *x, int16_t *plane, int32_t height,
+                                       int32_t width, int32_t step, int32_t top, int32_t left,
+                                       int32_t plane_height, int32_t plane_width, int32_t fill) {
+    const int32_t columns = width < plane_width - left ? width : plane_width - left;
+    int16_t *to = plane;
+    for (int32_t row = 0; row < plane_height; ++row) {
+        const int16_t *from = x + (row - top) * width * step;
+        const int32_t inside = row < top || row - top >= height ? 0 : columns;
+        int16_t *const end = to + plane_width;
+        for (int32_t column = inside > 0 ? left : 0; column > 0; --column) {
+            *to++ = (int16_t)fill;
+        }
+        for (int32_t column = inside; column > 0; --column) {
+            *to++ = *from;
+            from += step;
+        }
+        while (to < end) {
+            *to++ = (int16_t)fill;
+        }
+    }
+}
+
 #endif /* EC_GATHER_PLANE_H */

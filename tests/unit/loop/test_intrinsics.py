@@ -26,6 +26,18 @@ def test_requantize(name):
             assert got == expected.tolist()
 
 
+def test_requantize_tflm16():
+    wide, high = (get_intrinsic(f"requantize_tflm16{end}").meaning for end in ("", "_high"))
+    for multiplier in (2**14, 2**15 - 1, 23171, 0):
+        for shift in (8, 15, 18, 31, 46):
+            acc = np.concatenate([accumulators(), accumulators() << 31])
+            expected = fixed_point.requantize_tflm16(acc, np.array(multiplier), np.array(shift))
+            assert [wide(int(a), multiplier, shift) for a in acc] == expected.tolist()
+            if shift >= 18:
+                narrow = [high(int(a), multiplier << 15, shift - 17) for a in accumulators()]
+                assert narrow == expected[: len(narrow)].tolist()
+
+
 def test_requantize_onnx():
     acc = accumulators()
     for scale in np.array([1e-3, 0.5, 0.00390625, 3.7, 1e-9], dtype=np.float32):

@@ -1,0 +1,67 @@
+"""Accumulate in int32 where int64 is declared but no input can need it.
+
+TFLite gives int16 activations int64 accumulators. An accumulator never leaves |bias| + 2**15 times
+the sum of its weights' sizes, whatever the input and the order of summing. Where that is below
+2**31 for every output channel, the bias becomes int32, and with it the accumulators: the same
+numbers in half the registers. How they are rescaled (`tflm16`) stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.fixed_point import INT32_MAX
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.passes.rewriter import Rewriter
+
+#: Axis of the output channels in the weights of each operator that accumulates.
+_CHANNEL_AXIS = {"conv2d": 0, "dense": 0, "transpose_conv2d": 0, "depthwise_conv2d": 2}
+
+
+def narrow_accumulators(function: Function) -> Function:
+    """The same function with int32 accumulators where they are proven to suffice."""
+    return Rewriter(function).run(_visit)
+
+
+def accumulator_bound(node: Node) -> int | None:
+    """The largest absolute value that an accumulator can have at any time; None if unknown."""
+    axis = _CHANNEL_AXIS.get(node.op.name)
+    if axis is None or node.output.type.is_float:
+        return None
+    x, weights, bias = node.inputs
+    if not isinstance(weights, Constant) or not isinstance(bias, Constant):
+        return None
+    zero_point = x.type.quant.zero_point[0] if x.type.quant is not None else 0
+    limits = np.iinfo(x.type.dtype)
+    largest = max(int(limits.max) - zero_point, zero_point - int(limits.min))
+    others = tuple(a for a in range(weights.data.ndim) if a != axis)
+    sizes = np.abs(weights.data.astype(np.int64)).sum(axis=others)
+    bounds = (
+        int(size) * largest + abs(int(start)) for size, start in zip(sizes, bias.data, strict=True)
+    )
+    return max(bounds, default=0)
+
+
+def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.outputs[0].type.dtype != "int64":
+        return None
+    bound = accumulator_bound(node)
+    if bound is None or bound > INT32_MAX:
+        return None
+    bias = inputs[2]
+    assert isinstance(bias, Constant)
+    narrow = rewriter.builder.constant(
+        bias.name, bias.data.astype(np.int32), bias.type.quant, bias.origin
+    )
+    made = rewriter.builder.node(
+        node.op,
+        (*inputs[:2], narrow),
+        node.attrs,
+        name=node.name,
+        output_names=[node.output.name],
+        origins=[node.output.origin],
+        sources=node.sources,
+    )
+    return made.outputs

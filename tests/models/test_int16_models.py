@@ -1,0 +1,87 @@
+"""int16 activations and int8 weights: C on the host and on emulated cores, every bit.
+
+Layers whose accumulators fit in int32, and one that needs int64.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_builder import TfliteBuilder
+
+import edgec
+from edgec.pipeline import compile_model
+from edgec.runners.oracle import open_oracle
+from edgec.target.board import load_board
+
+SCALE = 0.001
+
+
+def int16_model(path: Path) -> None:
+    """Convolution, depthwise convolution and a dense layer that sums 720 large weights."""
+    rng = np.random.default_rng(16)
+    model = TfliteBuilder()
+
+    def constants(shape: tuple[int, ...], axis: int, channels: int) -> list[int]:
+        data = rng.integers(-127, 128, shape).astype(np.int8)
+        if len(shape) == 2:
+            data = np.where(data > 0, data // 4 + 95, data // 4 - 95).astype(np.int8)
+        scales = rng.uniform(0.001, 0.004, channels)
+        w = model.tensor("w", shape, "int8", scale=scales, axis=axis, data=data)
+        bias = rng.integers(-(10**6), 10**6, channels)
+        return [w, model.tensor("b", (channels,), "int64", scale=scales * SCALE, data=bias)]
+
+    x = model.tensor("x", (1, 12, 5, 3), "int16", scale=SCALE)
+    a = model.tensor("a", (1, 12, 5, 12), "int16", scale=0.003)
+    same = {"Padding": 0, "StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    model.operator("CONV_2D", [x, *constants((12, 3, 3, 3), 0, 12)], [a], "Conv2DOptions",
+                   **same, FusedActivationFunction=1)  # fmt: skip
+    b = model.tensor("b", (1, 12, 5, 12), "int16", scale=0.004)
+    model.operator("DEPTHWISE_CONV_2D", [a, *constants((1, 3, 3, 12), 3, 12)], [b],
+                   "DepthwiseConv2DOptions", **same, DepthMultiplier=1)  # fmt: skip
+    flat = model.tensor("flat", (1, 720), "int16", scale=0.004)
+    model.operator("RESHAPE", [b], [flat])
+    y = model.tensor("y", (1, 7), "int16", scale=0.02)
+    model.operator("FULLY_CONNECTED", [flat, *constants((7, 720), 0, 7)], [y],
+                   "FullyConnectedOptions")  # fmt: skip
+    path.write_bytes(model.build([x], [y]))
+
+
+def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
+    int16_model(tmp_path / "m.tflite")
+    compiled = compile_model(tmp_path / "m.tflite", load_board("host").core)
+    found = {
+        node.op.name: node.output.type.dtype
+        for node in compiled.module.main.nodes
+        if node.op.name in ("conv2d", "depthwise_conv2d", "dense")
+    }
+    assert found == {"conv2d": "int32", "depthwise_conv2d": "int32", "dense": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("board", "engine", "unfused"),
+    [
+        ("host", "host", False),
+        ("host", "host", True),
+        ("mps2_an386", "core", False),
+        ("mps2_an385", "core", True),
+        ("sim_m0", "core", False),
+    ],
+)
+def test_int16_layers_equal_tflm(board: str, engine: str, unfused: bool, tmp_path: Path) -> None:
+    if engine == "core":
+        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    path = tmp_path / "m.tflite"
+    int16_model(path)
+    oracle = open_oracle(path)
+    rng = np.random.default_rng(3)
+    limits = (-32768, 32767)
+    with edgec.compile(path, board=board, engine=engine, unfused=unfused) as model:
+        for case in range(4):
+            x = rng.integers(*limits, (1, 12, 5, 3), endpoint=True).astype(np.int16)
+            if case > 1:
+                x = rng.choice(np.array(limits, np.int16), x.shape)
+            (expected,) = oracle.run([x]).outputs
+            assert model.run(x).tobytes() == expected.tobytes()
