@@ -8,15 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from edgec.frontends import import_model
-from edgec.graph.interpret import interpret
+from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module, Value
 from edgec.graph.verify import verify_module
 from edgec.runners.oracle import Oracle, open_oracle
 from edgec.runners.samples import generate_inputs
 
 
-def differences(module: Module, oracle: Oracle, inputs: Sequence[np.ndarray]) -> list[str]:
-    """Every tensor of the source that edgec computes otherwise; asserts that it computes all."""
+def differences(
+    module: Module,
+    oracle: Oracle,
+    inputs: Sequence[np.ndarray],
+    reference: Interpretation | None = None,
+) -> list[str]:
+    """Every tensor of the source that edgec computes otherwise; asserts that it computes all.
+
+    reference: an interpretation of `module.main` that is in the oracle's state; a new one if None.
+    """
+    reference = reference or Interpretation(module.main)
     expected = oracle.run(inputs, tensors=True)
     found: dict[int, str] = {}
 
@@ -37,7 +46,7 @@ def differences(module: Module, oracle: Oracle, inputs: Sequence[np.ndarray]) ->
     for constant in module.main.constants():
         if constant.origin is not None and constant.origin.index in expected.indexed:
             compare(constant, constant.data)
-    outputs = interpret(module.main, inputs, compare)
+    outputs = reference.run(inputs, compare)
     assert set(found) == set(expected.indexed), "tensors of the source are missing"
     for mine, wanted in zip(outputs, expected.outputs, strict=True):
         assert mine.shape == wanted.shape and mine.dtype == wanted.dtype
@@ -49,6 +58,8 @@ def assert_same_bits(
 ) -> Module:
     """Import a TFLite file given as bytes, run it on generated inputs, compare every tensor.
 
+    The runs of a model with state are one sequence.
+
     reference: "tflm" or "litert", for both the import's `match` and the oracle.
     """
     path = folder / "case.tflite"
@@ -56,8 +67,9 @@ def assert_same_bits(
     module = import_model(path, match=reference)
     verify_module(module)
     oracle = open_oracle(path, reference)
+    mine = Interpretation(module.main)
     for seed in seeds:
-        inputs = generate_inputs(seed, [(v.type.shape, v.type.dtype) for v in module.main.params])
-        wrong = differences(module, oracle, inputs)
+        inputs = generate_inputs(seed, [(v.type.shape, v.type.dtype) for v in module.main.inputs])
+        wrong = differences(module, oracle, inputs, mine)
         assert not wrong, "\n".join(wrong)
     return module

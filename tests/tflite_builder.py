@@ -24,7 +24,7 @@ ALIGNMENT = 16
 
 
 class TfliteBuilder:
-    """Collects tensors and operators of one subgraph and writes them."""
+    """Collects tensors and operators of the main subgraph, and of others, and writes them."""
 
     def __init__(self, version: int = 3) -> None:
         self.version = version
@@ -32,6 +32,14 @@ class TfliteBuilder:
         self.tensors: list[dict[str, Any]] = []
         self.codes: list[tuple[int, str]] = []
         self.operators: list[dict[str, Any]] = []
+        self.others: list[TfliteBuilder] = []
+
+    def subgraph(self) -> TfliteBuilder:
+        """Add a subgraph without inputs and outputs; the first one has number 1."""
+        other = TfliteBuilder(self.version)
+        other.buffers, other.codes = self.buffers, self.codes
+        self.others.append(other)
+        return other
 
     def tensor(
         self,
@@ -93,22 +101,24 @@ class TfliteBuilder:
         """The bytes of the file."""
         b = flatbuffers.Builder(1 << 12)
         buffers = [self._buffer(b, raw) for raw in self.buffers]
-        tensors = [self._tensor(b, entry) for entry in self.tensors]
         codes = [self._code(b, *entry) for entry in self.codes]
-        operators = [self._operator(b, entry) for entry in self.operators]
-
-        graph = self._table(
-            b, "SubGraph",
-            Tensors=_offsets(b, tensors), Inputs=_ints(b, inputs), Outputs=_ints(b, outputs),
-            Operators=_offsets(b, operators), Name=b.CreateString("main"),
-        )  # fmt: skip
+        graphs = [self._graph(b, inputs, outputs), *(o._graph(b, [], []) for o in self.others)]
         model = self._table(
             b, "Model",
-            Version=self.version, OperatorCodes=_offsets(b, codes), Subgraphs=_offsets(b, [graph]),
+            Version=self.version, OperatorCodes=_offsets(b, codes), Subgraphs=_offsets(b, graphs),
             Description=b.CreateString("edgec test"), Buffers=_offsets(b, buffers),
         )  # fmt: skip
         b.Finish(model, file_identifier=b"TFL3")
         return bytes(b.Output())
+
+    def _graph(self, b: Any, inputs: Sequence[int], outputs: Sequence[int]) -> int:
+        tensors = [self._tensor(b, entry) for entry in self.tensors]
+        operators = [self._operator(b, entry) for entry in self.operators]
+        return self._table(
+            b, "SubGraph",
+            Tensors=_offsets(b, tensors), Inputs=_ints(b, inputs), Outputs=_ints(b, outputs),
+            Operators=_offsets(b, operators), Name=b.CreateString("graph"),
+        )  # fmt: skip
 
     def _buffer(self, b: Any, raw: bytes) -> int:
         if not raw:
@@ -146,7 +156,10 @@ class TfliteBuilder:
     def _operator(self, b: Any, entry: dict[str, Any]) -> int:
         fields: dict[str, Any] = {}
         if entry["options"]:
-            fields["BuiltinOptions"] = self._table(b, entry["options"], **entry["fields"])
+            fields["BuiltinOptions"] = self._table(b, entry["options"], **{
+                field: b.CreateString(value) if isinstance(value, str) else value
+                for field, value in entry["fields"].items()
+            })  # fmt: skip
             fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, entry["options"])
         return self._table(
             b, "Operator",

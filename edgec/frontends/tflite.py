@@ -22,6 +22,8 @@ from edgec.frontends.tflite_reader import (
     RawTensor,
     read_model,
 )
+from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
+from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
@@ -72,7 +74,7 @@ class _GraphImporter:
 
     def __init__(self, file: str, model: RawModel, match: str) -> None:
         self.file = file
-        self.model = model
+        self.graph = model.main
         self.match = match
         self.builder = GraphBuilder()
         self.values: dict[int, Value] = {}
@@ -80,10 +82,11 @@ class _GraphImporter:
         self.problems: list[tuple[str, str, str]] = []  # (kind, node name, why)
         self.names: set[str] = set()
         self.writers = self.find_writers()
+        self.variables = Variables(model, self.builder)
 
     def run(self) -> Function:
-        for number in self.model.inputs:
-            tensor = self.model.tensors[number]
+        for number in self.graph.inputs:
+            tensor = self.graph.tensors[number]
             if number in self.values:
                 raise ImportFailed(f"{self.file}: tensor {number} is an input twice")
             try:
@@ -93,7 +96,7 @@ class _GraphImporter:
                     f"{self.file}: input {shown(tensor)}: {failure.message}", hint=failure.hint
                 ) from None
             self.values[number] = self.builder.param(short_name(tensor), type_, origin(tensor))
-        for operator in self.model.operators:
+        for operator in self.graph.operators:
             self.operator(operator)
         if self.problems:
             count = len(self.problems)
@@ -103,20 +106,20 @@ class _GraphImporter:
                 details=problem_lines(self.problems),
                 hint="`edgec ops` lists what is supported",
             )
-        for number in self.model.outputs:
+        for number in self.graph.outputs:
             if number not in self.values:
                 raise ImportFailed(
-                    f"{self.file}: output {shown(self.model.tensors[number])} is never computed"
+                    f"{self.file}: output {shown(self.graph.tensors[number])} is never computed"
                 )
-        return self.builder.finish([self.values[number] for number in self.model.outputs])
+        return self.builder.finish([self.values[number] for number in self.graph.outputs])
 
     def find_writers(self) -> dict[int, int]:
         """The operator that computes each tensor; ImportFailed if two do or it is an input."""
         writers: dict[int, int] = {}
-        for operator in self.model.operators:
+        for operator in self.graph.operators:
             for number in operator.outputs:
-                tensor = self.model.tensors[number]
-                if number in writers or number in self.model.inputs or tensor.data is not None:
+                tensor = self.graph.tensors[number]
+                if number in writers or number in self.graph.inputs or tensor.data is not None:
                     raise ImportFailed(
                         f"{self.file}: operator {operator.index} ({operator.kind}) writes"
                         f" {shown(tensor)}, which is written already",
@@ -140,21 +143,26 @@ class _GraphImporter:
         # Stand-ins, so that the operators behind are checked as well.
         for number in operator.outputs:
             try:
-                type_ = tensor_type(self.model.tensors[number])
+                type_ = tensor_type(self.graph.tensors[number])
             except ImportFailed:
                 self.unknown.add(number)
             else:
-                stand_in = self.builder.unique(short_name(self.model.tensors[number]))
+                stand_in = self.builder.unique(short_name(self.graph.tensors[number]))
                 self.values[number] = Value(stand_in, type_)
 
     def append(self, operator: RawOperator, name: str) -> None:
+        if operator.kind in VARIABLE_KINDS:
+            value = self.variables.run(operator, self.operand, tensor_type, origin)
+            if value is not None:
+                self.values[operator.outputs[0]] = value
+            return
         importer = find_importer("tflite", operator.kind)
         if importer is None:
             raise ImportFailed(f"no importer for TFLite {operator.kind}")
         if operator.problem or not operator.outputs:
             raise ImportFailed(operator.problem or "it has no output")
         inputs = tuple(self.operand(number, operator) for number in operator.inputs)
-        declared = tuple(tensor_type(self.model.tensors[n]) for n in operator.outputs)
+        declared = tuple(tensor_type(self.graph.tensors[n]) for n in operator.outputs)
         rounding = self.match
         if self.match == "litert":
             rounding = "single" if operator.kind == "FULLY_CONNECTED" else "tflm"
@@ -163,7 +171,7 @@ class _GraphImporter:
             name=name,
             attributes=operator.attributes,
             inputs=inputs,
-            outputs=tuple(self.model.tensors[n].name for n in operator.outputs),
+            outputs=tuple(self.graph.tensors[n].name for n in operator.outputs),
             output_types=declared,
             rounding=rounding,
         )
@@ -175,7 +183,7 @@ class _GraphImporter:
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
             if value.type != type_:
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
-            self.values[number] = self.named(value, self.model.tensors[number], first)
+            self.values[number] = self.named(value, self.graph.tensors[number], first)
 
     def operand(self, number: int, operator: RawOperator) -> Value | None:
         """The value of a tensor that an operator reads; constants are made at their first use."""
@@ -185,7 +193,14 @@ class _GraphImporter:
             return self.values[number]
         if number in self.unknown:
             raise _Skip
-        tensor = self.model.tensors[number]
+        tensor = self.graph.tensors[number]
+        if tensor.variable:
+            type_ = tensor_type(tensor)
+            data = initial_fill(type_)
+            self.values[number] = self.builder.state(
+                short_name(tensor), type_, data, origin(tensor)
+            )
+            return self.values[number]
         if tensor.data is None:
             computed = number in self.writers
             raise ImportFailed(
@@ -210,7 +225,7 @@ class _GraphImporter:
         """The first output's short name, made unique among nodes."""
         base = operator.kind
         if operator.outputs:
-            base = short_name(self.model.tensors[operator.outputs[0]])
+            base = short_name(self.graph.tensors[operator.outputs[0]])
         name = base if base not in self.names else f"{base}#{operator.index}"
         self.names.add(name)
         return name

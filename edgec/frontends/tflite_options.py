@@ -7,6 +7,8 @@
     beta                        float
     axis                        int, may be negative
     keep_dims, align_corners, half_pixel_centers    bool
+    container, shared_name      text: which resource variable
+    init_subgraph               number of a subgraph
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
@@ -115,6 +117,19 @@ def _resize(options: Any) -> dict[str, Any]:
     }
 
 
+def _var_handle(options: Any) -> dict[str, Any]:
+    return {"container": _text(options.Container()), "shared_name": _text(options.SharedName())}
+
+
+def _call_once(options: Any) -> dict[str, Any]:
+    return {"init_subgraph": int(options.InitSubgraphIndex())}
+
+
+def _text(raw: bytes | None) -> str:
+    decoded = (raw or b"").decode("utf-8", "replace")
+    return "".join(c if c.isprintable() and c != '"' else "?" for c in decoded)[:200]
+
+
 def _activation(options: Any) -> str:
     from tflite.ActivationFunctionType import ActivationFunctionType
 
@@ -153,5 +168,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", _strided_slice),
     "UNPACK": ("UnpackOptions", _axis),
+    "VAR_HANDLE": ("VarHandleOptions", _var_handle),
+    "CALL_ONCE": ("CallOnceOptions", _call_once),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
 }

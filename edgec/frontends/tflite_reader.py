@@ -44,7 +44,8 @@ class RawTensor:
     """A tensor as the file has it.
 
     dtype: the schema's TensorType name ("INT8"). data: the bytes of a constant, else None.
-    problem: why no graph can use this tensor ("" if it can).
+    variable: it keeps its value from one run to the next. problem: why no graph can use this
+    tensor ("" if it can).
     """
 
     index: int
@@ -54,6 +55,7 @@ class RawTensor:
     dtype: str
     quant: RawQuant | None
     data: Array | None
+    variable: bool = False
     problem: str = ""
 
 
@@ -73,13 +75,25 @@ class RawOperator:
 
 
 @dataclass(frozen=True)
-class RawModel:
-    """The main subgraph of a file. All tensor numbers are in range; -1 is an absent tensor."""
+class RawGraph:
+    """One subgraph of a file. All tensor numbers are in range; -1 is an absent tensor."""
 
     tensors: tuple[RawTensor, ...]
     operators: tuple[RawOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RawModel:
+    """All subgraphs of a file, the main one first."""
+
+    graphs: tuple[RawGraph, ...]
+
+    @property
+    def main(self) -> RawGraph:
+        """The subgraph that an inference runs."""
+        return self.graphs[0]
 
 
 def read_model(data: bytes, file: str) -> RawModel:
@@ -176,7 +190,21 @@ class _Reader:
         self.where = "subgraphs"
         if self.spend(model.SubgraphsLength(), 4) < 1:
             raise _Damaged("it holds no graph")
-        graph = model.Subgraphs(0)
+        graphs = tuple(
+            self.graph(graph, buffers, kinds, type_names)
+            for graph in self.tables(model, "Subgraphs", "subgraph")
+        )
+        if not graphs[0].operators or not graphs[0].outputs:
+            raise _Damaged("its graph has no operators or no outputs")
+        return RawModel(graphs)
+
+    def graph(
+        self,
+        graph: Any,
+        buffers: list[Array | None],
+        kinds: list[str],
+        type_names: dict[int, str],
+    ) -> RawGraph:
         tensors = tuple(
             self.tensor(index, tensor, buffers, type_names)
             for index, tensor in enumerate(self.tables(graph, "Tensors", "tensor"))
@@ -191,9 +219,7 @@ class _Reader:
         )
         if min((*inputs, *outputs), default=0) < 0:
             raise _Damaged("an input or output of the model is absent")
-        if not operators or not outputs:
-            raise _Damaged("its graph has no operators or no outputs")
-        return RawModel(tensors, operators, inputs, outputs)
+        return RawGraph(tensors, operators, inputs, outputs)
 
     def buffer(self, buffer: Any) -> Array | None:
         if buffer.Offset() > 1 or buffer.Size() > 1:
@@ -208,9 +234,7 @@ class _Reader:
         if number >= len(buffers):
             raise _Damaged(f"buffer {number} of {len(buffers)}")
         problem = ""
-        if tensor.IsVariable():
-            problem = "variable tensors (state) are not supported yet"
-        elif tensor.Sparsity() is not None:
+        if tensor.Sparsity() is not None:
             problem = "sparse tensors are not supported yet"
         return RawTensor(
             index=index,
@@ -220,6 +244,7 @@ class _Reader:
             dtype=type_names.get(tensor.Type(), f"type {tensor.Type()}"),
             quant=self.quant(tensor.Quantization()),
             data=buffers[number],
+            variable=bool(tensor.IsVariable()),
             problem=problem,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgec.errors import TypeMismatch
@@ -19,6 +20,7 @@ class GraphBuilder:
         self.name = name
         self.params: list[Value] = []
         self.nodes: list[Node] = []
+        self._states: dict[Value, State] = {}
         self._taken: set[str] = set()
 
     def unique(self, name: str) -> str:
@@ -35,6 +37,19 @@ class GraphBuilder:
         value = Value(self.unique(name), type_, origin)
         self.params.append(value)
         return value
+
+    def state(
+        self, name: str, type_: TensorType, initial: Array, origin: Origin | None = None
+    ) -> Value:
+        """Add a state and return its parameter; unless told otherwise (`become`) it stays."""
+        value = Value(self.unique(name), type_, origin)
+        constant = self.constant(f"{value.name}.initial", initial, type_.quant)
+        self._states[value] = State(value, value, constant)
+        return value
+
+    def become(self, before: Value, after: Value) -> None:
+        """Say what a state is in the next run; the last word counts."""
+        self._states[before] = replace(self._states[before], after=after)
 
     def adopt(self, value: Value) -> None:
         """Take over another function's parameter as it is."""
@@ -109,5 +124,12 @@ class GraphBuilder:
         return node
 
     def finish(self, results: Sequence[Value], states: tuple[State, ...] = ()) -> Function:
-        """The function built so far; the last results are what the states become."""
-        return Function(self.name, tuple(self.params), tuple(self.nodes), tuple(results), states)
+        """The function built so far; states made by `state` are appended to all three.
+
+        `states` are those whose parameters were adopted; their results are among `results`.
+        """
+        own = tuple(self._states.values())
+        params = [*self.params, *(state.before for state in own)]
+        results = [*results, *(state.after for state in own)]
+        states = (*states, *own)
+        return Function(self.name, tuple(params), tuple(self.nodes), tuple(results), states)

@@ -196,4 +196,4 @@ def test_names_cannot_disturb_a_terminal() -> None:
     x, y = (model.tensor(name, (6,), "int8", **QUANT) for name in ('a\x1b[31m"', "b\ncdé"))
     model.operator("RESHAPE", [x], [y])
     read = read_model(model.build([x], [y]), "m.tflite")
-    assert [tensor.name for tensor in read.tensors] == ["a?[31m?", "b?cdé"]
+    assert [tensor.name for tensor in read.main.tensors] == ["a?[31m?", "b?cdé"]
