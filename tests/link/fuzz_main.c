@@ -1,21 +1,14 @@
-/* Fuzzes the device's end: `fuzz COUNT SEED`, best built with sanitizers.
+/* Fuzzes the device's end, best built with sanitizers.
  *
- * Half of the inputs are noise; the others are frames with a right crc and random fields, so that
- * the commands themselves are reached, some of them damaged afterwards. */
+ * With its own main: `fuzz COUNT SEED`. Half of the inputs are noise; the others are frames with a
+ * right crc and random fields, so that the commands themselves are reached, some of them damaged
+ * afterwards. With EC_LIBFUZZER the inputs come from libFuzzer, which looks for new ways through
+ * the code: `clang -fsanitize=fuzzer,address,undefined -DEC_LIBFUZZER ...`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "port_memory.h"
-
-static uint64_t state;
-
-static uint32_t draw(uint32_t below) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 16) % below;
-}
 
 static uint32_t crc32_of(const uint8_t *data, uint32_t bytes) {
     uint32_t crc = 0xFFFFFFFFu;
@@ -46,6 +39,72 @@ static uint32_t stuff(const uint8_t *data, uint32_t bytes, uint8_t *out) {
     }
     out[used++] = 0;
     return used;
+}
+
+/* A hello: what a device that stands still in a traced run hears at the end of its input. */
+static void set_rescue(void) {
+    static const uint8_t body[] = { 0xE1, 1, 7, 0, 0, 0 };
+    uint8_t hello[32];
+    uint8_t whole[10];
+    const uint32_t crc = crc32_of(body, sizeof body);
+    memcpy(whole, body, sizeof body);
+    memcpy(whole + sizeof body, &crc, sizeof crc);
+    device_set_rescue(hello, stuff(whole, sizeof whole, hello));
+}
+
+#ifdef EC_LIBFUZZER
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The first byte chooses: the rest as it is, or as bodies of frames (a length byte each) that get
+ * a right crc and stuffing, since no fuzzer finds a CRC-32 by itself. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static uint8_t answer[1];
+    uint8_t made[3 * 300];
+    size_t at = 1;
+    set_rescue();
+    if (size == 0u) {
+        return 0;
+    }
+    if ((data[0] & 1u) == 0u) {
+        (void)device_feed(data + 1, (uint32_t)(size - 1u), answer, sizeof answer);
+        return 0;
+    }
+    while (at < size) {
+        uint8_t body[6 + 255 + 4];
+        const size_t left = size - at - 1u;
+        const uint32_t bytes = data[at] < left ? data[at] : (uint32_t)left;
+        const uint32_t length = bytes > 3u ? bytes - 3u : 0u;
+        uint32_t crc;
+        memset(body, 0, 6);
+        body[0] = 0xE1;
+        /* Type and sequence, and then the data. */
+        memcpy(body + 1, data + at + 1u, bytes < 3u ? bytes : 3u);
+        body[4] = (uint8_t)length;
+        if (length != 0u) {
+            memcpy(body + 6, data + at + 4u, length);
+        }
+        if (body[1] == 6u && length >= 2u) {
+            body[6] &= 3u; /* few inferences, or most of the time would go there */
+            body[7] = 0;
+        }
+        crc = crc32_of(body, 6u + length);
+        memcpy(body + 6 + length, &crc, sizeof crc);
+        (void)device_feed(made, stuff(body, 6u + length + 4u, made), answer, sizeof answer);
+        at += 1u + bytes;
+    }
+    return 0;
+}
+
+#else
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t below) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 16) % below;
 }
 
 static uint32_t make_frame(uint8_t *out) {
@@ -79,16 +138,10 @@ static uint32_t make_frame(uint8_t *out) {
 int main(int argc, char **argv) {
     static uint8_t answer[1];
     const unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000ul;
-    uint8_t hello[32];
-    const uint8_t body[] = { 0xE1, 1, 7, 0, 0, 0 };
-    uint8_t whole[10];
-    const uint32_t crc = crc32_of(body, sizeof body);
     unsigned long said = 0;
 
     state = 88172645463325252ull + (argc > 2 ? strtoul(argv[2], NULL, 10) : 0ul);
-    memcpy(whole, body, sizeof body);
-    memcpy(whole + sizeof body, &crc, sizeof crc);
-    device_set_rescue(hello, stuff(whole, sizeof whole, hello));
+    set_rescue();
     for (unsigned long i = 0; i < count; i++) {
         uint8_t made[1000];
         uint32_t bytes = 0;
@@ -108,3 +161,5 @@ int main(int argc, char **argv) {
     printf("%lu inputs, %lu bytes said\n", count, said);
     return 0;
 }
+
+#endif
