@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import select
 import socket
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
 
 from edgec.errors import ToolMissing
 from edgec.link.errors import PortUnavailable
@@ -46,8 +47,18 @@ class Transport(Protocol):
 class SerialTransport:
     """A serial port or pseudo-terminal through pyserial; also its URLs, such as socket://."""
 
-    def __init__(self, port: str, baud: int) -> None:
-        """Open `port`, 8N1. Raises PortUnavailable, or ToolMissing without pyserial."""
+    def __init__(
+        self,
+        port: str,
+        baud: int,
+        *,
+        parity: Literal["N", "E"] = "N",
+        lines: Mapping[str, bool] | None = None,
+    ) -> None:
+        """Open `port`, 8 data bits, 1 stop bit; `lines` is what DTR and RTS are then.
+
+        Raises PortUnavailable, or ToolMissing without pyserial.
+        """
         try:
             import serial
         except ImportError as error:
@@ -56,11 +67,19 @@ class SerialTransport:
             ) from error
         self.name = port
         self.baud: int | None = baud
-        self._errors = (serial.SerialException, OSError)
+        self._errors = (serial.SerialException, OSError, *_termios_errors())
         try:
             self._port: Any = serial.serial_for_url(
-                port, baudrate=baud, timeout=0, write_timeout=_WRITE_TIMEOUT_S
+                port,
+                baudrate=baud,
+                parity=parity,
+                timeout=0,
+                write_timeout=_WRITE_TIMEOUT_S,
+                do_not_open=True,
             )
+            for line, is_on in (lines or {}).items():
+                setattr(self._port, line, is_on)
+            self._port.open()
         except (*self._errors, ValueError) as error:
             raise PortUnavailable(
                 f"cannot open the serial port {port}: {error}",
@@ -86,6 +105,16 @@ class SerialTransport:
         except self._errors as error:
             raise self._gone(error) from error
 
+    def set_line(self, line: str, is_on: bool) -> None:
+        """Switch the control line "dtr" or "rts". Raises PortUnavailable where there is none."""
+        try:
+            setattr(self._port, line, is_on)
+        except self._errors as error:
+            raise PortUnavailable(
+                f"{self.name} has no line {line.upper()}: {error}",
+                hint="leave `reset` and `boot0` out of the board's file, and press the buttons",
+            ) from error
+
     def _gone(self, error: Exception) -> PortUnavailable:
         return PortUnavailable(
             f"the serial port {self.name} is gone: {error}", hint="was the board unplugged?"
@@ -94,6 +123,15 @@ class SerialTransport:
     def close(self) -> None:
         """Close the port."""
         self._port.close()
+
+
+def _termios_errors() -> tuple[type[Exception], ...]:
+    """Return what POSIX terminals raise for settings that they lack, such as parity on a pty."""
+    try:
+        import termios
+    except ImportError:
+        return ()
+    return (termios.error,)
 
 
 class SocketTransport:

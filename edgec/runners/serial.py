@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.errors import LinkError, RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity
+from edgec.link.ports import find_port
 from edgec.link.transport import SerialTransport
 from edgec.runners.engine import Project, StepCost
 from edgec.runners.on_link import LinkModel, LinkSession
@@ -15,7 +15,7 @@ _DEFAULT_BAUD = 115200
 class SerialSession(LinkSession):
     """A session on a real board. One program is on it: the traced one runs everything.
 
-    Without `port`, the only serial port of this computer is taken.
+    Without `port`, the one that leads to the board is looked for (`edgec.link.ports`).
     """
 
     engine = "serial"
@@ -24,7 +24,7 @@ class SerialSession(LinkSession):
         super().__init__(project)
         board = project.board
         baud = board.link.baud if board is not None and board.link is not None else _DEFAULT_BAUD
-        self._client = LinkClient(SerialTransport(port or _only_port(), baud))
+        self._client = LinkClient(SerialTransport(port or find_port(board), baud))
         try:
             self._plain = LinkModel(self._client, self.manifest)
         except BaseException:
@@ -42,23 +42,3 @@ class SerialSession(LinkSession):
     def close(self) -> None:
         """Close the port."""
         self._client.close()
-
-
-def _only_port() -> str:
-    """Return the name of the one serial port there is. Raises RunFailed or LinkError."""
-    from serial.tools import list_ports
-
-    ports = sorted(list_ports.comports())
-    if not ports:
-        raise LinkError(
-            "this computer has no serial port",
-            hint="plug the board in; `edgec doctor` lists ports and permissions",
-        )
-    if len(ports) > 1:
-        raise RunFailed(
-            "there are several serial ports",
-            details=tuple(f"{port.device}  {port.description}" for port in ports),
-            hint="choose one with --port",
-        )
-    device: str = ports[0].device
-    return device

@@ -51,12 +51,16 @@ class MemoryRegion:
 
 @dataclass(frozen=True)
 class SerialLink:
-    """The UART that carries the link, its pins and its speed (`baud`, bits per second)."""
+    """The UART that carries the link, its pins and its speed (`baud`, bits per second).
+
+    `usb` are the numbers "vendor:product" (hexadecimal) of the USB devices that lead to it.
+    """
 
     uart: str
     tx: str
     rx: str
     baud: int
+    usb: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,17 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
     return regions
 
 
+_USB = re.compile(r"^[0-9a-f]{4}:[0-9a-f]{4}$")
+
+
+def _usb_numbers(entry: Table) -> tuple[str, ...]:
+    numbers = entry.texts("usb")
+    for number in numbers:
+        if not _USB.match(number):
+            raise BoardError(f"{entry.where}: usb: '{number}' is not like \"0483:374b\"")
+    return numbers
+
+
 def _pick_region(
     where: str, regions: dict[str, MemoryRegion], wanted: str, kind: RegionKind
 ) -> str:
@@ -198,7 +213,11 @@ def parse_board(name: str, text: str, where: str) -> Board:
     if "link" in table.names():
         entry = table.table("link")
         link = SerialLink(
-            entry.text("uart"), entry.text("tx", ""), entry.text("rx", ""), entry.integer("baud")
+            uart=entry.text("uart"),
+            tx=entry.text("tx", ""),
+            rx=entry.text("rx", ""),
+            baud=entry.integer("baud"),
+            usb=_usb_numbers(entry),
         )
         entry.finish()
     qemu = None

@@ -1,0 +1,46 @@
+"""QEMU as a flashing tool: the image is loaded into an emulated board, which must answer.
+
+Nothing stays written, so this is a rehearsal: the same ELF boots, says who it is over its UART,
+and passes its own self-test.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from edgec.errors import ToolMissing
+from edgec.link.client import LinkClient
+from edgec.runners.flash.runner import Flashed, FlashFailed, FlashTool, Job, Progress
+from edgec.runners.qemu import PROGRAM, QemuProcess
+
+_HELLO_PATIENCE_S = 20.0
+_SELFTEST_TIMEOUT_S = 600.0
+
+
+class Qemu(FlashTool):
+    """No keys: the board's own [qemu] table says how."""
+
+    name = "qemu"
+
+    def missing(self) -> ToolMissing | None:
+        """Return what is not installed, or None."""
+        if shutil.which(PROGRAM) is not None:
+            return None
+        return ToolMissing(
+            f"{PROGRAM} is not installed", hint="install QEMU (Debian: apt install qemu-system-arm)"
+        )
+
+    def flash(self, job: Job, progress: Progress | None = None) -> Flashed:
+        """Boot the image, ask for its identity, run its self-test."""
+        with QemuProcess(job.board, job.image.elf) as process:
+            assert process.transport is not None
+            client = LinkClient(process.transport, patience_s=60.0)
+            identity = client.hello(_HELLO_PATIENCE_S)
+            if identity.has_selftest:
+                status = client.selftest(timeout_s=_SELFTEST_TIMEOUT_S)
+                if status != 0:
+                    raise FlashFailed(f"the program boots, but its self-test returns {status}")
+        return Flashed(
+            "booted, and its self-test passed" if identity.has_selftest else "booted",
+            (f"model '{identity.model}', build {identity.model_hash:08x}",),
+        )

@@ -1,0 +1,205 @@
+"""What all flashing tools share: a job, a plan of command lines, and how a result is told.
+
+A tool is a `FlashTool`. Most are programs: these only say which command lines they would run
+(`ProgramTool.plan`), so that a test can compare them without the program, `--dry-run` can show
+them, and one place runs them, names failures and compares what was read back.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgec.errors import BoardError, EdgecError, ToolMissing
+from edgec.runners.flash.image import FlashImage
+from edgec.target.board import Board
+
+_TIMEOUT_S = 600.0
+_SHOWN_LINES = 8
+
+
+class FlashFailed(EdgecError):
+    """A tool did not write the program, or the flash holds something else afterwards."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to write, where. `options` are the board's settings for the tool; `probe` is the serial
+    number of a debug probe or USB device, where several are connected."""
+
+    board: Board
+    image: FlashImage
+    options: Mapping[str, str] = field(default_factory=dict)
+    port: str | None = None
+    baud: int | None = None
+    probe: str | None = None
+
+    def option(self, tool: str, key: str, default: str | None = None) -> str:
+        """Return a setting. Raises BoardError if the board has none and there is no default."""
+        value = self.options.get(key, default)
+        if value is None:
+            raise BoardError(
+                f"{self.board.name}: the runner '{tool}' needs the key '{key}'",
+                hint="add it to the [[runner]] of the board's file; docs/flashing.md has the keys",
+            )
+        return value
+
+    def serial_port(self, tool: str) -> str:
+        """Return the port. Raises FlashFailed without one."""
+        if self.port is None:
+            raise FlashFailed(
+                f"the runner '{tool}' needs a serial port", hint="give --port; `edgec doctor` lists"
+            )
+        return self.port
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Command lines to run, in order, the program first.
+
+    `files` are written before; `read_back` maps addresses to the files that the last command
+    fills with what the flash holds (empty where the tool itself compares).
+    """
+
+    commands: tuple[tuple[str, ...], ...]
+    files: Mapping[Path, bytes] = field(default_factory=dict)
+    read_back: Mapping[int, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What a tool did: how it was compared, and further lines for the user."""
+
+    verified: str
+    notes: tuple[str, ...] = ()
+
+
+Progress = Callable[[int, int], None]
+"""Called with bytes done and all bytes, by tools that can tell."""
+
+
+class FlashTool:
+    """One way to flash. `keys` are the settings it reads from a board's file."""
+
+    name = ""
+    keys: frozenset[str] = frozenset()
+    uses_port = False
+
+    def check_options(self, options: Mapping[str, str], where: str) -> None:
+        """Raise BoardError for a setting that this tool does not read."""
+        unknown = sorted(set(options) - self.keys)
+        if unknown:
+            raise BoardError(
+                f"{where}: the runner '{self.name}' has no key '{unknown[0]}'",
+                details=(f"its keys: {', '.join(sorted(self.keys)) or 'none'}",),
+            )
+
+    def missing(self) -> ToolMissing | None:
+        """Return what is not installed, or None."""
+        return None
+
+    def flash(self, job: Job, progress: Progress | None = None) -> Flashed:
+        """Write the image. Raises FlashFailed, ToolMissing, BoardError or LinkError."""
+        raise NotImplementedError
+
+
+class ProgramTool(FlashTool):
+    """A tool that is a program of its own.
+
+    `programs` are its names, the first that is installed is used; `get` says how to get it;
+    `explanations` pairs a pattern in its output with what to do about that.
+    """
+
+    programs: tuple[str, ...] = ()
+    get = ""
+    verifies = ""
+    explanations: tuple[tuple[str, str], ...] = ()
+
+    def find(self) -> str | None:
+        """Return the path of the program, or None; also one that pip put beside Python."""
+        beside = str(Path(sys.executable).parent)
+        for name in self.programs:
+            path = shutil.which(name) or shutil.which(name, path=beside)
+            if path:
+                return path
+        return None
+
+    def missing(self) -> ToolMissing | None:
+        """Return what is not installed, or None."""
+        if self.find() is not None:
+            return None
+        return ToolMissing(f"{self.programs[0]} is not installed", hint=self.get)
+
+    def plan(self, job: Job, folder: Path) -> Plan:
+        """Return the command lines; files they need go to `folder`. Pure: nothing is run."""
+        raise NotImplementedError
+
+    def flash(self, job: Job, progress: Progress | None = None) -> Flashed:
+        """Run the plan."""
+        problem = self.missing()
+        if problem is not None:
+            raise problem
+        with tempfile.TemporaryDirectory(prefix="edgec_flash_") as name:
+            plan = self.plan(job, Path(name))
+            for path, data in plan.files.items():
+                path.write_bytes(data)
+            for command in plan.commands:
+                self._run(command)
+            for segment in job.image.segments if plan.read_back else ():
+                compare(segment.address, segment.data, plan.read_back[segment.address].read_bytes())
+        return Flashed("read back and compared" if plan.read_back else self.verifies)
+
+    def _run(self, command: tuple[str, ...]) -> None:
+        path = self.find()
+        assert path is not None  # `flash` has looked
+        try:
+            done = subprocess.run(
+                [path, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as expired:
+            raise FlashFailed(
+                f"{self.name} did not end in {_TIMEOUT_S:.0f} s", hint="is the board connected?"
+            ) from expired
+        output = done.stdout.decode("utf-8", "replace")
+        if done.returncode != 0 or self.failed(output):
+            lines = [line.strip() for line in re.split(r"[\r\n]+", output) if line.strip()]
+            hint = next((h for p, h in self.explanations if re.search(p, output, re.I)), "")
+            raise FlashFailed(
+                f"{self.name} failed with status {done.returncode}",
+                details=tuple(lines[-_SHOWN_LINES:]),
+                hint=hint or f"`edgec flash --runner {self.name} --dry-run` shows its command line",
+            )
+
+    def failed(self, output: str) -> bool:
+        """Whether output tells of a failure that the exit status hides."""
+        return False
+
+
+def compare(address: int, wanted: bytes, found: bytes) -> None:
+    """Raise FlashFailed, naming the first byte, unless `found` begins with `wanted`."""
+    if len(found) < len(wanted):
+        raise FlashFailed(f"only {len(found)} of {len(wanted)} bytes were read back")
+    if found[: len(wanted)] == wanted:
+        return
+    at = next(i for i, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b)
+    raise FlashFailed(
+        f"the flash differs from the program at 0x{address + at:08x}: "
+        f"0x{found[at]:02x} instead of 0x{wanted[at]:02x}",
+        hint="flash again; if it stays, the flash is write-protected or worn out",
+    )
+
+
+def settings(board: Board, name: str) -> dict[str, str]:
+    """Return the board's settings for a tool; none if the board does not name it."""
+    return next((r.options for r in board.runners if r.name == name), {})

@@ -1,0 +1,302 @@
+"""An STM32's system boot loader, byte by byte as AN3155 describes it, on a pseudo-terminal.
+
+Written from the document, not from the client, and checked against Debian's `stm32flash`. Flash
+behaves like flash: writing clears bits and cannot set them, or is refused where something was
+written (`has_ecc`), until the sector is erased. Faults are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import threading
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import reduce
+from operator import xor
+
+ACK, NACK = b"\x79", b"\x1f"
+FLASH = 0x0800_0000
+RAM = 0x2000_0000
+COMMANDS = (0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x44, 0x63, 0x73, 0x82, 0x92)
+ALLOWED_WHEN_PROTECTED = (0x00, 0x01, 0x02, 0x92)
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of what goes wrong: of answers (refused, silent, preceded by garbage, changed) and
+    of single bytes that the host sends (lost, changed)."""
+
+    refuse: float = 0.0
+    silence: float = 0.0
+    garbage: float = 0.0
+    change: float = 0.0
+    lose_byte: float = 0.0
+    change_byte: float = 0.0
+
+
+class SimulatedStm32:
+    """The chip: `flash` and `ram` as bytes, `started` the address that Go went to."""
+
+    def __init__(
+        self,
+        sectors: list[int],
+        *,
+        seed: int = 0,
+        faults: Faults | None = None,
+        protected: bool = False,
+        has_ecc: bool = False,
+        product_id: int = 0x413,
+    ) -> None:
+        self.flash = bytearray(b"\xff" * sum(sectors))
+        self.ram = bytearray(0x3000)
+        self.started: int | None = None
+        self.erased: list[int] = []
+        self.faults_done = 0
+        self.dead = False
+        self.die_after_writes: int | None = None
+        self._sectors = sectors
+        self._random = random.Random(seed)
+        self._faults = faults or Faults()
+        self._protected = protected
+        self._has_ecc = has_ecc
+        self._product_id = product_id
+        self._machine = self._run()
+        next(self._machine)
+
+    def feed(self, data: bytes) -> bytes:
+        """What the chip answers to these bytes."""
+        out = bytearray()
+        for byte in data:
+            if self.dead or self.started is not None:
+                break
+            if self._random.random() < self._faults.lose_byte:
+                self.faults_done += 1
+                continue
+            if self._random.random() < self._faults.change_byte:
+                self.faults_done += 1
+                byte ^= self._random.randrange(1, 256)
+            answer = self._machine.send(byte)
+            while answer is not None:
+                out += self._spoil(answer)
+                answer = next(self._machine)
+        return bytes(out)
+
+    def _spoil(self, answer: bytes) -> bytes:
+        draw = self._random.random()
+        for name in ("silence", "garbage", "change"):
+            share = getattr(self._faults, name)
+            if draw < share:
+                self.faults_done += 1
+                noise = bytes(self._random.randrange(256) for _ in range(3))
+                if name == "silence":
+                    return b""
+                if name == "garbage":
+                    return noise[: self._random.randrange(1, 4)] + answer
+                at = self._random.randrange(len(answer))
+                return answer[:at] + noise[:1] + answer[at + 1 :]
+            draw -= share
+        return answer
+
+    def _refuses(self) -> bool:
+        if self._random.random() < self._faults.refuse:
+            self.faults_done += 1
+            return True
+        return False
+
+    # A generator: receives a byte at each bare `yield`, and yields bytes to send them.
+
+    def _run(self) -> Iterator[bytes | None]:
+        while (yield None) != 0x7F:
+            pass
+        yield ACK
+        while True:
+            command = yield None
+            complement = yield None
+            if command ^ complement != 0xFF or command not in COMMANDS or self._refuses():
+                yield NACK
+                continue
+            if self._protected and command not in ALLOWED_WHEN_PROTECTED:
+                yield NACK
+                continue
+            if command == 0x00:
+                yield ACK
+                yield bytes([len(COMMANDS), 0x31, *COMMANDS])
+                yield ACK
+            elif command == 0x01:
+                yield ACK
+                yield b"\x31\x00\x00"
+                yield ACK
+            elif command == 0x02:
+                yield ACK
+                yield b"\x01" + self._product_id.to_bytes(2, "big")
+                yield ACK
+            elif command == 0x11:
+                yield ACK
+                yield from self._read()
+            elif command == 0x21:
+                yield ACK
+                address = yield from self._address()
+                if address is not None:
+                    yield ACK
+                    self.started = address
+            elif command == 0x31:
+                yield ACK
+                yield from self._write()
+            elif command == 0x44:
+                yield ACK
+                yield from self._erase()
+            else:
+                yield NACK
+
+    def _bytes(self, count: int):
+        data = bytearray()
+        for _ in range(count):
+            byte = yield None
+            data.append(byte)
+        return bytes(data)
+
+    def _address(self):
+        """An address with its checksum, or None after refusing it."""
+        data = yield from self._bytes(5)
+        address = int.from_bytes(data[:4], "big")
+        known = (FLASH <= address < FLASH + len(self.flash)) or (
+            RAM <= address < RAM + len(self.ram)
+        )
+        if reduce(xor, data) or not known or self._refuses():
+            yield NACK
+            return None
+        return address
+
+    def _place(self, address: int) -> tuple[bytearray, int]:
+        return (self.ram, address - RAM) if address >= RAM else (self.flash, address - FLASH)
+
+    def _read(self):
+        address = yield from self._address()
+        if address is None:
+            return
+        yield ACK
+        count, complement = yield from self._bytes(2)
+        if count ^ complement != 0xFF:
+            yield NACK
+            return
+        yield ACK
+        memory, at = self._place(address)
+        yield bytes(memory[at : at + count + 1])
+
+    def _write(self):
+        address = yield from self._address()
+        if address is None:
+            return
+        yield ACK
+        count = yield None
+        rest = yield from self._bytes(count + 2)
+        data, checksum = rest[:-1], rest[-1]
+        memory, at = self._place(address)
+        if reduce(xor, data, count) != checksum or len(data) % 4 or self._refuses():
+            yield NACK
+            return
+        if memory is self.flash:
+            old = memory[at : at + len(data)]
+            if self._has_ecc and any(byte != 0xFF for byte in old):
+                yield NACK
+                return
+            data = bytes(a & b for a, b in zip(old, data, strict=True))
+            if self.die_after_writes is not None:
+                self.die_after_writes -= 1
+                if self.die_after_writes < 0:
+                    self.dead = True
+                    data = data[: len(data) // 2]  # power went in the middle of a block
+        memory[at : at + len(data)] = data
+        yield ACK
+
+    def _erase(self):
+        high, low = yield from self._bytes(2)
+        count = 256 * high + low
+        if count >= 0xFFFD:  # the whole flash or a bank
+            checksum = yield None
+            if checksum != high ^ low or self._refuses():
+                yield NACK
+                return
+            self._erase_sectors(range(len(self._sectors)))
+            yield ACK
+            return
+        pages = yield from self._bytes(2 * (count + 1))
+        checksum = yield None
+        numbers = [256 * pages[i] + pages[i + 1] for i in range(0, len(pages), 2)]
+        wrong = reduce(xor, pages, high ^ low) != checksum
+        if wrong or any(n >= len(self._sectors) for n in numbers) or self._refuses():
+            yield NACK
+            return
+        self._erase_sectors(numbers)
+        yield ACK
+
+    def _erase_sectors(self, numbers) -> None:
+        for number in numbers:
+            start = sum(self._sectors[:number])
+            length = self._sectors[number]
+            self.flash[start : start + length] = b"\xff" * length
+            self.erased.append(number)
+
+
+@contextmanager
+def on_pty(chip: SimulatedStm32) -> Iterator[str]:
+    """Let the chip answer on a pseudo-terminal; gives the path to open."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            ready, _, _ = select.select([master], [], [], 0.05)
+            if not ready:
+                continue
+            with suppress(OSError):
+                answer = chip.feed(os.read(master, 4096))
+                if answer:
+                    os.write(master, answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield os.ttyname(slave)
+    finally:
+        stop.set()
+        thread.join()
+        os.close(master)
+        os.close(slave)
+
+
+class DirectLine:
+    """The chip as a transport without a terminal, for runs by the hundred.
+
+    Silence is not waited for: a read that finds nothing lets `skipped` seconds of the client's
+    patience count as over, as a clock would.
+    """
+
+    name = "the simulated chip"
+    baud = 115200
+
+    def __init__(self, chip: SimulatedStm32) -> None:
+        self._chip = chip
+        self._waiting = b""
+        self.offset_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.offset_s
+
+    def write(self, data: bytes) -> None:
+        self._waiting += self._chip.feed(data)
+
+    def read(self, timeout_s: float) -> bytes:
+        data, self._waiting = self._waiting, b""
+        if not data:
+            self.offset_s += max(timeout_s, 0.001)
+        return data
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,213 @@
+"""Our client of the STM32 boot loader against a simulated chip that does everything wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated_stm32 import FLASH, DirectLine, Faults, SimulatedStm32, on_pty
+
+from edgec.errors import BoardError
+from edgec.link.transport import SerialTransport
+from edgec.runners.flash import stm32_protocol
+from edgec.runners.flash.image import FlashImage, Segment
+from edgec.runners.flash.stm32_protocol import BootLoader, BootLoaderError, Patience
+from edgec.runners.flash.stm32_write import ImageWriter, Written, parse_sectors
+
+F405 = "4x16K 64K 7x128K"
+SECTORS = parse_sectors(F405, FLASH, "test")
+QUICK = Patience(answer_s=0.2, erase_s=0.2, quiet_s=0.02)
+BAD = Faults(
+    refuse=0.01, silence=0.005, garbage=0.005, change=0.005, lose_byte=2e-5, change_byte=2e-5
+)
+
+
+def make_chip(**options) -> SimulatedStm32:
+    return SimulatedStm32([sector.length for sector in SECTORS], **options)
+
+
+def make_image(seed: int, size: int) -> FlashImage:
+    random = np.random.default_rng(seed)
+    data = bytearray(random.integers(0, 256, size, dtype=np.uint8).tobytes())
+    data[1000:3000] = b"\xff" * min(2000, max(size - 1000, 0))  # a gap that need not be written
+    return FlashImage(Path("firmware.elf"), (Segment(FLASH, bytes(data[:size])),))
+
+
+def write(loader: BootLoader, image: FlashImage) -> Written:
+    loader.connect()
+    return ImageWriter(loader, image, SECTORS).write()
+
+
+def holds(chip: SimulatedStm32, image: FlashImage) -> bool:
+    data = image.segments[0].data
+    return chip.flash[: len(data)] == data and set(chip.flash[len(data) :]) <= {0xFF}
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch):
+    """Makes a client of a chip without a terminal, in simulated time."""
+
+    def make(chip: SimulatedStm32, **options) -> BootLoader:
+        line = DirectLine(chip)
+        monkeypatch.setattr(stm32_protocol, "time", line)
+        return BootLoader(line, **options)
+
+    return make
+
+
+def test_sectors_are_read() -> None:
+    assert [sector.length for sector in SECTORS] == [16384] * 4 + [65536] + [131072] * 7
+    assert SECTORS[5].address == FLASH + 0x20000
+    with pytest.raises(BoardError, match="'16Q' is no sector size"):
+        parse_sectors("16Q", 0, "x")
+
+
+def test_good_line_on_a_pseudo_terminal() -> None:
+    """The code of a real board, pyserial included."""
+    chip, image = make_chip(), make_image(1, 50_000)
+    chip.flash[:60_000] = bytes(60_000)  # an older program
+    seen: list[tuple[int, int]] = []
+    with on_pty(chip) as port:
+        transport = SerialTransport(port, 115200)
+        loader = BootLoader(transport)
+        identity = loader.connect()
+        assert (identity.version, identity.product_id) == (0x31, 0x413)
+        assert {0x11, 0x31, 0x44} <= identity.commands
+        done = ImageWriter(loader, image, SECTORS, lambda *step: seen.append(step)).write()
+        assert done == Written(0, False)
+        assert loader.repeated == 0
+        loader.go(FLASH)
+        transport.close()
+    assert holds(chip, image)
+    assert chip.erased == [0, 1, 2, 3]  # and nothing behind the image
+    assert chip.started == FLASH
+    assert seen == sorted(seen) and seen[-1][0] == seen[-1][1]
+
+
+def check_with_faults(loader: BootLoader, chip: SimulatedStm32, image: FlashImage) -> None:
+    write(loader, image)
+    assert chip.flash[: image.size_bytes] == image.segments[0].data
+    assert chip.faults_done > image.size_bytes / 10_000
+    assert loader.repeated > image.size_bytes / 10_000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_faults_on_a_pseudo_terminal(seed: int) -> None:
+    chip, image = make_chip(seed=seed, faults=BAD), make_image(seed, 40_000)
+    with on_pty(chip) as port:
+        transport = SerialTransport(port, 115200)
+        check_with_faults(BootLoader(transport, patience=QUICK), chip, image)
+        transport.close()
+
+
+@pytest.mark.parametrize("has_ecc", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_400_kb_with_faults(direct, seed: int, has_ecc: bool) -> None:
+    chip, image = make_chip(seed=seed, faults=BAD, has_ecc=has_ecc), make_image(seed, 400_000)
+    check_with_faults(direct(chip), chip, image)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(100))
+def test_400_kb_with_faults_often(direct, seed: int) -> None:
+    chip = make_chip(seed=seed + 100, faults=BAD, has_ecc=bool(seed % 2))
+    check_with_faults(direct(chip), chip, make_image(seed, 400_000))
+
+
+def test_interrupted_write_is_recognized_and_repeated(direct) -> None:
+    """Power goes in the middle of a block: the vector table is not there, and the next is whole."""
+    chip, image = make_chip(), make_image(3, 60_000)
+    chip.die_after_writes = 100
+    with pytest.raises(BootLoaderError, match="answers no more"):
+        write(direct(chip), image)
+    assert set(chip.flash[:256]) == {0xFF} and set(chip.flash[256:512]) != {0xFF}
+    chip.dead, chip.die_after_writes = False, None
+    assert write(direct(chip), image) == Written(0, True)
+    assert holds(chip, image)
+    assert write(direct(chip), image) == Written(0, False)
+
+
+def test_read_protection_is_named(direct) -> None:
+    chip = make_chip(protected=True)
+    with pytest.raises(BootLoaderError, match="read protection is on") as caught:
+        write(direct(chip), make_image(1, 1000))
+    assert "erases the whole flash" in caught.value.hint
+    assert set(chip.flash) == {0xFF}
+
+
+def test_worn_flash_is_named(direct) -> None:
+    chip = make_chip()
+    erase = chip._erase_sectors
+
+    def wear(numbers) -> None:
+        erase(numbers)
+        if 1 in numbers:
+            chip.flash[0x4321] &= 0xEF
+
+    chip._erase_sectors = wear
+    image = FlashImage(Path("x"), (Segment(FLASH, b"\xfe" * 40_000),))
+    with pytest.raises(BootLoaderError, match="sector 1 at 0x08004000 does not hold"):
+        write(direct(chip), image)
+    assert set(chip.flash[:256]) == {0xFF}  # nothing that would start
+
+
+def test_silence_and_other_programs_are_named(direct) -> None:
+    chip = make_chip()
+    chip.dead = True
+    with pytest.raises(BootLoaderError, match="no boot loader answers"):
+        direct(chip).connect()
+
+    def chatter(data: bytes) -> bytes:
+        return b"hello from another program\r\n"
+
+    chip.feed = chatter
+    with pytest.raises(BootLoaderError):
+        direct(chip).connect()
+
+
+def test_boot_loader_that_is_already_in_step(direct) -> None:
+    chip = make_chip()
+    direct(chip).connect()
+    chip.feed(b"\x31\xce\x08")  # another host left in the middle of a write
+    assert direct(chip).connect().product_id == 0x413
+
+
+def test_image_outside_of_the_sectors_is_named(direct) -> None:
+    image = FlashImage(Path("x"), (Segment(FLASH + (2 << 20), bytes(10)),))
+    with pytest.raises(BoardError, match="0x08200000"):
+        ImageWriter(direct(make_chip()), image, SECTORS)
+
+
+def test_simulated_chip_satisfies_stm32flash(tmp_path: Path) -> None:
+    """Debian's client writes, compares, reads and starts; so the simulation is no echo of ours."""
+    program = shutil.which("stm32flash")
+    if program is None:
+        pytest.skip("stm32flash is not installed (Debian package stm32flash)")
+    chip = make_chip()
+    chip.flash[:100_000] = bytes(100_000)
+    data = make_image(5, 30_000).segments[0].data
+    (tmp_path / "in.bin").write_bytes(data)
+
+    def run(*arguments: str) -> str:
+        # A pseudo-terminal has no parity, which stm32flash insists on in its own mode 8e1.
+        done = subprocess.run(
+            [program, "-b", "115200", "-m", "8n1", *arguments, port],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    with on_pty(chip) as port:
+        said = run("-w", str(tmp_path / "in.bin"), "-v", "-S", "0x08000000:32768")
+        assert "STM32F40xxx" in said and "Version      : 0x31" in said
+        assert chip.flash[:30_000] == data
+        run("-r", str(tmp_path / "out.bin"), "-S", "0x08000000:30000")
+        assert (tmp_path / "out.bin").read_bytes()[:30_000] == data
+        run("-g", "0x08000000")
+    assert chip.started == FLASH
