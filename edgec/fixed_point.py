@@ -210,3 +210,30 @@ def one_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
         error = (1 << 29) - multiply(half_denominator, estimate)
         estimate = estimate + saturating_shift_left(multiply(estimate, error), 2)
     return saturating_shift_left(estimate, 1)
+
+
+def one_minus_x_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
+    """gemmlowp's (1 - x) / (1 + x) for x in [0, 1): int32 without integer bits in and out."""
+    multiply = rounding_doubling_high_multiply
+    half_denominator = (x.astype(np.int64) + INT32_MAX + 1) >> 1  # a rounding half sum
+    estimate = 1515870810 + multiply(half_denominator, -1010580540)  # 2 integer bits
+    for _ in range(3):
+        error = (1 << 29) - multiply(half_denominator, estimate)
+        estimate = estimate + saturating_shift_left(multiply(estimate, error), 2)
+    return saturating_shift_left(estimate - (1 << 29), 2)
+
+
+def logistic(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
+    """gemmlowp's 1 / (1 + exp(-x)): int32 with `integer_bits` in, without integer bits out."""
+    x64 = x.astype(np.int64)
+    positive = one_over_one_plus_x(exp_on_negative_values(-np.abs(x64), integer_bits))
+    result = np.where(x64 > 0, positive, INT32_MAX - positive)
+    return np.where(x64 == 0, 1 << 30, result)
+
+
+def tanh(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
+    """gemmlowp's tanh: int32 with `integer_bits` (at most 4) in, without integer bits out."""
+    x64 = x.astype(np.int64)
+    # exp(-2 |x|): twice as much is the same number with one integer bit more.
+    magnitude = one_minus_x_over_one_plus_x(exp_on_negative_values(-np.abs(x64), integer_bits + 1))
+    return np.where(x64 == 0, 0, np.where(x64 < 0, -magnitude, magnitude))

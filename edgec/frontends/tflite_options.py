@@ -4,7 +4,7 @@
     padding                     "SAME" or "VALID"
     fused_activation            "NONE", "RELU", "RELU6" ...: the schema's ActivationFunctionType
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
-    beta                        float
+    alpha, beta                 float
     axis                        int, may be negative
     keep_dims, align_corners, half_pixel_centers    bool
     container, shared_name      text: which resource variable
@@ -110,6 +110,13 @@ def _reducer(options: Any) -> dict[str, Any]:
     return {"keep_dims": bool(options.KeepDims())}
 
 
+def _leaky_relu(options: Any) -> dict[str, Any]:
+    alpha = float(options.Alpha())
+    if not math.isfinite(alpha):
+        raise ImportFailed(f"alpha is {alpha}")
+    return {"alpha": alpha}
+
+
 def _resize(options: Any) -> dict[str, Any]:
     return {
         "align_corners": bool(options.AlignCorners()),
@@ -165,6 +172,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "REDUCE_MAX": ("ReducerOptions", _reducer),
     "REDUCE_MIN": ("ReducerOptions", _reducer),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _resize),
+    "LEAKY_RELU": ("LeakyReluOptions", _leaky_relu),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", _strided_slice),
     "UNPACK": ("UnpackOptions", _axis),

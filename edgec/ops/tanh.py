@@ -1,0 +1,55 @@
+"""tanh: the hyperbolic tangent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_two, tanh
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.op import RawNode, from_tflite, register
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.logistic import INPUT_INTEGER_BITS, check_argument, fixed_point_argument
+from edgec.ops.table import ByTable, tflite_unary
+
+#: What TFLite's int8 tanh gives: -1..1 in steps of 1/128.
+OUTPUT_QUANT = Quant((1 / 128,), (0,))
+
+
+@dataclass(frozen=True)
+class TanhAttrs:
+    """output: quantization of an int8 result, None for floats.
+
+    rounding: `tflm` and `single` are the same here; `onnx` is not defined yet.
+    """
+
+    output: Quant | None = None
+    rounding: Rounding = "tflm"
+
+
+@register
+class Tanh(ByTable[TanhAttrs]):
+    """int8 as TFLite Micro, by gemmlowp's fixed-point tanh."""
+
+    name = "tanh"
+    attrs_class = TanhAttrs
+
+    def check(self, attrs: TanhAttrs, x: TensorType) -> None:
+        """The output is always in steps of 1/128."""
+        check_argument(self.name, x, attrs.output, OUTPUT_QUANT)
+
+    def stored(self, attrs: TanhAttrs, values: IntArray, x: TensorType) -> IntArray:
+        """7 fraction bits, rounded half away from zero."""
+        argument, side = fixed_point_argument(values, x)
+        result = rounding_divide_by_power_of_two(tanh(argument, INPUT_INTEGER_BITS), 31 - 7)
+        return np.where(side == 0, result, np.where(side < 0, -128, 127))
+
+
+@from_tflite("TANH")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite TANH of int8 values."""
+    x, declared = tflite_unary(raw)
+    attrs = TanhAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
+    return builder.op("tanh", [x], attrs, name=raw.name)
