@@ -85,7 +85,7 @@ def _check_sections(elf: Elf, board: Board) -> list[str]:
             continue
         if section.is_stored:
             home = board.region_at(section.load_address, section.length)
-            if home is None or home.kind != "flash":
+            if home is None or home.kind == "ram":
                 problems.append(
                     f"the contents of {section.name} are to be at 0x{section.load_address:08x}, "
                     "which is not flash"

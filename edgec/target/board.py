@@ -21,12 +21,15 @@ from edgec.resources import resource_dir
 from edgec.target.core import Core, find_core
 from edgec.target.table import Table
 
-RegionKind = Literal["flash", "ram"]
+RegionKind = Literal["flash", "ram", "boot"]
+_KINDS: tuple[RegionKind, ...] = ("flash", "ram", "boot")
 
 
 @dataclass(frozen=True)
 class MemoryRegion:
     """A stretch of memory: `length` bytes from address `origin`.
+
+    `kind` is flash, ram, or boot: stored bytes that a boot ROM reads, before the program.
 
     `access` is the linker's attributes ("rx", "rwx"). A region that is `hardware_only` is absent
     under emulation, so nothing is placed in it unless a build asks for it.
@@ -146,15 +149,17 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
     regions: dict[str, MemoryRegion] = {}
     for name in table.names():
         entry = table.table(name)
-        kind = entry.text("kind")
-        if kind not in ("flash", "ram"):
-            raise BoardError(f"{entry.where}: kind is '{kind}', not flash or ram")
+        kind = next((k for k in _KINDS if k == entry.text("kind")), None)
+        if kind is None:
+            raise BoardError(
+                f"{entry.where}: kind is '{entry.text('kind')}', not {' or '.join(_KINDS)}"
+            )
         regions[name] = MemoryRegion(
             name=name,
             origin=entry.integer("origin"),
             length=parse_size(entry.raw("length"), entry.where),
-            kind="flash" if kind == "flash" else "ram",
-            access=entry.text("access", "rx" if kind == "flash" else "rwx"),
+            kind=kind,
+            access=entry.text("access", "rwx" if kind == "ram" else "rx"),
             hardware_only=entry.boolean("hardware_only", False),
         )
         entry.finish()

@@ -29,6 +29,9 @@ PORT_SOURCES: dict[str, tuple[str, ...]] = {
     # The nRF51 has no SysTick: its port counts ticks with TIMER0.
     "nrf51": (*_CORTEX_M, "nordic/uart.c", "nrf51/port.c"),
     "nrf52": (*_SYSTICK, "nordic/uart.c", "nrf52/port.c"),
+    "nrf53": (*_SYSTICK, "nrf53/port.c"),
+    "rp2040": (*_SYSTICK, "rp2/port.c", "rp2040/boot2.c"),
+    "rp2350": (*_SYSTICK, "rp2/port.c", "rp2350/image_def.c"),
 }
 """C files of each port, below `runtime_c/ports/`."""
 
@@ -139,6 +142,7 @@ def linker_script(
             "regions": [_region_text(r) for r in regions],
             "code": board.code,
             "data": board.data,
+            "boot": [_region_text(r) for r in regions if r.kind == "boot"],
             "extra_flash": [_region_text(r) for r in extra if r.kind == "flash"],
             "extra_ram": [_region_text(r) for r in extra if r.kind == "ram"],
             "stack_bytes": (stack + 7) // 8 * 8,

@@ -48,6 +48,9 @@ def test_the_promised_boards_are_there() -> None:
         "nucleo_u575zi_q",
         "nucleo_g0b1re",
         "nrf52840dk",
+        "nrf5340dk",
+        "rpi_pico",
+        "rpi_pico2",
     }
 
 
