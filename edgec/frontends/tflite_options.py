@@ -164,6 +164,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "MAX_POOL_2D": ("Pool2DOptions", _pool2d),
     "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
     "ADD": ("AddOptions", _add),
+    "SUB": ("SubOptions", _add),
     "MUL": ("MulOptions", _add),
     "CONCATENATION": ("ConcatenationOptions", _concatenation),
     "PACK": ("PackOptions", _axis),

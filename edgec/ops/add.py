@@ -1,15 +1,15 @@
-"""add: the sum of two tensors, element by element after broadcasting."""
+"""add and sub: the sum or difference of two tensors, element by element after broadcasting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
+from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
@@ -17,18 +17,18 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic
-from edgec.ops.activation import activation_range
+from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.linear_sum import OPERANDS, LinearSum, find_linear_sum
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 
-#: Bits by which TFLite raises 8-bit operands before it rescales them (add.cc).
-LEFT_SHIFT = 20
+#: Bits by which TFLite raises operands of a dtype before it rescales them (add.cc, sub.cc).
+LEFT_SHIFT = {"int8": 20, "int16": 15}
 
 
 @dataclass(frozen=True)
 class AddAttrs:
-    """output: quantization of an int8 sum, None for floats.
+    """output: quantization of an integer sum, None for floats.
 
     minimum, maximum: inclusive range of the stored sum (the fused activation's); ignored for
     floats. rounding: see `edgec.fixed_point`.
@@ -44,8 +44,8 @@ class AddAttrs:
 class AddMultipliers:
     """Real factors of TFLite's integer addition, each below one.
 
-    A raised operand (x - zero_point) << LEFT_SHIFT times `first` or `second` is in units of
-    twice the larger input scale / 2**LEFT_SHIFT; their sum times `output` is in units of the
+    A raised operand (x - zero_point) << left_shift times `first` or `second` is in units of
+    twice the larger input scale / 2**left_shift; their sum times `output` is in units of the
     output scale.
     """
 
@@ -54,46 +54,56 @@ class AddMultipliers:
     output: float
 
 
-def add_multipliers(a: Quant, b: Quant, output: Quant) -> AddMultipliers:
+def add_multipliers(a: Quant, b: Quant, output: Quant, left_shift: int) -> AddMultipliers:
     """Source: TFLite Micro's CalculateOpDataAdd, in double."""
     twice_larger = 2 * max(a.scale[0], b.scale[0])
     return AddMultipliers(
         first=a.scale[0] / twice_larger,
         second=b.scale[0] / twice_larger,
-        output=twice_larger / ((1 << LEFT_SHIFT) * output.scale[0]),
+        output=twice_larger / ((1 << left_shift) * output.scale[0]),
     )
 
 
 @register
 class Add(Op[AddAttrs]):
-    """int8 with quantized inputs and output, or float32."""
+    """int8 or int16 with quantized inputs and output, or float32."""
 
     name = "add"
     attrs_class = AddAttrs
     fusion = Fusion.BROADCAST
+    #: The factor of the second operand: 1 or -1.
+    sign: ClassVar[int] = 1
 
     def infer(self, attrs: AddAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The broadcast shape with the output's quantization."""
         a, b = inputs
-        shape = broadcast_shape("add", inputs)
+        shape = broadcast_shape(self.name, inputs)
         if a.dtype != b.dtype:
-            raise TypeMismatch(f"add of {a.dtype} and {b.dtype}")
+            raise TypeMismatch(f"{self.name} of {a.dtype} and {b.dtype}")
         if a.is_float:
             if attrs.output is not None:
-                raise TypeMismatch("a float sum has no quantization")
+                raise TypeMismatch(f"a float {self.name} has no quantization")
             return (TensorType(shape, a.dtype),)
-        if a.dtype != "int8" or a.quant is None or b.quant is None or attrs.output is None:
-            raise TypeMismatch(f"add needs quantized int8 or floats, not {a} and {b}")
-        if not (a.quant.per_tensor and b.quant.per_tensor and attrs.output.per_tensor):
-            raise TypeMismatch("add needs quantization per tensor")
-        if not -128 <= attrs.minimum <= attrs.maximum <= 127:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
-        if attrs.rounding not in _SUMS:
-            raise TypeMismatch(f"add with rounding {attrs.rounding!r} is not defined")
-        too_fine = add_multipliers(a.quant, b.quant, attrs.output).output >= 1
-        if attrs.rounding != "onnx" and too_fine:
-            raise TypeMismatch("add: the output scale is too small for the input scales")
-        return (TensorType(shape, "int8", attrs.output),)
+        if a.dtype not in LEFT_SHIFT or a.quant is None or b.quant is None or attrs.output is None:
+            raise TypeMismatch(
+                f"{self.name} needs quantized int8, int16 or floats, not {a} and {b}"
+            )
+        quants = (a.quant, b.quant, attrs.output)
+        if not all(quant.per_tensor for quant in quants):
+            raise TypeMismatch(f"{self.name} needs quantization per tensor")
+        if a.dtype == "int16" and any(quant.zero_point[0] for quant in quants):
+            raise TypeMismatch(f"{self.name} of int16 needs zero points of 0")
+        info = np.iinfo(a.dtype)
+        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
+            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
+        if attrs.rounding == "onnx":
+            if self.sign < 0 or a.dtype != "int8":
+                raise TypeMismatch(f"{self.name} of {a.dtype} with rounding 'onnx' is not defined")
+        elif attrs.rounding not in ("tflm", "single"):
+            raise TypeMismatch(f"{self.name} with rounding {attrs.rounding!r} is not defined")
+        elif add_multipliers(*quants, LEFT_SHIFT[a.dtype]).output >= 1:
+            raise TypeMismatch(f"{self.name}: the output scale is too small for the input scales")
+        return (TensorType(shape, a.dtype, attrs.output),)
 
     def evaluate(
         self,
@@ -102,73 +112,75 @@ class Add(Op[AddAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Float: one float32 addition. Integer: by the rounding."""
+        """Float: one float32 operation. Integer: by the rounding."""
         if output_types[0].is_float:
-            return (np.asarray(inputs[0] + inputs[1]),)
-        total = _SUMS[attrs.rounding](attrs, inputs, input_types)
-        return (np.clip(total, attrs.minimum, attrs.maximum).astype(np.int8),)
+            a, b = inputs
+            return (np.asarray(a + b if self.sign > 0 else a - b),)
+        total = _sum(attrs, inputs, input_types, self.sign)
+        return (np.clip(total, attrs.minimum, attrs.maximum).astype(input_types[0].dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""
         attrs: AddAttrs = node.attrs
         output = node.output.type
         operands = operand_tensors(target, inputs)
-        combine = _lowered_sum(node, target)
+        combine = _lowered_sum(node, self.sign)
 
         def element(*indices: Any) -> Any:
             values = [tensor[broadcast_index(tensor.shape, indices)] for tensor in operands]
             if output.is_float:
-                return values[0] + values[1]
+                return values[0] + values[1] if self.sign > 0 else values[0] - values[1]
             total = combine(int32(values[0]), int32(values[1]))
-            return cast(clamp(total, attrs.minimum, attrs.maximum), "int8")
+            return cast(clamp(total, attrs.minimum, attrs.maximum), output.dtype)
 
         return target.compute("element", output.shape, output.dtype, element)
 
 
-def _sum_tflite(
-    attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType]
-) -> IntArray:
-    """TFLite's int8 ADD: both operands to a common finer scale, then to the output's."""
+@register
+class Sub(Add):
+    """The first operand minus the second; everything else as `add`."""
+
+    name = "sub"
+    sign = -1
+
+
+def _sum(
+    attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType], sign: int
+) -> Array:
+    """The stored sum before its clamp."""
     a, b = (type_.quant for type_ in input_types)
     assert a is not None and b is not None and attrs.output is not None
-    factors = add_multipliers(a, b, attrs.output)
+    if attrs.rounding == "onnx":  # ONNX Runtime's QLinearAdd
+        left, right = np.broadcast_arrays(*inputs)
+        return onnx_add(left, right, a, b, attrs.output)
+    # TFLite: both operands to a common finer scale, then to the output's.
+    left_shift = LEFT_SHIFT[input_types[0].dtype]
+    factors = add_multipliers(a, b, attrs.output, left_shift)
     raised = [
-        (x.astype(np.int64) - quant.zero_point[0]) << LEFT_SHIFT
+        (x.astype(np.int64) - quant.zero_point[0]) << left_shift
         for x, quant in zip(inputs, (a, b), strict=True)
     ]
-    total = requantize(raised[0], (factors.first,), attrs.rounding) + requantize(
+    total = requantize(raised[0], (factors.first,), attrs.rounding) + sign * requantize(
         raised[1], (factors.second,), attrs.rounding
     )
     result = requantize(total, (factors.output,), attrs.rounding)
     return result + attrs.output.zero_point[0]
 
 
-def _sum_onnx(attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType]) -> Array:
-    """ONNX Runtime's QLinearAdd."""
-    a, b = (type_.quant for type_ in input_types)
-    assert a is not None and b is not None and attrs.output is not None
-    left, right = np.broadcast_arrays(*inputs)
-    return onnx_add(left, right, a, b, attrs.output)
-
-
-#: How each rounding adds.
-_SUMS = {"tflm": _sum_tflite, "single": _sum_tflite, "onnx": _sum_onnx}
-
-
-def _lowered_sum(node: Node, target: Lowering) -> Callable[[Value, Value], Value]:
+def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
     """A function of two stored operands (int32) that gives the stored sum before its clamp."""
     attrs: AddAttrs = node.attrs
     a, b = (value.type.quant for value in node.inputs)
-    if a is None or b is None or attrs.output is None:
-        return lambda left, right: left + right
-    linear = _linear(attrs, tuple(value.type for value in node.inputs), a, b)
+    assert a is not None and b is not None and attrs.output is not None
+    linear = _linear(attrs, node.input_types, sign) if node.output.type.dtype == "int8" else None
     if linear is not None:
         return lambda left, right: (
             (left * linear.first + linear.constant + right * linear.second) >> linear.shift
         )
     if attrs.rounding == "onnx":
         return onnx_sum(a, b, attrs.output)
-    factors = add_multipliers(a, b, attrs.output)
+    left_shift = LEFT_SHIFT[node.output.type.dtype]
+    factors = add_multipliers(a, b, attrs.output, left_shift)
     name = f"requantize_{attrs.rounding}"
     zero_point = attrs.output.zero_point[0]
 
@@ -176,40 +188,59 @@ def _lowered_sum(node: Node, target: Lowering) -> Callable[[Value, Value], Value
         return intrinsic(name, value, *quantize_multiplier(factor))
 
     def combine(left: Value, right: Value) -> Value:
-        total = scaled((left - a.zero_point[0]) << LEFT_SHIFT, factors.first) + scaled(
-            (right - b.zero_point[0]) << LEFT_SHIFT, factors.second
-        )
+        first = scaled((left - a.zero_point[0]) << left_shift, factors.first)
+        second = scaled((right - b.zero_point[0]) << left_shift, factors.second)
+        total = first + second if sign > 0 else first - second
         return scaled(total, factors.output) + zero_point
 
     return combine
 
 
-def _linear(attrs: AddAttrs, types: tuple[TensorType, ...], a: Quant, b: Quant) -> LinearSum | None:
+def _linear(attrs: AddAttrs, types: Sequence[TensorType], sign: int) -> LinearSum | None:
     """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
     assert attrs.output is not None
     pairs = np.broadcast_arrays(OPERANDS[:, None], OPERANDS[None, :])
-    total = np.clip(_SUMS[attrs.rounding](attrs, pairs, types), attrs.minimum, attrs.maximum)
+    total = np.clip(_sum(attrs, pairs, types, sign), attrs.minimum, attrs.maximum)
+    (first, _), (second, _) = (type_.scalar_quant() for type_ in types)
     scale = attrs.output.scale[0]
     return find_linear_sum(
-        total, (a.scale[0] / scale, b.scale[0] / scale), attrs.minimum, attrs.maximum
+        total, (first / scale, sign * second / scale), attrs.minimum, attrs.maximum
     )
 
 
-@from_tflite("ADD")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite ADD of int8 tensors with its fused activation."""
+def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
+    """A quantized or float TFLite node with its fused activation."""
     declared = raw.output_types[0]
     if len(raw.inputs) != 2 or None in raw.inputs or declared is None:
         raise ImportFailed("an input is absent")
-    for value in raw.inputs:
-        if value.type.dtype != "int8":
-            raise ImportFailed(f"{value.type.dtype} input: only int8 is supported yet")
+    if declared.dtype == "float32":
+        return append_activation(builder, raw, op, raw.inputs, AddAttrs())
+    if declared.dtype not in LEFT_SHIFT:
+        raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     attrs = AddAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
-    return builder.op("add", raw.inputs, attrs, name=raw.name)
+    return builder.op(op, raw.inputs, attrs, name=raw.name)
+
+
+@from_tflite("ADD")
+def import_tflite_add(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite ADD."""
+    return _import_sum(builder, raw, "add")
+
+
+@from_tflite("SUB")
+def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite SUB."""
+    return _import_sum(builder, raw, "sub")
 
 
 @from_onnx("Add", since=7)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Add of floats (a QDQ model's integers are found by `fuse_qdq`)."""
     return builder.op("add", raw.inputs, AddAttrs(), name=raw.name)
+
+
+@from_onnx("Sub", since=7)
+def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Sub of floats."""
+    return builder.op("sub", raw.inputs, AddAttrs(), name=raw.name)

@@ -1,16 +1,18 @@
-"""add: TFLite Micro's int8 ADD in every bit, also broadcast and with fused activations."""
+"""add and sub: TFLite Micro's int8 and int16 ADD and SUB in every bit, also broadcast and with
+fused activations."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
+from one_operator import check_operator
 from quantized_cases import log_uniform, random_activation, random_zero_point
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
 from edgec.graph.types import Quant, TensorType
-from edgec.ops.add import Add, AddAttrs
+from edgec.ops.add import Add, AddAttrs, Sub
 
 SHAPES = [
     ((3, 50), (3, 50), (3, 50)),
@@ -21,7 +23,7 @@ SHAPES = [
 ]
 
 
-def add_model(seed: int) -> bytes:
+def add_model(seed: int, kind: str = "ADD", dtype: str = "int8") -> bytes:
     rng = np.random.default_rng(seed)
     shapes = SHAPES[int(rng.integers(len(SHAPES)))]
     scales = [log_uniform(rng, 1e-3, 1.0) for _ in range(2)]
@@ -30,10 +32,12 @@ def add_model(seed: int) -> bytes:
     output_scale = float(np.float32(max(scales) * log_uniform(rng, 0.2, 4.0)))
     model = TfliteBuilder()
     a, b, y = (
-        model.tensor(name, shape, "int8", scale=scale, zero_point=random_zero_point(rng))
+        model.tensor(name, shape, dtype, scale=scale,
+                     zero_point=random_zero_point(rng) if dtype == "int8" else 0)
         for name, shape, scale in zip("aby", shapes, [*scales, output_scale], strict=True)
-    )
-    model.operator("ADD", [a, b], [y], "AddOptions", FusedActivationFunction=random_activation(rng))
+    )  # fmt: skip
+    options = f"{kind.title()}Options"
+    model.operator(kind, [a, b], [y], options, FusedActivationFunction=random_activation(rng))
     return model.build([a, b], [y])
 
 
@@ -43,8 +47,19 @@ def test_random_sums_equal_tflm(block: int, tmp_path) -> None:
         assert_same_bits(add_model(seed), tmp_path)
 
 
+@pytest.mark.parametrize(("kind", "dtype"), [("ADD", "int16"), ("SUB", "int8"), ("SUB", "int16")])
+def test_int16_sums_and_differences_equal_tflm(kind: str, dtype: str, tmp_path) -> None:
+    for seed in range(40):
+        data = add_model(seed, kind, dtype)
+        if seed < 6:
+            check_operator(data, tmp_path)  # the loop nests too
+        else:
+            assert_same_bits(data, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB"])
 @pytest.mark.parametrize("seed", range(5))
-def test_all_pairs_of_stored_values_equal_tflm(seed: int, tmp_path) -> None:
+def test_all_pairs_of_stored_values_equal_tflm(seed: int, kind: str, tmp_path) -> None:
     from edgec.frontends import import_model
     from edgec.graph.interpret import interpret
     from edgec.runners.oracle import open_oracle
@@ -56,7 +71,7 @@ def test_all_pairs_of_stored_values_equal_tflm(seed: int, tmp_path) -> None:
                      zero_point=random_zero_point(rng))
         for name in "aby"
     )  # fmt: skip
-    model.operator("ADD", [a, b], [y], "AddOptions")
+    model.operator(kind, [a, b], [y], f"{kind.title()}Options")
     path = tmp_path / "pairs.tflite"
     path.write_bytes(model.build([a, b], [y]))
     values = np.arange(-128, 128).astype(np.int8)
@@ -82,6 +97,8 @@ def test_float_meaning() -> None:
     (result,) = Add().evaluate(AddAttrs(), [a, b], types, output)
     assert output[0].shape == (2, 2)
     assert result.tolist() == [[2.5, 3.5], [3.5, 4.5]]
+    (result,) = Sub().evaluate(AddAttrs(), [a, b], types, output)
+    assert result.tolist() == [[0.5, 1.5], [-0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +112,12 @@ def test_float_meaning() -> None:
             TensorType((2,), "int8", Quant((1.0,), (0,))),
             TensorType((2,), "int8", Quant((1.0,), (0,))),
             "too small",
+        ),
+        (
+            AddAttrs(Quant((1.0,), (0,)), -32768, 32767),
+            TensorType((2,), "int16", Quant((1.0,), (3,))),
+            TensorType((2,), "int16", Quant((1.0,), (0,))),
+            "add of int16 needs zero points of 0",
         ),
     ],
 )
