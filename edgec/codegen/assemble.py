@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from edgec.graph import ir as graph_ir
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
+from edgec.loop.ir import Call, PrimFunc, Stmt
+from edgec.loop.rewrite import Rewriter
 from edgec.memory.layout import ARENA, STATE, merged_places, scratch_name, state_places
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
@@ -45,8 +47,10 @@ def assemble(
     constants = _Constants()
     sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
     offsets = dict(plan.offsets)
+    callees: dict[str, PrimFunc] = {}
     for position, variant in enumerate(chosen):
         _place_scratch(position, variant, sizes, offsets)
+        callees |= {_callee_name(position, name): f for name, f in variant.callees.items()}
     steps = [
         _step(function, position, lowered.group, variant, roots, constants)
         for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
@@ -74,19 +78,41 @@ def assemble(
         golden=golden,
         board=identity.board,
         target=identity.target,
+        callees=callees,
     )
 
 
 def _place_scratch(
     position: int, variant: Variant, sizes: dict[str, int], offsets: dict[str, int]
 ) -> None:
-    """Give every scratch parameter but the first a name and a place inside the step's scratch."""
-    base = scratch_name(position)
-    behind = 0
-    for name, size in scratch_parts(variant.function).items():
-        if behind:
-            sizes[f"{base}.{name}"], offsets[f"{base}.{name}"] = size, offsets[base] + behind
-        behind += size
+    """Give every scratch parameter a name and a place."""
+    bytes_of = scratch_parts(variant.function)
+    for place in variant.places:
+        base = scratch_name(position, place.name)
+        for param, behind in place.offsets.items():
+            name = _scratch_param(position, param)
+            sizes[name], offsets[name] = bytes_of[param], offsets[base] + behind
+        del sizes[base], offsets[base]
+
+
+def _scratch_param(position: int, param: str) -> str:
+    return f"{scratch_name(position)}:{param}"
+
+
+def _callee_name(position: int, name: str) -> str:
+    return f"{position}_{name}"
+
+
+class _Renamed(Rewriter):
+    """A function's calls of its own callees by the names that they have in the program."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Call):
+            return replace(stmt, callee=self.names.get(stmt.callee, stmt.callee))
+        return super().stmt(stmt)
 
 
 class _Constants:
@@ -120,19 +146,25 @@ def _step(
             name = f"{position}_{group.name}_{param.name}"
             args.append(constants.add(name, variant.constants[param.name]))
         else:
-            first = not any(arg.startswith(scratch_name(position)) for arg in args)
-            name = scratch_name(position)
-            args.append(name if first else f"{name}.{param.name}")
+            args.append(_scratch_param(position, param.name))
+    function_ = variant.function
+    if variant.callees:
+        names = {name: _callee_name(position, name) for name in variant.callees}
+        function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
     operators = "+".join(node.op.name for node in group.nodes)
     shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
     return Step(
-        function=variant.function,
+        function=function_,
         args=tuple(args),
         title=f'{operators} "{group.name}"',
         sources=group.sources,
         shapes=f"{shapes} -> {_shape(group.output)}",
         macs=group.macs,
-        traces=tuple(_traces(function, group, roots)),
+        traces=tuple(
+            trace
+            for value in (*variant.rows, group.output)
+            for trace in _traces(function, value, roots, by_rows=value is not group.output)
+        ),
     )
 
 
@@ -140,9 +172,10 @@ def _shape(value: Value) -> str:
     return f"[{','.join(map(str, value.type.shape))}]"
 
 
-def _traces(function: Function, group: Group, roots: Mapping[Value, Value]) -> list[Trace]:
-    """The group's output and all views of it that stand for tensors of the source."""
-    root = group.output
+def _traces(
+    function: Function, root: Value, roots: Mapping[Value, Value], *, by_rows: bool
+) -> list[Trace]:
+    """A value and all views of it that stand for tensors of the source."""
     views = [v for v in function.values() if v is root or roots.get(v) is root]
     return [
         Trace(
@@ -152,6 +185,7 @@ def _traces(function: Function, group: Group, roots: Mapping[Value, Value]) -> l
             dtype=value.type.dtype,
             shape=value.type.shape,
             permutation=_to_source(value.origin),
+            by_rows=by_rows,
         )
         for value in views
         if value.origin is not None

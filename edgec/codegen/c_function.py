@@ -19,17 +19,21 @@ from edgec.codegen.c_term import RELATION, SUM, Text, flat_index, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.expand import expand
 from edgec.codegen.names import identifier
+from edgec.codegen.program import DTYPE_BYTES
 from edgec.codegen.ranges import Range, Ranges, accumulated_range
 from edgec.codegen.register import Element, Registers
 from edgec.errors import ContractError
 from edgec.loop.ir import (
+    TRACE_ROW,
     Binary,
     Buffer,
     BufferRef,
     Call,
+    Const,
     Expr,
     For,
     If,
+    IndexValue,
     Load,
     PrimFunc,
     Seq,
@@ -84,9 +88,14 @@ def writes_param(func: PrimFunc, param: Buffer) -> bool:
     return False
 
 
+def shows_rows(func: PrimFunc) -> bool:
+    """Whether the function shows rows: it then takes the context and its first trace id."""
+    return any(isinstance(s, Call) and s.callee == TRACE_ROW for s, _ in walk(func.body))
+
+
 def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
     """The declaration, wrapped to 100 columns."""
-    pieces = []
+    pieces = ["const void *context", "uint32_t trace"] if shows_rows(func) else []
     for param in func.params:
         c_type = C_TYPE[param.dtype]
         if param.scope == "constant":
@@ -138,7 +147,7 @@ class _FunctionPrinter:
         self.name = name
         self.callees = callees
         self.body = expand(func)
-        self.used: set[str] = {name}
+        self.used: set[str] = {name, "context", "trace"}
         self.buffer_names: dict[Buffer, str] = {}
         for buffer in func.params:
             if buffer.scope not in ("arena", "scratch", "constant"):
@@ -177,7 +186,10 @@ class _FunctionPrinter:
                             used.add(arg.buffer)
                         else:
                             used |= {e.buffer for e in subexpressions(arg) if hasattr(e, "buffer")}
-        return [f"{INDENT}(void){self.buffer_names[p]};" for p in self.func.params if p not in used]
+        names = [self.buffer_names[p] for p in self.func.params if p not in used]
+        if shows_rows(self.func):  # unused where nobody watches
+            names += ["context", "trace"]
+        return [f"{INDENT}(void){name};" for name in names]
 
     # names ------------------------------------------------------------------------------------
 
@@ -372,6 +384,8 @@ class _FunctionPrinter:
         return [*lines, f"{INDENT * depth}}}"]
 
     def call(self, call: Call) -> str:
+        if call.callee == TRACE_ROW:
+            return self.trace_row(call)
         args = []
         for arg in call.args:
             if isinstance(arg, BufferRef):
@@ -381,6 +395,21 @@ class _FunctionPrinter:
             else:
                 args.append(self.expr.as_dtype(arg, arg.dtype))
         return f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"
+
+
+    def trace_row(self, call: Call) -> str:
+        number, row, index = call.args
+        assert isinstance(number, Const) and isinstance(row, BufferRef)
+        assert isinstance(index, IndexValue)
+        elements = 1
+        for extent in row.box:
+            elements *= extent
+        place = flat_index(row.indices, row.buffer.shape, self.var_name).text
+        at = term_text(index.term, self.var_name).text
+        return (
+            f"EC_TRACE(context, trace + {int(number.value)}u, &{self.buffer_name(row.buffer)}"
+            f"[{place}], (uint32_t)({at}), {elements * DTYPE_BYTES[row.buffer.dtype]}u);"
+        )
 
 
 def _listed(stmt: Stmt | None) -> tuple[Stmt, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from edgec import __version__
 from edgec.codegen.c_data import DataArray, Weights, comment_text, make_weights
-from edgec.codegen.c_function import CFunction, emit_function
+from edgec.codegen.c_function import CFunction, emit_function, shows_rows
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
     Pointers,
@@ -18,7 +18,7 @@ from edgec.codegen.port_text import (
 )
 from edgec.codegen.program import Program
 from edgec.codegen.runtime_source import needed_functions
-from edgec.codegen.share import SharedFunction, share
+from edgec.codegen.share import SharedFunction, share, share_callees
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = ("run", "init", "input", "output", "reset", "selftest", "memory", "context")
@@ -159,11 +159,13 @@ def make_text(program: Program) -> EmittedModel:
 
 
 def _emit_callees(program: Program) -> tuple[dict[str, str], list[CFunction]]:
-    names = unique(f"{program.model}_{identifier(name)}" for name in program.callees)
-    mapping = dict(zip(program.callees, names, strict=True))
+    """The C names of all callees, and the functions; equal ones are emitted once."""
+    shared = share_callees(program)
+    names = unique(f"{program.model}_{identifier(s.function.name)}_row" for s in shared)
+    mapping = {callee: name for name, s in zip(names, shared, strict=True) for callee in s.callees}
     functions = [
-        emit_function(func, mapping[name], callees=mapping)
-        for name, func in program.callees.items()
+        emit_function(s.function, name, callees=mapping, known=s.known)
+        for name, s in zip(names, shared, strict=True)
     ]
     return mapping, functions
 
@@ -192,10 +194,13 @@ def _calls(program: Program, step_functions: list[str], pointers: Pointers) -> t
             pointers.typed(arg, param, step.function)
             for arg, param in zip(step.args, step.function.params, strict=True)
         ]
+        if shows_rows(step.function):
+            args = ["context", f"{next_id}u", *args]
         traces = []
         for trace in step.traces:
-            pointer = pointers.raw(trace.buffer)
-            traces.append(TraceText(next_id, pointer, trace.nbytes, comment_text(trace.source)))
+            if not trace.by_rows:
+                pointer = pointers.raw(trace.buffer)
+                traces.append(TraceText(next_id, pointer, trace.nbytes, comment_text(trace.source)))
             next_id += 1
         calls.append(
             CallText(

@@ -101,7 +101,8 @@ class Trace:
 
     `value` is the graph IR's name, `source` the tensor of the model file it stands for. `shape`
     is the emitted, row-major shape; `array.reshape(shape).transpose(permutation)` has the source
-    tensor's layout (an empty permutation means: the same layout).
+    tensor's layout (an empty permutation means: the same layout). With `by_rows` it exists only
+    row by row while the step runs, and the step's function shows each row when it is made.
     """
 
     value: str
@@ -110,6 +111,7 @@ class Trace:
     dtype: str
     shape: tuple[int, ...]
     permutation: tuple[int, ...] = ()
+    by_rows: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -15,8 +15,8 @@ import numpy as np
 from edgec.codegen.c_types import INT_RANGE
 from edgec.codegen.program import Program, Step
 from edgec.codegen.ranges import Range, range_class
-from edgec.loop.ir import Axis, Block, Buffer, For, PrimFunc, Stmt
-from edgec.loop.rewrite import Rewriter
+from edgec.loop.ir import Axis, Block, Buffer, BufferRef, Call, For, PrimFunc, Stmt
+from edgec.loop.rewrite import Rewriter, walk
 from edgec.loop.term import Term, Var, as_term
 
 
@@ -41,6 +41,35 @@ def share(program: Program) -> tuple[SharedFunction, ...]:
         else:
             found[key] = (step.function, known, [index])
     return tuple(SharedFunction(f, k, tuple(steps)) for f, k, steps in found.values())
+
+
+@dataclass(frozen=True)
+class SharedCallee:
+    """A function that steps call, what is known of its constants, and its names in the program."""
+
+    function: PrimFunc
+    known: Mapping[str, Range]
+    callees: tuple[str, ...]
+
+
+def share_callees(program: Program) -> tuple[SharedCallee, ...]:
+    """The distinct functions that the steps' functions call, in order of first use."""
+    found: dict[object, tuple[PrimFunc, dict[str, Range], list[str]]] = {}
+    for step in program.steps:
+        ranges = constant_ranges(step, program.constants)
+        for stmt, _ in walk(step.function.body):
+            if not isinstance(stmt, Call) or stmt.callee not in program.callees:
+                continue
+            function = program.callees[stmt.callee]
+            known = {}
+            for param, argument in zip(function.params, stmt.args, strict=True):
+                if isinstance(argument, BufferRef) and argument.buffer.name in ranges:
+                    known[param.name] = ranges[argument.buffer.name]
+            key = canonical(function), tuple(known.get(p.name) for p in function.params)
+            entry = found.setdefault(key, (function, known, []))
+            if stmt.callee not in entry[2]:
+                entry[2].append(stmt.callee)
+    return tuple(SharedCallee(f, k, tuple(names)) for f, k, names in found.values())
 
 
 def constant_ranges(step: Step, constants: Mapping[str, np.ndarray]) -> dict[str, Range]:

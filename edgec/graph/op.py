@@ -32,6 +32,15 @@ class Fusion(enum.Enum):
     OPAQUE = "opaque"
 
 
+@dataclass(frozen=True)
+class RowWindow:
+    """Output row r reads the rows from r * stride - top on, `reach` of them, where they exist."""
+
+    reach: int = 1
+    stride: int = 1
+    top: int = 0
+
+
 class Validation(enum.Enum):
     """How closely an executor must agree with the source framework."""
 
@@ -69,6 +78,20 @@ class Op(Generic[AttrsT]):
     def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0
+
+    def row_window(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """Which rows of [N, H, W, C] inputs an output row is made of; None if it is not so made.
+
+        The same for all inputs that are no constants.
+        """
+        return RowWindow() if self.fusion is Fusion.ELEMENTWISE else None
+
+    def attrs_for_rows(self, attrs: AttrsT, top: int, bottom: int) -> AttrsT:
+        """The attributes that make one output row of a slab of input rows.
+
+        The slab has the rows of the window that exist; `top` and `bottom` are padding instead.
+        """
+        return attrs
 
     def lower(self, node: Node, target: Any, inputs: Sequence[Any]) -> Any:
         """Write the loops of one node and return the tensor it makes; views have none.

@@ -93,10 +93,24 @@ def accesses(stmt: Stmt, loops: tuple[For, ...] = ()) -> Iterator[Access]:
     elif isinstance(stmt, Call):
         for argument in stmt.args:
             if isinstance(argument, BufferRef):
-                for is_write in (False, argument.buffer.scope != "constant"):
-                    yield Access(argument.buffer, None, loops, is_write)
+                yield from _pointer(argument, loops)
             else:
                 yield from _reads(argument, loops)
+
+
+def _pointer(ref: BufferRef, loops: tuple[For, ...]) -> Iterator[Access]:
+    """What a callee may do through a pointer: with its box if that is known."""
+    indices: tuple[Term, ...] | None = None
+    if ref.use:
+        steps = [Var(f"box{d}", 0, extent) for d, extent in enumerate(ref.box)]
+        nothing = Seq(())
+        boxes = (For(v, as_term(0), as_term(v.stop), "serial", nothing) for v in steps)
+        loops = (*loops, *boxes)
+        indices = tuple(i + v for i, v in zip(ref.indices, steps, strict=True))
+    if ref.use != "writes":
+        yield Access(ref.buffer, indices, loops, False)
+    if ref.use != "reads" and ref.buffer.scope != "constant":
+        yield Access(ref.buffer, indices, loops, True)
 
 
 def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:

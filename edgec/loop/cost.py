@@ -6,11 +6,13 @@ and what a C compiler hoists or merges is only guessed; use it to compare schedu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.dtype import is_float
 from edgec.loop.intrinsics import get_intrinsic, is_known
 from edgec.loop.ir import (
+    TRACE_ROW,
     Binary,
     Block,
     BufferRef,
@@ -90,9 +92,17 @@ class Cost:
         )
 
 
-def estimate(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> Cost:
-    """The cost of one call. A call of a microkernel counts what that states."""
-    return _Estimator(costs).stmt(lower_blocks(func.body))
+def estimate(
+    func: PrimFunc,
+    costs: InstructionCosts = CORTEX_M4,
+    callees: Mapping[str, PrimFunc] | None = None,
+) -> Cost:
+    """The cost of one call. A call of a microkernel counts what that states.
+
+    `callees` are other functions that this one calls.
+    """
+    known = {name: estimate(callee, costs) for name, callee in (callees or {}).items()}
+    return _Estimator(costs, known).stmt(lower_blocks(func.body))
 
 
 def average_trips(loop: For) -> float:
@@ -102,6 +112,13 @@ def average_trips(loop: For) -> float:
         return max(extent.constant, 0)
     points = _samples(extent)
     return sum(max(extent.evaluate(p), 0) for p in points) / len(points)
+
+
+def holds_share(stmt: If) -> float:
+    """How often the condition holds, over the variables that it depends on."""
+    room = stmt.right - stmt.left
+    points = _samples(room)
+    return sum(room.evaluate(p) > 0 for p in points) / len(points)
 
 
 def _samples(term: Term) -> list[dict[str, int]]:
@@ -120,8 +137,9 @@ def _spread(var: Var, most: int) -> list[int]:
 
 
 class _Estimator:
-    def __init__(self, costs: InstructionCosts) -> None:
+    def __init__(self, costs: InstructionCosts, callees: Mapping[str, Cost]) -> None:
         self.costs = costs
+        self.callees = callees
 
     def stmt(self, stmt: Stmt) -> Cost:
         if isinstance(stmt, For):
@@ -135,9 +153,10 @@ class _Estimator:
                 total += self.stmt(child)
             return total
         if isinstance(stmt, If):
-            body = self.stmt(stmt.body)
+            share = holds_share(stmt)
+            body = self.stmt(stmt.body).times(share)
             if stmt.otherwise is not None:
-                body = (body + self.stmt(stmt.otherwise)).times(0.5)
+                body += self.stmt(stmt.otherwise).times(1 - share)
             return body + Cost(instructions=2)
         if isinstance(stmt, Call):
             return self.call(stmt)
@@ -150,6 +169,10 @@ class _Estimator:
     def call(self, call: Call) -> Cost:
         from edgec.loop.microkernel import get_microkernel, meaning_of
 
+        if call.callee == TRACE_ROW:
+            return Cost()
+        if call.callee in self.callees:
+            return self.callees[call.callee] + Cost(instructions=2 * len(call.args) + 8)
         kernel = get_microkernel(call.callee)
         values = [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
         pointers = sum(isinstance(a, BufferRef) for a in call.args)

@@ -33,6 +33,7 @@ from edgec.loop.term import Term, Var
 Scope = Literal["arena", "scratch", "constant", "register", "shared"]
 ForKind = Literal["serial", "unrolled", "vectorized", "parallel"]
 AxisKind = Literal["spatial", "reduce"]
+Use = Literal["", "reads", "writes", "updates"]
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,16 @@ class Seq:
 
 @dataclass(frozen=True)
 class BufferRef:
-    """A pointer to an element of a buffer, as an argument of a call."""
+    """A pointer to an element of a buffer, as an argument of a call.
+
+    With a `use`, the callee touches only the box of the shape `box` that starts there: it "reads"
+    or "writes" it, or does both ("updates"). Without, it may do whatever it can reach.
+    """
 
     buffer: Buffer
     indices: tuple[Term, ...]
+    use: Use = ""
+    box: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,6 +224,10 @@ class Call:
     callee: str
     args: tuple[BufferRef | Expr, ...]
 
+
+#: A call with this callee shows a row to whoever watches: (number of the value, row, its index).
+#: It does nothing.
+TRACE_ROW = "trace_row"
 
 Stmt = Union[For, Block, Store, If, Seq, Call]
 

@@ -116,6 +116,8 @@ def meaning_of(kernel: Microkernel, numbers: tuple[TermLike, ...]) -> PrimFunc:
 def written_by(call: Call) -> frozenset[Buffer]:
     """The buffers that a call writes; of an unknown callee, all that are not constant."""
     refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
+    if all(ref.use for ref in refs):
+        return frozenset(ref.buffer for ref in refs if ref.use != "reads")
     kernel = _REGISTRY.get(call.callee)
     if kernel is None:
         return frozenset(ref.buffer for ref in refs if ref.buffer.scope != "constant")

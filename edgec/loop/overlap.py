@@ -272,6 +272,8 @@ class _Walk:
         for argument in call.args:
             if not isinstance(argument, BufferRef):
                 read = np.minimum(read, self.lowest_read(argument, steps))
+        if all(pointer.use for pointer in pointers):
+            return self.boxes(pointers, read, write, steps)
         found = _callee(call)
         if found is None:
             for pointer in pointers:
@@ -294,6 +296,21 @@ class _Walk:
                 write = np.maximum(write, base + inside.write)
         whole = _Summary(read, write, np.full(steps.count, -NEVER))
         return whole if kernel.reads_first else whole.mixed()
+
+
+    def boxes(
+        self, pointers: list[BufferRef], read: IntArray, write: IntArray, steps: _Steps
+    ) -> _Summary:
+        """Each pointer's box, in any order."""
+        for pointer in pointers:
+            first = _flat(pointer.buffer, pointer.indices)
+            corner = tuple(i + n - 1 for i, n in zip(pointer.indices, pointer.box, strict=True))
+            last = _flat(pointer.buffer, corner)
+            if pointer.buffer == self.input and pointer.use != "writes":
+                read = np.minimum(read, _start(pointer.buffer, first, steps))
+            if pointer.buffer == self.output and pointer.use != "reads":
+                write = np.maximum(write, _end(pointer.buffer, last, 1, steps))
+        return _Summary(read, write, write - read)
 
 
 def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:

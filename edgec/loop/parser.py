@@ -27,11 +27,13 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Use,
 )
 from edgec.loop.term import Term, Var
 
 _SCOPES = ("arena", "scratch", "constant", "register", "shared")
 _KINDS = ("unrolled", "vectorized", "parallel")
+_USES = ("reads", "writes", "updates")
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -164,7 +166,11 @@ class _FuncParser(ExprParser):
     def argument(self) -> BufferRef | Expr:
         if self.accept("&"):
             buffer, indices = self.element()
-            return BufferRef(buffer, indices)
+            if self.peek() not in _USES:
+                return BufferRef(buffer, indices)
+            use = cast(Use, self.next())
+            self.expect("[")
+            return BufferRef(buffer, indices, use, tuple(self.separated(self.integer, "]")))
         return self.expr()
 
     def one_of(self, words: tuple[str, ...]) -> str:

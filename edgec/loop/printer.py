@@ -112,7 +112,10 @@ def _element(buffer: Buffer, indices: tuple[Term, ...]) -> str:
 
 def _argument(argument: BufferRef | Expr) -> str:
     if isinstance(argument, BufferRef):
-        return f"&{_element(argument.buffer, argument.indices)}"
+        text = f"&{_element(argument.buffer, argument.indices)}"
+        if not argument.use:
+            return text
+        return f"{text} {argument.use} [{', '.join(map(str, argument.box))}]"
     return print_expr(argument)
 
 

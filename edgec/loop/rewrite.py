@@ -73,7 +73,8 @@ class Rewriter:
     def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
         """An argument of a call."""
         if isinstance(argument, BufferRef):
-            return BufferRef(self.buffer(argument.buffer), self.terms(argument.indices))
+            buffer, indices = self.buffer(argument.buffer), self.terms(argument.indices)
+            return replace(argument, buffer=buffer, indices=indices)
         return self.expr(argument)
 
     def stmt(self, stmt: Stmt) -> Stmt:

@@ -25,9 +25,11 @@ from edgec.loop.ir import PrimFunc, Scope
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
+from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
+from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.simplify import simplify
 
@@ -120,6 +122,14 @@ class Schedule:
     def reverse_compute_at(self, block: str, loop: str) -> None:
         """Run a consumer inside the loop of its producer."""
         self._apply(reverse_compute_at, block=block, loop=loop)
+
+    def slide(self, loop: str, into: str) -> None:
+        """Run each step of a consumer's loop as soon as the rows that it reads exist."""
+        self._apply(slide, loop=loop, into=into)
+
+    def fold_storage(self, buffer: str, contiguous: bool = False) -> None:
+        """Keep only the rows of a temporary that are still needed."""
+        self._apply(fold_storage, buffer=buffer, contiguous=contiguous)
 
     def compute_inline(self, block: str) -> None:
         """Put a temporary's formula where it is read."""
@@ -260,7 +270,7 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
-        "compute_inline", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+        "compute_inline", "slide", "fold_storage", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -21,9 +21,9 @@ STATE = "state"  # persistent: kept from one run to the next
 ALIGN_BYTES = 4  # what the widest access of emitted code to an activation needs
 
 
-def scratch_name(position: int) -> str:
-    """Name of the scratch buffer of the group at this position."""
-    return f"scratch.{position}"
+def scratch_name(position: int, place: str = "") -> str:
+    """Name of the buffer of a place of scratch of the group at this position."""
+    return f"scratch.{position}.{place}" if place else f"scratch.{position}"
 
 
 def placement_problem(
@@ -55,11 +55,16 @@ def placement_problem(
     kept = outside | {roots.get(v, v) for v in function.results}
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
-        if variant.scratch_bytes:
+        for place in variant.places:
+            name = scratch_name(position, place.name)
             buffers.append(
-                Buffer(scratch_name(position), variant.scratch_bytes, position, position + 1,
-                       ALIGN_BYTES, (ARENA,))
-            )  # fmt: skip
+                Buffer(name, place.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
+            )
+        for where, value, distance in variant.scratch_overlaps:
+            root = roots.get(value, value)
+            if stop[root] == position + 1 and root not in kept:
+                name = scratch_name(position, where)
+                overlaps.append(Overlap(merged.get(root, root).name, name, distance))
         output = groups[position].group.output
         if output in outside or output in merged:
             continue

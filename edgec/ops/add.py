@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -118,6 +118,12 @@ class Add(Op[AddAttrs]):
             return (np.asarray(a + b if self.sign > 0 else a - b),)
         total = _sum(attrs, inputs, input_types, self.sign)
         return (np.clip(total, attrs.minimum, attrs.maximum).astype(input_types[0].dtype),)
+
+    def row_window(self, attrs: AddAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """Row by row, unless rows are broadcast."""
+        shape = np.broadcast_shapes(*(type_.shape for type_ in inputs))
+        whole = all(type_.shape == shape or type_.elements == type_.shape[-1] for type_ in inputs)
+        return RowWindow() if whole else None
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -116,6 +116,15 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         half = count // 2
         mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
         return (np.clip(mean, attrs.minimum, attrs.maximum).astype(np.int8),)
+
+    def row_window(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        reach = attrs.kernel[0]
+        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: AvgPool2dAttrs, top: int, bottom: int) -> AvgPool2dAttrs:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Sum what exists of each window, then divide by its count, rounding half away."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import PADDED_COLUMNS, Lowering
@@ -158,6 +158,15 @@ class Conv2d(Op[Conv2dAttrs]):
         (output,) = self.infer(attrs, *inputs)
         _, kernel_h, kernel_w, channels = inputs[1].shape
         return output.elements * kernel_h * kernel_w * channels
+
+    def row_window(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        reach = (inputs[1].shape[1] - 1) * attrs.dilation[0] + 1
+        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: Conv2dAttrs, top: int, bottom: int) -> Conv2dAttrs:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One accumulation per output element; padding is clipped from the kernel's ranges."""

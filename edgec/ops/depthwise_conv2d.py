@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import PLANE, Lowering
@@ -101,6 +101,15 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         """Every tap of every output element, padding included."""
         (output,) = self.infer(attrs, *inputs)
         return output.elements * inputs[1].shape[0] * inputs[1].shape[1]
+
+    def row_window(self, attrs: DepthwiseConv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        reach = (inputs[1].shape[0] - 1) * attrs.dilation[0] + 1
+        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: DepthwiseConv2dAttrs, top: int, bottom: int) -> DepthwiseConv2dAttrs:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One accumulation per output element; padding is clipped from the kernel's ranges."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -70,6 +70,15 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         if output.is_float:
             return (result,)
         return (np.clip(result, attrs.minimum, attrs.maximum),)
+
+    def row_window(self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        reach = attrs.kernel[0]
+        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: MaxPool2dAttrs, top: int, bottom: int) -> MaxPool2dAttrs:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """The maximum of what exists of each window; the clamp's minimum is where it starts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 from edgec.errors import EdgecError
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
+from edgec.loop.access import writes
 from edgec.loop.cost import estimate
 from edgec.loop.define import Tensor
-from edgec.loop.ir import PrimFunc
+from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.lowering import Lowering
-from edgec.loop.overlap import overlap_distances
+from edgec.loop.overlap import overlap_distance, overlap_distances
 from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -27,21 +28,42 @@ SCRATCH_ALIGN = 4
 
 
 @dataclass(frozen=True)
+class ScratchPlace:
+    """Bytes that a step needs besides inputs and outputs, and which parameters lie where in them.
+
+    offsets: by parameter name, in bytes; parameters that are never used at once may overlap.
+    """
+
+    name: str
+    size_bytes: int
+    offsets: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Variant:
     """One way to run a group.
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
-    (then `constants` has its array by parameter name) or scratch. scratch_bytes: what it needs
-    besides inputs and outputs. same_place: inputs that the output may replace where they are.
+    (then `constants` has its array by parameter name) or scratch. places: where its scratch lies.
+    same_place: inputs that the output may replace where they are. callees: the functions that
+    `function` calls, by the names it calls them. rows: values inside the group that exist row by
+    row only, in the order in which the function numbers them when it shows them.
     """
 
     schedule: Schedule
     function: PrimFunc
     args: tuple[Value | None, ...]
     constants: Mapping[str, Array]
-    scratch_bytes: int
+    places: tuple[ScratchPlace, ...]
     instructions: int
     same_place: tuple[Value, ...] = ()
+    callees: Mapping[str, PrimFunc] = field(default_factory=dict)
+    rows: tuple[Value, ...] = ()
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What it needs besides inputs and outputs."""
+        return sum(place.size_bytes for place in self.places)
 
     @cached_property
     def overlaps(self) -> tuple[tuple[Value, int], ...]:
@@ -57,6 +79,35 @@ class Variant:
             for param, value in pairs
             if value is not None and param in distances
         )
+
+    @cached_property
+    def scratch_overlaps(self) -> tuple[tuple[str, Value, int], ...]:
+        """(place, input, bytes): scratch that starts so far below the input may overlap it.
+
+        Only in functions that call others: rows that roll follow their input through memory; the
+        scratch of a single function is in use all the time.
+        """
+        if not self.callees:
+            return ()
+        found = []
+        params = {param.name: param for param in self.function.params}
+        for place in self.places:
+            for param, value in zip(self.function.params, self.args, strict=True):
+                if value is None or param not in self._read_only:
+                    continue
+                distances = [
+                    (overlap_distance(self.function, param, params[name]), offset)
+                    for name, offset in place.offsets.items()
+                ]
+                known = [distance + offset for distance, offset in distances if distance is not None]
+                if len(known) == len(distances):
+                    found.append((place.name, value, max(known)))
+        return tuple(found)
+
+    @property
+    def _read_only(self) -> tuple[Buffer, ...]:
+        written = writes(self.function.body)
+        return tuple(p for p in self.function.params if p.scope == "arena" and p not in written)
 
 
 @dataclass(frozen=True)
@@ -101,7 +152,7 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
         function=function,
         args=tuple(values[p.name] if p.scope == "arena" else None for p in function.params),
         constants=constants,
-        scratch_bytes=sum(scratch_parts(function).values()),
+        places=_one_place(function),
         instructions=round(estimate(function).instructions),
         same_place=tuple(values[name] for name in schedule.same_place),
     )
@@ -111,6 +162,15 @@ def _table(schedule: Schedule, lowering: Lowering, name: str) -> Array:
     repack = schedule.repacked.get(name)
     table = lowering.tables[name]
     return repack(table) if repack else table
+
+
+def _one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
+    """All scratch parameters one behind the other."""
+    offsets: dict[str, int] = {}
+    behind = 0
+    for name, size in scratch_parts(function).items():
+        offsets[name], behind = behind, behind + size
+    return (ScratchPlace("", behind, offsets),) if behind else ()
 
 
 def scratch_parts(function: PrimFunc) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """The microkernels of the runtime, registered by importing their files."""
 
-from edgec.loop.microkernels import depthwise, matrix, packing
+from edgec.loop.microkernels import depthwise, matrix, packing, rows
 
-__all__ = ["depthwise", "matrix", "packing"]
+__all__ = ["depthwise", "matrix", "packing", "rows"]

@@ -1,0 +1,84 @@
+"""In which order a nest touches the rows of its buffers, step by step.
+
+A row is everything at one index of a buffer's first dimension. The loops are run as they will run,
+with conditions decided; what a statement touches is a run of rows. Primitives that change when rows
+are made, or where they are kept, look here for what they must not break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import Access, accesses, span
+from edgec.loop.ir import Buffer, Call, For, If, Seq, Stmt, Store
+
+#: Statements run in one nest at most.
+MOST_STEPS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Rows [first, stop) of a buffer, read or written.
+
+    `at` has the values of the loop variables around, by name.
+    """
+
+    buffer: Buffer
+    is_write: bool
+    first: int
+    stop: int
+    at: Mapping[str, int]
+
+
+def touches(stmt: Stmt, buffers: Collection[Buffer]) -> Iterator[Touch]:
+    """All touches of these buffers in the order of execution; a step's reads before its writes.
+
+    Blocks must have been lowered. Raises ScheduleError if the nest takes too many steps.
+    """
+    yield from _Runner(frozenset(buffers)).run(stmt, {})
+
+
+class _Runner:
+    def __init__(self, buffers: frozenset[Buffer]) -> None:
+        self.buffers = buffers
+        self.found: dict[int, list[Access]] = {}
+        self.keep: list[Stmt] = []  # identities stay valid while these live
+        self.steps = 0
+
+    def accesses(self, stmt: Stmt) -> list[Access]:
+        if id(stmt) not in self.found:
+            self.keep.append(stmt)
+            self.found[id(stmt)] = [a for a in accesses(stmt) if a.buffer in self.buffers]
+        return self.found[id(stmt)]
+
+    def run(self, stmt: Stmt, at: dict[str, int]) -> Iterator[Touch]:
+        if not self.accesses(stmt):
+            return
+        if isinstance(stmt, Seq):
+            for child in stmt.stmts:
+                yield from self.run(child, at)
+        elif isinstance(stmt, For):
+            for value in range(stmt.start.evaluate(at), stmt.stop.evaluate(at)):
+                yield from self.run(stmt.body, {**at, stmt.var.name: value})
+        elif isinstance(stmt, If):
+            taken = stmt.left.evaluate(at) < stmt.right.evaluate(at)
+            branch = stmt.body if taken else stmt.otherwise
+            if branch is not None:
+                yield from self.run(branch, at)
+        else:
+            assert isinstance(stmt, (Store, Call)), "blocks are lowered"
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise ScheduleError("the nest takes too many steps to follow its rows")
+            yield from (self.touch(a, at) for a in self.accesses(stmt))
+
+    @staticmethod
+    def touch(access: Access, at: Mapping[str, int]) -> Touch:
+        if access.indices is None:
+            return Touch(access.buffer, access.is_write, 0, access.buffer.shape[0], at)
+        low, high = span(access.indices[0], access.loops)
+        return Touch(
+            access.buffer, access.is_write, low.evaluate(at), high.evaluate(at) + 1, at
+        )

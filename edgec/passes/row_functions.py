@@ -1,0 +1,136 @@
+"""A group one output row at a time: functions over slabs of input rows.
+
+Row r of a convolution reads the rows of its window that exist. A slab of just these rows is an
+image of its own, and what is left of the padding is padding of that image: so a row is the same
+group on smaller types, and everything that lowers and schedules groups lowers rows too. Rows of
+which the window meets the same edges share a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import RowWindow
+from edgec.loop.policy import Policy
+from edgec.passes.fuse_groups import Group
+from edgec.passes.lower_groups import LoweredGroup, lower_group
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """Rows [start, stop) of the output: `top` and `bottom` rows of their windows do not exist."""
+
+    start: int
+    stop: int
+    top: int
+    bottom: int
+
+
+class RowGroup:
+    """What computing a group row by row needs; made by `row_group`."""
+
+    def __init__(self, group: Group, window: RowWindow, policy: Policy) -> None:
+        self.group = group
+        self.window = window
+        self.policy = policy
+        self._lowered: dict[tuple[int, int], LoweredGroup] = {}
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The activations that come in by rows."""
+        return tuple(v for v in self.group.inputs if not isinstance(v, Constant))
+
+    @property
+    def height(self) -> int:
+        """Rows of the inputs."""
+        return self.inputs[0].type.shape[1]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the output."""
+        return self.group.output.type.shape[1]
+
+    @cached_property
+    def kinds(self) -> tuple[RowKind, ...]:
+        """Runs of output rows whose windows meet the same edges, from the top down."""
+        found: list[RowKind] = []
+        for row in range(self.rows):
+            first = row * self.window.stride - self.window.top
+            top = max(0, -first)
+            bottom = max(0, first + self.window.reach - self.height)
+            if found and (found[-1].top, found[-1].bottom) == (top, bottom):
+                found[-1] = RowKind(found[-1].start, row + 1, top, bottom)
+            else:
+                found.append(RowKind(row, row + 1, top, bottom))
+        return tuple(found)
+
+    @property
+    def middle(self) -> RowKind:
+        """The kind of most rows."""
+        return max(self.kinds, key=lambda kind: kind.stop - kind.start)
+
+    def slab_rows(self, kind: RowKind) -> int:
+        """Rows of the input that exist in a window of this kind."""
+        return self.window.reach - kind.top - kind.bottom
+
+    def first_row(self, row: int) -> int:
+        """The first row that an output row reads."""
+        return max(0, row * self.window.stride - self.window.top)
+
+    def lowered(self, kind: RowKind) -> LoweredGroup:
+        """The menu for rows of this kind."""
+        key = kind.top, kind.bottom
+        if key not in self._lowered:
+            self._lowered[key] = lower_group(self._slab(kind), self.policy)
+        return self._lowered[key]
+
+    def _slab(self, kind: RowKind) -> Group:
+        """The group on a slab; its values have the names of the whole ones."""
+        rows = self.slab_rows(kind)
+        values: dict[Value, Value] = {}
+        for value in self.inputs:
+            batch, _, *rest = value.type.shape
+            values[value] = Value(value.name, value.type.with_shape((batch, rows, *rest)))
+        nodes = []
+        for node in self.group.nodes:
+            first = node is self.group.nodes[0]
+            nodes.append(_on(node, values, (kind.top, kind.bottom) if first else (0, 0)))
+        inputs = tuple(values.get(v, v) for v in self.group.inputs)
+        return Group(tuple(nodes), inputs)
+
+
+def _on(node: Node, values: dict[Value, Value], padding: tuple[int, int]) -> Node:
+    """The node on other inputs; its outputs are added to `values`."""
+    inputs = tuple(values.get(v, v) for v in node.inputs)
+    attrs = node.op.attrs_for_rows(node.attrs, *padding)
+    types = node.op.infer(attrs, *(v.type for v in inputs))
+    outputs = tuple(Value(v.name, t) for v, t in zip(node.outputs, types, strict=True))
+    values.update(zip(node.outputs, outputs, strict=True))
+    return Node(node.op, attrs, inputs, outputs, node.name, node.sources)
+
+
+def row_group(group: Group, policy: Policy) -> RowGroup | None:
+    """How to compute a group row by row, or None where it cannot be."""
+    inputs = [v for v in group.inputs if not isinstance(v, Constant)]
+    shapes = [v.type.shape for v in (*inputs, group.output)]
+    if not inputs or any(len(s) != 4 or s[0] != 1 for s in shapes):
+        return None
+    if len({s[1] for s in shapes[:-1]}) != 1 or shapes[-1][1] < 2:
+        return None
+    window: RowWindow | None = None
+    for number, node in enumerate(group.nodes):
+        found = node.op.row_window(node.attrs, node.input_types)
+        if found is None or (number and found != RowWindow()):
+            return None
+        window = window or found
+    assert window is not None
+    return RowGroup(group, window, policy)
+
+
+def row_groups(groups: tuple[Group, ...], policy: Policy) -> Mapping[int, RowGroup]:
+    """The row groups by their position, of all groups that have one."""
+    found = {position: row_group(group, policy) for position, group in enumerate(groups)}
+    return {position: rows for position, rows in found.items() if rows is not None}

@@ -1,0 +1,248 @@
+"""A segment of consecutive groups as one step that runs row by row.
+
+The driver is a PrimFunc that calls each member's row functions. It starts as one loop after the
+other over whole values,
+
+    for q in 0..H { the input's row q arrives }
+    for r0 in 0..H0 { v0[r0] = conv(rows of x) }
+    for r1 in 0..H1 { out[r1] = depthwise(rows of v0) }
+
+and `slide` and `fold_storage` make of it what streams: every row is computed as soon as the last
+row that it reads exists, and values inside the segment keep only the rows that are still needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.errors import ScheduleError
+from edgec.graph.ir import Constant, Value
+from edgec.graph.types import Array
+from edgec.loop.cost import estimate
+from edgec.loop.ir import (
+    Buffer,
+    BufferRef,
+    Call,
+    Const,
+    Expr,
+    For,
+    TRACE_ROW,
+    If,
+    IndexValue,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
+from edgec.loop.primitives.lookup import find_loop, with_changes
+from edgec.loop.schedule import Schedule
+from edgec.loop.term import Term, TermLike, Var, as_term, maximum
+from edgec.passes.fuse_groups import Group
+from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant, scratch_parts
+from edgec.passes.row_functions import RowGroup, RowKind
+
+#: Name of the loop over the input's rows, and of what stands in it until others slide there.
+ARRIVAL = "arrival"
+#: The place of all members' own scratch: only one of them runs at a time.
+WORK = "work"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One group of a segment and the variant of each kind of its rows."""
+
+    rows: RowGroup
+    variants: Mapping[RowKind, Variant]
+
+    @property
+    def output(self) -> Value:
+        """The value that the member makes."""
+        return self.rows.group.output
+
+
+def stream_segment(members: Sequence[Member]) -> LoweredGroup:
+    """The segment as one group with one variant.
+
+    The first member's first input arrives by rows; what else comes from outside is whole, and
+    only the last member's output is seen from outside. Raises ScheduleError where the members'
+    rows do not follow each other in a closed form.
+    """
+    return _Segment(members).build()
+
+
+class _Segment:
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = members
+        self.made = {member.output: i for i, member in enumerate(members)}
+        self.source = members[0].rows.inputs[0]
+        self.result = members[-1].output
+        self.shown = [m.output for m in members[:-1] if m.output.origin is not None]
+        self.buffers: dict[Value, Buffer] = {}
+        self.constants: dict[str, tuple[Buffer, Array]] = {}
+        self.scratch: dict[str, Buffer] = {}
+        self.scratch_at: dict[str, int] = {}
+        self.callees: dict[str, PrimFunc] = {}
+
+    def build(self) -> LoweredGroup:
+        func = self.plain()
+        schedule = Schedule(func)
+        for number, member in enumerate(self.members):
+            self.slide(schedule, number, member)
+        inside = [m.output for m in self.members[:-1]]
+        for value in inside:
+            reach = max(m.rows.window.reach for m in self.readers(value))
+            schedule.fold_storage(self.buffers[value].name, contiguous=reach > 1)
+        function = _without_arrival(schedule.func)
+        group = self.group()
+        variant = Variant(
+            schedule=schedule,
+            function=function,
+            args=tuple(self.value_of(p) for p in function.params),
+            constants={name: array for name, (_, array) in self.constants.items()},
+            places=self.places(function),
+            instructions=round(estimate(function, callees=self.callees).instructions),
+            callees=self.callees,
+            rows=tuple(self.shown),
+        )
+        return LoweredGroup(group, (variant,))
+
+    def group(self) -> Group:
+        nodes = tuple(node for m in self.members for node in m.rows.group.nodes)
+        own = {value for node in nodes for value in node.outputs}
+        inputs = dict.fromkeys(v for m in self.members for v in m.rows.group.inputs)
+        return Group(nodes, tuple(v for v in inputs if v not in own))
+
+    def readers(self, value: Value) -> list[Member]:
+        return [m for m in self.members if value in m.rows.inputs]
+
+    def value_of(self, param: Buffer) -> Value | None:
+        if param.scope != "arena":
+            return None
+        return next(v for v, b in self.buffers.items() if b.name == param.name)
+
+    # the plain nests --------------------------------------------------------------------------
+
+    def plain(self) -> PrimFunc:
+        """One loop after the other, whole values in between."""
+        outside = [v for v in self.group().inputs if not isinstance(v, Constant)]
+        for number, value in enumerate(outside):
+            self.buffers[value] = _rows_of(value, "x" if number == 0 else f"x{number + 1}", "arena")
+        for number, member in enumerate(self.members):
+            last = number + 1 == len(self.members)
+            name, scope = ("out", "arena") if last else (f"v{number}", "scratch")
+            self.buffers[member.output] = _rows_of(member.output, name, scope)
+        x = self.buffers[self.source]
+        q = Var(ARRIVAL, 0, x.shape[0])
+        arrives = Call(ARRIVAL, (_row(x, as_term(q), 1, "writes"),))
+        nests: list[Stmt] = [For(q, as_term(0), as_term(x.shape[0]), "serial", arrives)]
+        for number, member in enumerate(self.members):
+            r = Var(f"r{number}", 0, member.rows.rows)
+            body = self.row(number, member, r)
+            nests.append(For(r, as_term(0), as_term(member.rows.rows), "serial", body))
+        arena = [b for b in self.buffers.values() if b.scope == "arena"]
+        rolling = [b for b in self.buffers.values() if b.scope == "scratch"]
+        constants = [buffer for buffer, _ in self.constants.values()]
+        params = (*arena, *constants, *rolling, *self.scratch.values())
+        return PrimFunc("stream", params, (), Seq(tuple(nests)))
+
+    def row(self, number: int, member: Member, r: Var) -> Stmt:
+        """Compute one row: the function of its kind, then the row can be seen."""
+        stmt: Stmt | None = None
+        for kind in reversed(member.rows.kinds):
+            call = self.call(number, member, kind, r)
+            stmt = call if stmt is None else If(as_term(r), as_term(kind.stop), call, stmt)
+        assert stmt is not None
+        if member.output not in self.shown:
+            return stmt
+        made = _row(self.buffers[member.output], as_term(r), 1, "reads")
+        which = Const(self.shown.index(member.output), "int32")
+        return Seq((stmt, Call(TRACE_ROW, (which, made, IndexValue(as_term(r))))))
+
+    def call(self, number: int, member: Member, kind: RowKind, r: Var) -> Call:
+        variant = member.variants[kind]
+        edge = "" if kind is member.rows.middle else f"_{member.rows.kinds.index(kind)}"
+        window = member.rows.window
+        first = maximum(as_term(r) * window.stride - window.top, 0)
+        by_name = {value.name: value for value in (*member.rows.inputs, member.output)}
+        args: list[BufferRef | Expr] = []
+        behind = 0
+        sizes = scratch_parts(variant.function)
+        for param, value in zip(variant.function.params, variant.args, strict=True):
+            name = f"{param.name}_{number}{edge}"
+            if value is not None:
+                buffer = self.buffers[by_name[value.name]]
+                if value.name == member.output.name:
+                    args.append(_row(buffer, as_term(r), 1, "writes"))
+                else:
+                    args.append(_row(buffer, first, member.rows.slab_rows(kind), "reads"))
+            elif param.scope == "constant":
+                array = variant.constants[param.name]
+                args.append(_whole(self.constant(name, param, array)))
+            else:
+                own = self.scratch.setdefault(name, replace(param, name=name))
+                self.scratch_at[name], behind = behind, behind + sizes[param.name]
+                args.append(_whole(own, "updates"))
+        callee = f"{variant.function.name}_row_{number}{edge}"
+        self.callees[callee] = variant.function
+        return Call(callee, tuple(args))
+
+    def constant(self, name: str, param: Buffer, array: Array) -> Buffer:
+        """A parameter for the array; kinds of rows that read the same one share it."""
+        for buffer, known in self.constants.values():
+            if known.dtype == array.dtype and np.array_equal(known, array):
+                return buffer
+        self.constants[name] = replace(param, name=name), array
+        return self.constants[name][0]
+
+    # streaming --------------------------------------------------------------------------------
+
+    def slide(self, schedule: Schedule, number: int, member: Member) -> None:
+        """Into the loop that makes the input that is there last."""
+        makers = sorted((self.made[v] for v in member.rows.inputs if v in self.made), reverse=True)
+        loops = [f"r{maker}" for maker in makers]
+        if self.source in member.rows.inputs or not loops:
+            loops.append(ARRIVAL)
+        for position, loop in enumerate(loops):
+            try:
+                return schedule.slide(f"r{number}", loop)
+            except ScheduleError:
+                if position + 1 == len(loops):
+                    raise
+
+    def places(self, function: PrimFunc) -> tuple[ScratchPlace, ...]:
+        """A place for each rolling value, and one for the members' own scratch."""
+        sizes = scratch_parts(function)
+        found = [
+            ScratchPlace(name, sizes[name], {name: 0}) for name in sizes if name not in self.scratch
+        ]
+        work = max((self.scratch_at[n] + sizes[n] for n in self.scratch), default=0)
+        if work:
+            found.append(ScratchPlace(WORK, work, dict(self.scratch_at)))
+        return tuple(found)
+
+
+def _rows_of(value: Value, name: str, scope: str) -> Buffer:
+    _, height, *rest = value.type.shape
+    return Buffer(name, (height, int(np.prod(rest))), value.type.dtype, scope)  # type: ignore[arg-type]
+
+
+def _row(buffer: Buffer, first: TermLike, rows: int, use: str) -> BufferRef:
+    at = (as_term(first), as_term(0))
+    return BufferRef(buffer, at, use, (rows, buffer.shape[1]))  # type: ignore[arg-type]
+
+
+def _whole(buffer: Buffer, use: str = "reads") -> BufferRef:
+    start: tuple[Term, ...] = tuple(as_term(0) for _ in buffer.shape)
+    return BufferRef(buffer, start, use, buffer.shape)  # type: ignore[arg-type]
+
+
+def _without_arrival(func: PrimFunc) -> PrimFunc:
+    """The driver for an input that is there from the start."""
+    loop, _ = find_loop(func, ARRIVAL)
+    assert isinstance(loop.body, Seq)
+    rest = tuple(s for s in loop.body.stmts if not (isinstance(s, Call) and s.callee == ARRIVAL))
+    body = rest[0] if len(rest) == 1 else Seq(rest)
+    return with_changes(func, [(loop, replace(loop, body=body))])
+

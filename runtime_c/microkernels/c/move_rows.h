@@ -1,0 +1,31 @@
+/* Rolling windows: the rows that are still needed move to the front.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MOVE_ROWS_H
+#define EC_MOVE_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* x[i] = x[i + by] for i in 0 .. rows - by, `row` elements each; 0 < by <= rows. */
+static inline void ec_move_rows_s8(int8_t *x, int32_t rows, int32_t row, int32_t by) {
+    memmove(x, x + by * row, (size_t)((rows - by) * row));
+}
+
+/* The same for 16 bits. */
+static inline void ec_move_rows_s16(int16_t *x, int32_t rows, int32_t row, int32_t by) {
+    memmove(x, x + by * row, (size_t)((rows - by) * row) * 2u);
+}
+
+/* The same for 32 bits. */
+static inline void ec_move_rows_s32(int32_t *x, int32_t rows, int32_t row, int32_t by) {
+    memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+}
+
+/* The same for floats. */
+static inline void ec_move_rows_f32(float *x, int32_t rows, int32_t row, int32_t by) {
+    memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+}
+
+#endif /* EC_MOVE_ROWS_H */
