@@ -396,7 +396,6 @@ class _FunctionPrinter:
                 args.append(self.expr.as_dtype(arg, arg.dtype))
         return f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"
 
-
     def trace_row(self, call: Call) -> str:
         number, row, index = call.args
         assert isinstance(number, Const) and isinstance(row, BufferRef)

@@ -93,6 +93,18 @@ class Op(Generic[AttrsT]):
         """
         return attrs
 
+    def sums_rows(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> bool:
+        """Whether the output is a sum over all rows of the only input, finished at the end."""
+        return False
+
+    def lower_sum(self, node: Node, parts: Mapping[str, Any]) -> None:
+        """Write an operator that `sums_rows` as three functions, with one accumulator.
+
+        parts: a `Lowering` each for "start" (out: the accumulator), "add" (x: one row, total: the
+        accumulator, out: the same memory) and "finish" (total: the accumulator, out).
+        """
+        raise NotImplementedError(f"{self.name} does not sum rows")
+
     def lower(self, node: Node, target: Any, inputs: Sequence[Any]) -> Any:
         """Write the loops of one node and return the tensor it makes; views have none.
 

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
-from edgec.loop.access import term_range
+from edgec.loop.access import term_range, writes
 from edgec.loop.dtype import integer_range, is_float, is_integer, wrap
 from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.ir import (
+    TRACE_ROW,
     Binary,
     Buffer,
     BufferRef,
@@ -83,7 +84,7 @@ def run_source(
     scope: dict[str, Any] = dict(_RUNTIME)
     for stmt, _ in walk(func.body):
         if isinstance(stmt, Call):
-            given = (callees or {}).get(stmt.callee)
+            given = _show if stmt.callee == TRACE_ROW else (callees or {}).get(stmt.callee)
             scope[f"call_{stmt.callee}"] = given or get_microkernel(stmt.callee).run
     exec(_compiled(func), scope)
     buffers = {b.name: lists.get(b.name) for b in (*func.params, *func.allocs)}
@@ -94,6 +95,24 @@ def run_source(
         if "NoneType" not in str(error):
             raise
         raise ContractError(f"{func.name} reads an element that nothing wrote") from error
+
+
+def as_callee(func: PrimFunc, callees: Mapping[str, Callee] | None = None) -> Callee:
+    """What runs a function where another one calls it, on parts of the caller's lists."""
+
+    def run(*args: Any) -> None:
+        parts: dict[str, list[Any]] = {}
+        for position, buffer in enumerate(func.params):
+            values, offset = args[2 * position], args[2 * position + 1]
+            parts[buffer.name] = values[offset : offset + buffer.elements]
+        run_source(func, parts, callees)
+        written = writes(func.body)
+        for position, buffer in enumerate(func.params):
+            if buffer in written:
+                values, offset = args[2 * position], args[2 * position + 1]
+                values[offset : offset + buffer.elements] = parts[buffer.name]
+
+    return run
 
 
 @lru_cache(maxsize=64)
@@ -309,6 +328,10 @@ def _checked(name: str, shape: tuple[int, ...], indices: tuple[int, ...]) -> int
 
 def _outside(name: str, shape: tuple[int, ...], indices: tuple[int, ...]) -> NoReturn:
     raise ContractError(f"index {list(indices)} is outside buffer {name} of shape {list(shape)}")
+
+
+def _show(*args: Any) -> None:
+    """A row is shown; nobody watches."""
 
 
 def _f32(value: float) -> float:

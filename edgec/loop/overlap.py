@@ -297,7 +297,6 @@ class _Walk:
         whole = _Summary(read, write, np.full(steps.count, -NEVER))
         return whole if kernel.reads_first else whole.mixed()
 
-
     def boxes(
         self, pointers: list[BufferRef], read: IntArray, write: IntArray, steps: _Steps
     ) -> _Summary:

@@ -79,6 +79,4 @@ class _Runner:
         if access.indices is None:
             return Touch(access.buffer, access.is_write, 0, access.buffer.shape[0], at)
         low, high = span(access.indices[0], access.loops)
-        return Touch(
-            access.buffer, access.is_write, low.evaluate(at), high.evaluate(at) + 1, at
-        )
+        return Touch(access.buffer, access.is_write, low.evaluate(at), high.evaluate(at) + 1, at)

@@ -270,7 +270,8 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
-        "compute_inline", "slide", "fold_storage", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+        "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
+        "decompose_reduction", "transform_layout",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -55,10 +55,10 @@ def placement_problem(
     kept = outside | {roots.get(v, v) for v in function.results}
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
-        for place in variant.places:
-            name = scratch_name(position, place.name)
+        for scratch in variant.places:
+            name = scratch_name(position, scratch.name)
             buffers.append(
-                Buffer(name, place.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
+                Buffer(name, scratch.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
             )
         for where, value, distance in variant.scratch_overlaps:
             root = roots.get(value, value)

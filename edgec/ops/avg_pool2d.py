@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,6 +125,36 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     def attrs_for_rows(self, attrs: AvgPool2dAttrs, top: int, bottom: int) -> AvgPool2dAttrs:
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
+
+    def sums_rows(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> bool:
+        """A pool over the whole image."""
+        x = inputs[0]
+        whole = attrs.kernel == x.shape[1:3] and attrs.padding == NO_PADDING
+        return whole and x.dtype == "int8" and attrs.rounding != "onnx"
+
+    def lower_sum(self, node: Node, parts: Mapping[str, Lowering]) -> None:
+        """Sums of each channel in int32, divided at the end."""
+        attrs: AvgPool2dAttrs = node.attrs
+        _, height, width, channels = node.inputs[0].type.shape
+        start, add, finish = (parts[name] for name in ("start", "add", "finish"))
+        sums = (1, 1, 1, channels)
+        start.definition.compute(start.output("out", sums, "int32"), lambda n, h, w, c: 0)
+        x = add.input("x", (1, 1, width, channels), "int8")
+        before = add.input("total", sums, "int32")
+        add.definition.reduce(
+            add.output("out", sums, "int32"),
+            [("kw", 0, width)],
+            init=lambda n, h, w, c: before[n, h, w, c],
+            update=lambda acc, n, h, w, c, kw: acc + int32(x[n, h, kw, c]),
+        )
+        total, count = finish.input("total", sums, "int32"), height * width
+
+        def mean(*at: Any) -> Any:
+            acc, half = total[at], count // 2
+            rounded = select(acc > 0, acc + half, acc - half) / count
+            return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
+
+        finish.definition.compute(finish.output("out", node.output.type.shape, "int8"), mean)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Sum what exists of each window, then divide by its count, rounding half away."""

@@ -102,12 +102,16 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         (output,) = self.infer(attrs, *inputs)
         return output.elements * inputs[1].shape[0] * inputs[1].shape[1]
 
-    def row_window(self, attrs: DepthwiseConv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(
+        self, attrs: DepthwiseConv2dAttrs, inputs: Sequence[TensorType]
+    ) -> RowWindow | None:
         """By the window's height and stride."""
         reach = (inputs[1].shape[0] - 1) * attrs.dilation[0] + 1
         return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
 
-    def attrs_for_rows(self, attrs: DepthwiseConv2dAttrs, top: int, bottom: int) -> DepthwiseConv2dAttrs:
+    def attrs_for_rows(
+        self, attrs: DepthwiseConv2dAttrs, top: int, bottom: int
+    ) -> DepthwiseConv2dAttrs:
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 

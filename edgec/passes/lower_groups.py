@@ -99,7 +99,9 @@ class Variant:
                     (overlap_distance(self.function, param, params[name]), offset)
                     for name, offset in place.offsets.items()
                 ]
-                known = [distance + offset for distance, offset in distances if distance is not None]
+                known = [
+                    distance + offset for distance, offset in distances if distance is not None
+                ]
                 if len(known) == len(distances):
                     found.append((place.name, value, max(known)))
         return tuple(found)

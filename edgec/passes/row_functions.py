@@ -8,13 +8,16 @@ which the window meets the same edges share a function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.op import RowWindow
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import Lowering
 from edgec.loop.policy import Policy
+from edgec.loop.simplify import simplify
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, lower_group
 
@@ -130,7 +133,52 @@ def row_group(group: Group, policy: Policy) -> RowGroup | None:
     return RowGroup(group, window, policy)
 
 
-def row_groups(groups: tuple[Group, ...], policy: Policy) -> Mapping[int, RowGroup]:
-    """The row groups by their position, of all groups that have one."""
-    found = {position: row_group(group, policy) for position, group in enumerate(groups)}
-    return {position: rows for position, rows in found.items() if rows is not None}
+@dataclass(frozen=True)
+class RowSum:
+    """A group that sums up all rows of its input as they come; made by `row_sum`.
+
+    start, add, finish: its functions, see `Op.lower_sum`. The accumulator is the output of the
+    first two.
+    """
+
+    group: Group
+    start: PrimFunc
+    add: PrimFunc
+    finish: PrimFunc
+
+    #: A row at a time.
+    window = RowWindow()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The activation that comes in by rows."""
+        return tuple(v for v in self.group.inputs if not isinstance(v, Constant))
+
+    @property
+    def rows(self) -> int:
+        """Rows of the input."""
+        return self.inputs[0].type.shape[1]
+
+
+def row_sum(group: Group, policy: Policy) -> RowSum | None:
+    """How a group sums up its input's rows, or None if it does something else."""
+    node = group.nodes[0]
+    if len(group.nodes) != 1 or not node.op.sums_rows(node.attrs, node.input_types):
+        return None
+    parts = {name: Lowering(f"{node.op.name}_{name}") for name in ("start", "add", "finish")}
+    node.op.lower_sum(node, parts)
+    functions = []
+    for part in parts.values():
+        best = policy.schedules(part.build(), "direct", part.tables)[0]
+        functions.append(simplify(best.func))
+    return RowSum(group, *functions)
+
+
+def row_members(groups: Sequence[Group], policy: Policy) -> dict[int, RowGroup | RowSum]:
+    """Row groups and sums by the position of the group, of all groups that have one."""
+    found: dict[int, RowGroup | RowSum] = {}
+    for position, group in enumerate(groups):
+        member = row_group(group, policy) or row_sum(group, policy)
+        if member is not None:
+            found[position] = member
+    return found

@@ -14,7 +14,7 @@ row that it reads exists, and values inside the segment keep only the rows that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,13 +23,13 @@ from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 from edgec.loop.cost import estimate
 from edgec.loop.ir import (
+    TRACE_ROW,
     Buffer,
     BufferRef,
     Call,
     Const,
     Expr,
     For,
-    TRACE_ROW,
     If,
     IndexValue,
     PrimFunc,
@@ -41,7 +41,7 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant, scratch_parts
-from edgec.passes.row_functions import RowGroup, RowKind
+from edgec.passes.row_functions import RowGroup, RowKind, RowSum
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
 ARRIVAL = "arrival"
@@ -51,10 +51,10 @@ WORK = "work"
 
 @dataclass(frozen=True)
 class Member:
-    """One group of a segment and the variant of each kind of its rows."""
+    """One group of a segment and the variant of each kind of its rows; a sum has none."""
 
-    rows: RowGroup
-    variants: Mapping[RowKind, Variant]
+    rows: RowGroup | RowSum
+    variants: Mapping[RowKind, Variant] = field(default_factory=dict)
 
     @property
     def output(self) -> Value:
@@ -84,6 +84,7 @@ class _Segment:
         self.scratch: dict[str, Buffer] = {}
         self.scratch_at: dict[str, int] = {}
         self.callees: dict[str, PrimFunc] = {}
+        self.sums: list[Buffer] = []
 
     def build(self) -> LoweredGroup:
         func = self.plain()
@@ -141,17 +142,22 @@ class _Segment:
             r = Var(f"r{number}", 0, member.rows.rows)
             body = self.row(number, member, r)
             nests.append(For(r, as_term(0), as_term(member.rows.rows), "serial", body))
+        if isinstance(self.members[-1].rows, RowSum):
+            nests = [self.sum_call("start"), *nests, self.sum_call("finish")]
         arena = [b for b in self.buffers.values() if b.scope == "arena"]
         rolling = [b for b in self.buffers.values() if b.scope == "scratch"]
+        rolling += self.sums
         constants = [buffer for buffer, _ in self.constants.values()]
         params = (*arena, *constants, *rolling, *self.scratch.values())
         return PrimFunc("stream", params, (), Seq(tuple(nests)))
 
     def row(self, number: int, member: Member, r: Var) -> Stmt:
         """Compute one row: the function of its kind, then the row can be seen."""
+        if isinstance(member.rows, RowSum):
+            return self.sum_call("add", r)
         stmt: Stmt | None = None
         for kind in reversed(member.rows.kinds):
-            call = self.call(number, member, kind, r)
+            call = self.call(number, member.rows, member.variants[kind], kind, r)
             stmt = call if stmt is None else If(as_term(r), as_term(kind.stop), call, stmt)
         assert stmt is not None
         if member.output not in self.shown:
@@ -160,12 +166,11 @@ class _Segment:
         which = Const(self.shown.index(member.output), "int32")
         return Seq((stmt, Call(TRACE_ROW, (which, made, IndexValue(as_term(r))))))
 
-    def call(self, number: int, member: Member, kind: RowKind, r: Var) -> Call:
-        variant = member.variants[kind]
-        edge = "" if kind is member.rows.middle else f"_{member.rows.kinds.index(kind)}"
-        window = member.rows.window
-        first = maximum(as_term(r) * window.stride - window.top, 0)
-        by_name = {value.name: value for value in (*member.rows.inputs, member.output)}
+    def call(self, number: int, rows: RowGroup, variant: Variant, kind: RowKind, r: Var) -> Call:
+        edge = "" if kind is rows.middle else f"_{rows.kinds.index(kind)}"
+        first = maximum(as_term(r) * rows.window.stride - rows.window.top, 0)
+        output = rows.group.output
+        by_name = {value.name: value for value in (*rows.inputs, output)}
         args: list[BufferRef | Expr] = []
         behind = 0
         sizes = scratch_parts(variant.function)
@@ -173,10 +178,10 @@ class _Segment:
             name = f"{param.name}_{number}{edge}"
             if value is not None:
                 buffer = self.buffers[by_name[value.name]]
-                if value.name == member.output.name:
+                if value.name == output.name:
                     args.append(_row(buffer, as_term(r), 1, "writes"))
                 else:
-                    args.append(_row(buffer, first, member.rows.slab_rows(kind), "reads"))
+                    args.append(_row(buffer, first, rows.slab_rows(kind), "reads"))
             elif param.scope == "constant":
                 array = variant.constants[param.name]
                 args.append(_whole(self.constant(name, param, array)))
@@ -187,6 +192,28 @@ class _Segment:
         callee = f"{variant.function.name}_row_{number}{edge}"
         self.callees[callee] = variant.function
         return Call(callee, tuple(args))
+
+    def sum_call(self, part: str, r: Var | None = None) -> Call:
+        """Start, add to or finish the sum at the end."""
+        rows = self.members[-1].rows
+        assert isinstance(rows, RowSum)
+        func: PrimFunc = getattr(rows, part)
+        total = next(p for p in rows.start.params if p.name == "out")
+        if not self.sums:
+            self.sums.append(replace(total, name="total", scope="scratch"))
+        args = []
+        for param in func.params:
+            if param.name == "x":
+                assert r is not None
+                args.append(_row(self.buffers[rows.inputs[0]], as_term(r), 1, "reads"))
+            elif param.name == "out" and part == "finish":
+                out = self.buffers[self.result]
+                args.append(_row(out, 0, out.shape[0], "writes"))
+            else:
+                use = "updates" if param.name == "out" else "reads"
+                args.append(_whole(self.sums[0], use))
+        self.callees[func.name] = func
+        return Call(func.name, tuple(args))
 
     def constant(self, name: str, param: Buffer, array: Array) -> Buffer:
         """A parameter for the array; kinds of rows that read the same one share it."""
@@ -245,4 +272,3 @@ def _without_arrival(func: PrimFunc) -> PrimFunc:
     rest = tuple(s for s in loop.body.stmts if not (isinstance(s, Call) and s.callee == ARRIVAL))
     body = rest[0] if len(rest) == 1 else Seq(rest)
     return with_changes(func, [(loop, replace(loop, body=body))])
-

@@ -108,7 +108,7 @@ def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> Non
         kernel = "ec_pack_taps_3_s8_dsp"
         if window.depth > MOST_TAPS or window.dilation[1] > 1:
             raise ScheduleError("the inputs of a window are no whole words")
-    first = {"pixel": f"min(out_d0_o*3, {pixels - 3})"}
+    first = {"pixel": f"min(out_d0_o*3, {pixels - 3})" if pixels > 3 else "0"}  # one step, no loop
     schedule.tensorize(loop, kernel, window.sizes, first)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
@@ -95,7 +96,7 @@ def _fold_window(func: PrimFunc, buffer: Buffer, order: list[Touch]) -> PrimFunc
     steps = sorted({touch.at[name] for touch in order})
     if steps != list(range(len(steps))):
         raise ScheduleError(f"fold_storage: loop {name} does not step from 0")
-    if any(a.at[name] > b.at[name] for a, b in zip(order, order[1:], strict=False)):
+    if any(a.at[name] > b.at[name] for a, b in pairwise(order)):
         raise ScheduleError(f"fold_storage: loop {name} runs more than once")
     base = [buffer.shape[0]] * len(steps)
     for touch in order:

@@ -1,5 +1,7 @@
 """slide and fold_storage on chains of windows: same values, every row made once, few kept."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -73,7 +75,7 @@ def chains(draw):
 
 def slid(definition, names, contiguous):
     s = Schedule(definition.build())
-    for before, name in zip(names, names[1:], strict=False):
+    for before, name in pairwise(names):
         s.slide(f"{name}_h", f"{before}_h")
     for name in names[:-1]:
         s.fold_storage(name, contiguous)
