@@ -25,7 +25,7 @@ from edgec.frontends.tflite_reader import (
 from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Quant, TensorType
@@ -78,6 +78,7 @@ class _GraphImporter:
         self.match = match
         self.builder = GraphBuilder()
         self.values: dict[int, Value] = {}
+        self.states: dict[int, Value] = {}  # of variable tensors
         self.unknown: set[int] = set()  # outputs of operators that could not be imported
         self.problems: list[tuple[str, str, str]] = []  # (kind, node name, why)
         self.names: set[str] = set()
@@ -184,6 +185,12 @@ class _GraphImporter:
             if value.type != type_:
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
             self.values[number] = self.named(value, self.graph.tensors[number], first)
+        for number in operator.inputs:
+            before = self.states.get(number)
+            if before is not None and (after := self.builder.next_of(before)) is not before:
+                # The file's tensor holds the new value when the run has ended.
+                named = self.named(after, self.graph.tensors[number], first)
+                self.builder.become(before, named)
 
     def operand(self, number: int, operator: RawOperator) -> Value | None:
         """The value of a tensor that an operator reads; constants are made at their first use."""
@@ -197,10 +204,9 @@ class _GraphImporter:
         if tensor.variable:
             type_ = tensor_type(tensor)
             data = initial_fill(type_)
-            self.values[number] = self.builder.state(
-                short_name(tensor), type_, data, origin(tensor)
-            )
-            return self.values[number]
+            value = self.builder.state(short_name(tensor), type_, data)
+            self.states[number] = self.values[number] = value
+            return value
         if tensor.data is None:
             computed = number in self.writers
             raise ImportFailed(
@@ -234,16 +240,19 @@ class _GraphImporter:
         """The value with the provenance of the tensor that it stands for."""
         if isinstance(value, Constant):
             return replace(value, origin=origin(tensor))
-        for position in range(first, len(self.builder.nodes)):
-            node = self.builder.nodes[position]
-            if value in node.outputs:
-                fresh = Value(value.name, value.type, origin(tensor))
-                outputs = tuple(fresh if v is value else v for v in node.outputs)
-                self.builder.nodes[position] = Node(
-                    node.op, node.attrs, node.inputs, outputs, node.name, node.sources
-                )
-                return fresh
-        return value
+        made = self.builder.nodes[first:]
+        if not any(value in node.outputs for node in made):
+            return value
+        fresh = Value(value.name, value.type, origin(tensor))
+
+        def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+            return tuple(fresh if v is value else v for v in values)
+
+        self.builder.nodes[first:] = [
+            replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
+            for node in made
+        ]
+        return fresh
 
 
 def problem_lines(problems: list[tuple[str, str, str]]) -> tuple[str, ...]:

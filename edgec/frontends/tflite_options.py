@@ -9,6 +9,7 @@
     keep_dims, align_corners, half_pixel_centers    bool
     container, shared_name      text: which resource variable
     init_subgraph               number of a subgraph
+    rank                        int, of an SVDF
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
@@ -132,6 +133,10 @@ def _call_once(options: Any) -> dict[str, Any]:
     return {"init_subgraph": int(options.InitSubgraphIndex())}
 
 
+def _svdf(options: Any) -> dict[str, Any]:
+    return {"rank": int(options.Rank()), "fused_activation": _activation(options)}
+
+
 def _text(raw: bytes | None) -> str:
     decoded = (raw or b"").decode("utf-8", "replace")
     return "".join(c if c.isprintable() and c != '"' else "?" for c in decoded)[:200]
@@ -179,5 +184,6 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "UNPACK": ("UnpackOptions", _axis),
     "VAR_HANDLE": ("VarHandleOptions", _var_handle),
     "CALL_ONCE": ("CallOnceOptions", _call_once),
+    "SVDF": ("SVDFOptions", _svdf),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
 }

@@ -48,8 +48,14 @@ class GraphBuilder:
         return value
 
     def become(self, before: Value, after: Value) -> None:
-        """Say what a state is in the next run; the last word counts."""
+        """Say what a state is in the next run; the last word counts. ValueError if it is none."""
+        if before not in self._states:
+            raise ValueError(f"{before} is no state")
         self._states[before] = replace(self._states[before], after=after)
+
+    def next_of(self, before: Value) -> Value:
+        """What a state is in the next run, as far as is known."""
+        return self._states[before].after
 
     def adopt(self, value: Value) -> None:
         """Take over another function's parameter as it is."""

@@ -338,6 +338,7 @@ class _TfliteTensors:
                 for op in (graph.Operators(n) for n in range(graph.OperatorsLength()))
                 for i in range(op.OutputsLength())
             }
+            states = {i for i, t in enumerate(_all_tensors(graph)) if t.IsVariable()}
         # The flatbuffer reader has no verifier: a damaged file raises whatever it hits first.
         except Exception as error:
             raise ImportFailed(
@@ -346,7 +347,7 @@ class _TfliteTensors:
         self.inputs = tuple(self._types[index] for index in inputs)
         self.computed = sorted(
             index
-            for index in {*inputs, *written}
+            for index in {*inputs, *written, *states}
             if index >= 0 and self._types[index][2] != np.dtype(np.void)
         )
 
