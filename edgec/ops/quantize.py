@@ -18,11 +18,12 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, register
+from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, select
+from edgec.ops.requantize import STORED, RequantizeAttrs
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,28 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
         dtype = zero_point.type.dtype
     axis = int(raw.attribute("axis", 1)) % rank if len(scales) > 1 else None
     return Quant(scales, zeros, axis), dtype
+
+
+@from_tflite("QUANTIZE")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite QUANTIZE from integers of one scale to those of another."""
+    (x,) = raw.inputs
+    declared = raw.output_types[0]
+    if declared is None or x.type.dtype not in STORED or declared.dtype not in STORED:
+        raise ImportFailed("only integers to integers are supported yet")
+    if declared.quant is None:
+        raise ImportFailed("the output is not quantized")
+    (scale, _), (output, _) = x.type.scalar_quant(), declared.scalar_quant()
+    info = np.iinfo(declared.dtype)
+    attrs = RequantizeAttrs(
+        multiplier=(scale / output,),
+        output=declared.quant,
+        minimum=int(info.min),
+        maximum=int(info.max),
+        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        dtype=declared.dtype,
+    )
+    return builder.op("requantize", [x], attrs, name=raw.name)
 
 
 @from_onnx("QuantizeLinear", since=10)

@@ -1,4 +1,4 @@
-"""requantize: accumulators to a quantized output, clamp(round(acc * m) + zero_point)."""
+"""requantize: integers of one scale to those of another, clamp(round(x * m) + zero_point)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import ROUNDINGS, Rounding, requantize
+from edgec.fixed_point import ROUNDINGS, Rounding, requantize, wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.op import Fusion, Op, RawNode, register
@@ -23,7 +23,7 @@ from edgec.ops.activation import activation_range
 
 @dataclass(frozen=True)
 class RequantizeAttrs:
-    """How accumulators become stored values.
+    """How accumulators, or stored values from their own zero point, become stored values.
 
     multiplier: real factors, exact as doubles: one, or one for each index of the last axis.
     output: quantization of the result, per tensor. minimum, maximum: inclusive range of the
@@ -42,26 +42,35 @@ class RequantizeAttrs:
 MOST_SHORT_FACTOR = 128
 
 
+#: Output dtypes.
+STORED = ("int8", "uint8", "int16", "int32")
+
+
 @register
 class Requantize(Op[RequantizeAttrs]):
-    """Exact in every bit for each of the three roundings."""
+    """Of int32 or int64 accumulators, or of a value that is quantized per tensor.
+
+    Exact in every bit for each of the four roundings.
+    """
 
     name = "requantize"
     attrs_class = RequantizeAttrs
     fusion = Fusion.ELEMENTWISE
 
     def infer(self, attrs: RequantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The accumulators' shape with the output's dtype and quantization."""
+        """The input's shape with the output's dtype and quantization."""
         (acc,) = inputs
         if attrs.rounding not in ROUNDINGS:
             raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
-        if acc.dtype not in ("int32", "int64"):
+        if acc.quant is not None and not (acc.quant.per_tensor and acc.dtype in STORED):
+            raise TypeMismatch(f"requantize needs a value quantized per tensor, not {acc}")
+        if acc.quant is None and acc.dtype not in ("int32", "int64"):
             raise TypeMismatch(f"requantize needs int32 or int64 accumulators, not {acc}")
         if acc.dtype == "int64" and attrs.rounding != "tflm16":
             raise TypeMismatch(f"rounding {attrs.rounding!r} is for int32 accumulators, not {acc}")
         if attrs.rounding == "tflm16" and not max(attrs.multiplier) < MOST_SHORT_FACTOR:
             raise TypeMismatch(f"rounding 'tflm16' has no factors of {MOST_SHORT_FACTOR} or more")
-        if attrs.dtype not in ("int8", "uint8", "int16"):
+        if attrs.dtype not in STORED:
             raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
         if not attrs.output.per_tensor:
             raise TypeMismatch("requantize gives one scale for the whole tensor")
@@ -83,25 +92,37 @@ class Requantize(Op[RequantizeAttrs]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """Round, add the zero point, clamp."""
-        rounded = requantize(inputs[0], attrs.multiplier, attrs.rounding)
+        (x,) = inputs
+        start = _zero_point(input_types[0])
+        if start:
+            x = wrap_int32(x.astype(np.int64) - start)
+        rounded = requantize(x, attrs.multiplier, attrs.rounding)
         shifted = rounded + attrs.output.zero_point[0]
         return (np.clip(shifted, attrs.minimum, attrs.maximum).astype(attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Scale, round, move to the zero point, limit; parameters come from tables."""
         attrs: RequantizeAttrs = node.attrs
-        (acc,) = inputs
+        (x,) = inputs
+        start = _zero_point(node.inputs[0].type)
+        wide = "int64" if x.dtype == "int64" else "int32"
         multiplier = attrs.multiplier
         if target.is_product and len(multiplier) == 1:
             multiplier *= node.output.type.shape[-1]
-        scaled = rescale(target, multiplier, attrs.rounding, acc.dtype)
+        scaled = rescale(target, multiplier, attrs.rounding, wide)
         zero_point = attrs.output.zero_point[0]
 
         def element(*indices: Any) -> Any:
-            value = scaled(acc[indices], indices[-1])
+            acc = cast(x[indices], wide)
+            value = scaled(acc - start if start else acc, indices[-1] if indices else 0)
             return cast(clamp(value + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
+
+
+def _zero_point(x: TensorType) -> int:
+    """What is subtracted first: the zero point of a stored value, nothing from accumulators."""
+    return 0 if x.quant is None else x.quant.zero_point[0]
 
 
 def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:

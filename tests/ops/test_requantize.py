@@ -1,4 +1,4 @@
-"""requantize: the three roundings in exact fractions, and TFLite Micro's in every bit."""
+"""requantize: the roundings in exact fractions, and TFLite Micro's in every bit, QUANTIZE too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
+from one_operator import check_operator
 from quantized_cases import log_uniform
 from tflite_builder import TfliteBuilder
 
@@ -161,3 +162,21 @@ def test_near_ties_equal_the_oracles(kind: str, reference: str, block: int, tmp_
         }[kind]
         model.operator(kind, [x, w, b], [y], options[0], **options[1])
         assert_same_bits(model.build([x], [y]), tmp_path, seeds=(1,), reference=reference)
+
+
+@pytest.mark.parametrize("x", ["int8", "int16", "int32"])
+@pytest.mark.parametrize("y", ["int8", "int16", "int32"])
+def test_integers_to_integers_equal_tflm(x: str, y: str, tmp_path) -> None:
+    if (x, y) == ("int32", "int32"):
+        return  # TFLite Micro has no such kernel
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        scale = log_uniform(rng, 1e-6, 1e-1)
+        largest = {"int8": 127.0, "int16": 32767.0, "int32": 2.0**31}
+        output = float(np.float32(scale * largest[x] / largest[y] * log_uniform(rng, 0.3, 3.0)))
+        points = [int(rng.integers(-128, 128)) if d == "int8" else 0 for d in (x, y)]
+        model = TfliteBuilder()
+        a = model.tensor("a", (2, 300), x, scale=scale, zero_point=points[0])
+        b = model.tensor("b", (2, 300), y, scale=output, zero_point=points[1])
+        model.operator("QUANTIZE", [a], [b])
+        check_operator(model.build([a], [b]), tmp_path, seed)
