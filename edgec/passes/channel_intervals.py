@@ -1,12 +1,14 @@
 """Integer intervals of every channel of a quantized graph: what a stored value can be.
 
 For each value the smallest and largest stored integer per index of the last axis, over all
-inputs. Every operator used here is monotonic in each of its operands, so the ends of an interval
-map to the ends of the result's, exactly as the operator itself rounds.
+inputs. Most operators used here are monotonic in each of their operands, up or down, so that the
+ends of a result's interval are among the results of the operands' ends, exactly as the operator
+itself rounds.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy.typing as npt
 from edgec.fixed_point import INT32_MAX, INT32_MIN
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import TensorType
+from edgec.ops.table import ByTable
 
 Ends = npt.NDArray[np.int64]
 #: (low, high), each with one entry per channel.
@@ -110,24 +113,98 @@ def _depthwise(node: Node, found: dict[Value, Interval]) -> Interval | None:
     )
 
 
-def _by_ends(node: Node, found: dict[Value, Interval]) -> Interval | None:
-    """Run the operator itself on the lows and on the highs: it is monotonic."""
-    if any(value not in found or not value.type.shape for value in node.inputs):
+def _operand(value: Value, found: dict[Value, Interval], channels: int) -> Interval | None:
+    """The interval of each output channel's operand; one that is broadcast serves them all."""
+    if not value.type.shape:
         return None
-    channels = node.output.type.shape[-1]
+    known = found.get(value)
+    if isinstance(value, Constant):
+        rows = value.data.reshape(-1, value.type.shape[-1]).astype(np.int64)
+        known = rows.min(axis=0), rows.max(axis=0)
+    if known is None or len(known[0]) not in (1, channels):
+        return None
+    low, high = (np.broadcast_to(end, channels) for end in known)
+    return low, high
+
+
+def _by_corners(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """Run the operator itself on all combinations of the operands' ends.
+
+    Right for what is monotonic in each operand while the others stay, also for products, where
+    the direction depends on the sign of the other operand.
+    """
+    channels = node.output.type.shape[-1] if node.output.type.shape else 0
+    operands = [_operand(value, found, channels) for value in node.inputs]
+    if not channels or any(operand is None for operand in operands):
+        return None
+    shape = (1, 1, 1, channels)
+    types = [TensorType(shape, value.type.dtype, value.type.quant) for value in node.inputs]
+    output = TensorType(shape, node.output.type.dtype, node.output.type.quant)
     results = []
-    for end in (0, 1):
-        arrays, types = [], []
-        for value in node.inputs:
-            if len(found[value][end]) != channels:
-                return None
-            type_ = TensorType((1, 1, 1, channels), value.type.dtype, value.type.quant)
-            arrays.append(found[value][end].astype(value.type.dtype).reshape(type_.shape))
-            types.append(type_)
-        output = TensorType((1, 1, 1, channels), node.output.type.dtype, node.output.type.quant)
+    for corner in itertools.product(*(operand for operand in operands if operand is not None)):
+        arrays = [
+            end.astype(type_.dtype).reshape(shape) for end, type_ in zip(corner, types, strict=True)
+        ]
         (result,) = node.op.evaluate(node.attrs, arrays, types, (output,))
         results.append(result.astype(np.int64).reshape(channels))
-    return results[0], results[1]
+    return np.min(results, axis=0), np.max(results, axis=0)
+
+
+def _by_table(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """The smallest and largest result of all stored values within the interval."""
+    x = node.inputs[0]
+    if x not in found or not isinstance(node.op, ByTable):
+        return None
+    results = node.op.table(node.attrs, x.type).astype(np.int64)
+    parts = [results[low + 128 : high + 129] for low, high in zip(*found[x], strict=True)]
+    return np.array([part.min() for part in parts]), np.array([part.max() for part in parts])
+
+
+def _reduce(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """A reduction of equal elements, all low or all high; not over the channels themselves."""
+    x = node.inputs[0]
+    if x not in found or len(x.type.shape) - 1 in node.attrs.axes:
+        return None
+    ends = []
+    for end in found[x]:
+        whole = np.broadcast_to(end.astype(x.type.dtype), x.type.shape)
+        (result,) = node.op.evaluate(node.attrs, [whole], [x.type], (node.output.type,))
+        ends.append(result.astype(np.int64).reshape(-1, len(end))[0])
+    return ends[0], ends[1]
+
+
+def _pad(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """The padding's value as well, also in channels that are all padding."""
+    x = node.inputs[0]
+    if x not in found:
+        return None
+    value = int(node.attrs.value)
+    low, high = (np.pad(end, node.attrs.padding[-1], constant_values=value) for end in found[x])
+    if any(any(pair) for pair in node.attrs.padding[:-1]):
+        low, high = np.minimum(low, value), np.maximum(high, value)
+    return low, high
+
+
+def _concat(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """The parts' channels one behind the other, or what any part may hold in a channel."""
+    parts = []
+    for value in node.inputs:
+        part = _operand(value, found, value.type.shape[-1])
+        if part is None:
+            return None
+        parts.append(part)
+    lows, highs = zip(*parts, strict=True)
+    if node.attrs.axis == len(node.output.type.shape) - 1:
+        return np.concatenate(lows), np.concatenate(highs)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def _some_elements(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """Elements or means of the input's, channel by channel."""
+    x = node.inputs[0]
+    if x not in found or x.type.shape[-1] != node.output.type.shape[-1]:
+        return None
+    return found[x]
 
 
 def _pool(node: Node, found: dict[Value, Interval]) -> Interval | None:
@@ -151,7 +228,7 @@ def _requantize(node: Node, found: dict[Value, Interval]) -> Interval | None:
     largest = max(int(np.abs(end).max(initial=0)) for end in found[acc])
     if largest * max(node.attrs.multiplier) >= INT32_MAX:
         return None  # the product may wrap
-    return _by_ends(node, found)
+    return _by_corners(node, found)
 
 
 def _reshape(node: Node, found: dict[Value, Interval]) -> Interval | None:
@@ -173,6 +250,17 @@ _RULES: dict[str, Callable[[Node, dict[Value, Interval]], Interval | None]] = {
     "requantize": _requantize,
     "max_pool2d": _pool,
     "avg_pool2d": _pool,
-    "add": _by_ends,
+    "add": _by_corners,
+    "mul": _by_corners,
+    "maximum": _by_corners,
+    "minimum": _by_corners,
+    "logistic": _by_table,
+    "tanh": _by_table,
+    "leaky_relu": _by_table,
+    "hard_swish": _by_table,
+    "reduce": _reduce,
+    "pad": _pad,
+    "concat": _concat,
+    "resize": _some_elements,
     "reshape": _reshape,
 }

@@ -32,7 +32,11 @@ Constants = dict[int, int]
 #: One flag per channel.
 Flags = npt.NDArray[np.bool_]
 #: Operators whose output channel c depends on input channel c alone.
-CHANNELWISE = ("requantize", "max_pool2d", "avg_pool2d", "add", "depthwise_conv2d")
+CHANNELWISE = (
+    "requantize", "max_pool2d", "avg_pool2d", "depthwise_conv2d", "add", "mul", "maximum",
+    "minimum", "prelu", "logistic", "tanh", "leaky_relu", "hard_swish", "reduce", "pad", "resize",
+    "concat",
+)  # fmt: skip
 ACCUMULATING = ("conv2d", "dense")
 #: Channels that kernels compute together.
 MULTIPLE = 4
@@ -130,7 +134,11 @@ def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, 
         assert isinstance(w, Constant)
         used = np.any(w.data[wanted] != 0, axis=tuple(range(w.data.ndim - 1)))
         needed[x] |= used & ~_foldable(node, intervals)
-    elif node.op.name in CHANNELWISE and all(len(needed[v]) == len(wanted) for v in data):
+    elif _joins_channels(node):
+        for value, part in _parts(node, wanted):
+            if value in needed:
+                needed[value] |= part
+    elif _is_channelwise(node):
         for value in data:
             needed[value] |= wanted
     elif node.op.name == "reshape" and _repeats(node):
@@ -157,13 +165,44 @@ def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
     """Channel by channel operators keep an output for every input that stays."""
     data = [value for value in node.inputs if not isinstance(value, Constant)]
     flags = needed[node.output]
-    if node.op.name in CHANNELWISE and all(len(needed[v]) == len(flags) for v in data):
+    if _joins_channels(node):
+        for value, part in _parts(node, flags):
+            part |= needed.get(value, True)
+    elif _is_channelwise(node):
         for value in data:
             flags |= needed[value]
     elif node.op.name == "reshape" and _repeats(node):
         flags |= np.tile(needed[data[0]], len(flags) // len(needed[data[0]]))
     elif node.op.name not in ACCUMULATING:
         flags[:] = True
+
+
+def _is_channelwise(node: Node) -> bool:
+    """Whether channel c of the output depends on channel c alone of every operand."""
+    if node.op.name not in CHANNELWISE or not node.output.type.shape:
+        return False
+    last = len(node.output.type.shape) - 1
+    if last in getattr(node.attrs, "axes", ()) or _joins_channels(node):
+        return False
+    if node.op.name == "pad" and any(node.attrs.padding[last]):
+        return False
+    channels = node.output.type.shape[last]
+    return all(v.type.shape[-1:] == (channels,) for v in _operands(node))
+
+
+def _operands(node: Node) -> list[Value]:
+    """The inputs that are activations."""
+    return [value for value in node.inputs if not isinstance(value, Constant)]
+
+
+def _joins_channels(node: Node) -> bool:
+    return node.op.name == "concat" and node.attrs.axis == len(node.output.type.shape) - 1
+
+
+def _parts(node: Node, flags: Flags) -> list[tuple[Value, Flags]]:
+    """The operands of a concat along the channels, each with its part of the output's flags."""
+    ends = np.cumsum([value.type.shape[-1] for value in node.inputs])
+    return list(zip(node.inputs, np.split(flags, ends[:-1]), strict=True))
 
 
 def _repeats(node: Node) -> bool:
@@ -196,6 +235,8 @@ class _Shrink:
         elif node.op.name == "requantize" and len(attrs.multiplier) > 1:
             chosen = tuple(attrs.multiplier[c] for c in self.kept(node.output))
             attrs = replace(attrs, multiplier=chosen)
+        elif node.op.name in CHANNELWISE:
+            inputs = self._constants_of(rewriter, node, inputs)
         elif node.op.name == "reshape":
             shape = (*node.output.type.shape[:-1], len(self.kept(node.output)))
             attrs = ReshapeAttrs(shape)
@@ -234,6 +275,20 @@ class _Shrink:
         return (
             _constant(rewriter, w, weights, _sliced(w.type.quant, 0, rows)),
             _constant(rewriter, b, bias[rows].astype(b.type.dtype), None),
+        )
+
+    def _constants_of(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """Constant operands without the channels that the output loses; one channel serves all."""
+        flags = [self.needed[node.output]] * len(inputs)
+        if _joins_channels(node):
+            flags = [part for _, part in _parts(node, self.needed[node.output])]
+        return tuple(
+            _constant(rewriter, value, value.data[..., part], value.type.quant)
+            if isinstance(value, Constant) and value.type.shape[-1:] == (len(part),)
+            else value
+            for value, part in zip(inputs, flags, strict=True)
         )
 
     def _depthwise(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:

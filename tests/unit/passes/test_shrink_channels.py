@@ -17,10 +17,17 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import Quant, TensorType
 from edgec.graph.verify import verify_function
 from edgec.ops.add import AddAttrs
+from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.logistic import OUTPUT_QUANT as LOGISTIC_QUANT
+from edgec.ops.logistic import LogisticAttrs
+from edgec.ops.mul import MulAttrs
+from edgec.ops.pad import PadAttrs
+from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.resize import ResizeAttrs
 from edgec.passes.channel_intervals import channel_intervals
 from edgec.passes.shrink_channels import shrink_channels
 from edgec.runners.samples import generate_inputs
@@ -101,6 +108,40 @@ def random_network(seed: int) -> Function:
     return n.b.finish([n.requantize(acc, "out", 0, -128)])
 
 
+def random_gated_network(seed: int) -> Function:
+    """Channels that a mean, a table and a product work on, joined, padded and resized."""
+    n = _Network(seed)
+    x = n.b.param("x", TensorType((1, 5, 4, 3), "int8", Quant((0.1,), (3,))))
+    y = n.conv(x, 32, 3, "first")
+    q = Quant((0.05,), y.type.quant.zero_point)
+    mean = n.b.op("reduce", [y], ReduceAttrs((1, 2), "mean", Quant((0.04,), (9,))), name="mean")
+    gate = n.conv(mean, 32, 1, "gate")
+    gate = n.b.op("logistic", [gate], LogisticAttrs(LOGISTIC_QUANT), name="logistic")
+    y = n.b.op(
+        "mul", [y, gate], MulAttrs(q), name="product", origins=[Origin("product", (1, 5, 4, 32))]
+    )
+    slopes = n.b.constant("slopes", n.weights(32), Quant((0.01,), (1,)))
+    sloped = n.b.op("mul", [y, slopes], MulAttrs(q), name="sloped")
+    larger = n.b.op("maximum", [y, sloped], name="larger")
+    other = n.b.constant("other", n.weights(1, 5, 4, 4), q)
+    joined = n.b.op(
+        "concat",
+        [larger, other, y],
+        ConcatAttrs(3, q),
+        name="joined",
+        origins=[Origin("joined", (1, 5, 4, 68))],
+    )
+    rows = n.b.op("concat", [joined, joined], ConcatAttrs(1, q), name="rows")
+    padding = ((0, 0), (1, 2), (0, 1), (0, 0)) if seed % 2 else ((0, 0), (1, 0), (0, 0), (2, 1))
+    value = int(n.rng.choice([q.zero_point[0], 17]))
+    if seed % 3:  # padding makes constant channels vary
+        rows = n.b.op("pad", [rows], PadAttrs(padding, value), name="padded")
+    resized = n.b.op("resize", [rows], ResizeAttrs((14, 9), "bilinear"), name="resized")
+    z = n.conv(resized, 8, 3 if seed % 3 else 1, "last")
+    top = n.b.op("reduce", [z], ReduceAttrs((1, 2), "max"), name="top")
+    return n.b.finish([n.conv(top, 4, 1, "out")])
+
+
 def macs(function: Function) -> int:
     return sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
 
@@ -135,9 +176,25 @@ def test_random_networks_keep_every_bit(seed: int) -> None:
         assert report and macs(shrunk) < macs(function)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_gated_networks_keep_every_bit(seed: int) -> None:
+    function = random_gated_network(seed)
+    shrunk, _ = shrink_channels(function)
+    verify_function(shrunk)
+    assert macs(shrunk) <= macs(function)
+    rng = np.random.default_rng(seed + 1000)
+    for _ in range(3):
+        inputs = [rng.integers(-128, 128, p.type.shape).astype(np.int8) for p in function.params]
+        assert_same_tensors(function, shrunk, inputs)
+    if seed == 0:
+        sizes = {v.name: v.type.shape[-1] for v in shrunk.values()}
+        assert sizes["product"] < 32 and sizes["joined"] < 68
+
+
 @pytest.mark.parametrize("seed", range(10))
-def test_intervals_hold(seed: int) -> None:
-    function = random_network(seed)
+@pytest.mark.parametrize("network", [random_network, random_gated_network])
+def test_intervals_hold(network: Callable[[int], Function], seed: int) -> None:
+    function = network(seed)
     intervals = channel_intervals(function)
     rng = np.random.default_rng(seed)
 
