@@ -52,7 +52,9 @@ class Microkernel:
     is its file below `runtime_c/microkernels/`. `alignment` is the bytes each pointer must be
     aligned to, by parameter, and `reads_past` how many bytes behind the last element may be read
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
-    inputs come before the first write: only then may output and input overlap.
+    inputs come before the first write: only then may output and input overlap freely. `in_order`
+    names the meaning's outermost loop and a number: the kernel takes so many of its steps at a
+    time, in any order among these, and goes through all in the order of the loop.
 
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
@@ -67,6 +69,7 @@ class Microkernel:
     alignment: tuple[tuple[str, int], ...] = ()
     reads_past: tuple[tuple[str, int], ...] = ()
     reads_first: bool = False
+    in_order: tuple[str, int] | None = None
     indices: tuple[str, ...] = ()
     stream: Stream | None = None
     instructions: Callable[..., float] | None = None

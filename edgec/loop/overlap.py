@@ -284,6 +284,12 @@ class _Walk:
             return _Summary(read, write, write - read)
         kernel, meaning = found
         body = lower_blocks(meaning.body)
+        if kernel.in_order is not None and isinstance(body, For):
+            loop, at_once = kernel.in_order
+            extent = (body.stop - body.start).constant
+            known = extent is not None and extent * steps.count <= BATCH
+            if body.var.name == loop and extent is not None and known:
+                return self.ordered_call(kernel.pointers(meaning), pointers, body, at_once, steps)
         for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
@@ -310,6 +316,43 @@ class _Walk:
             if pointer.buffer == self.output and pointer.use != "reads":
                 write = np.maximum(write, _end(pointer.buffer, last, 1, steps))
         return _Summary(read, write, write - read)
+
+    def ordered_call(
+        self,
+        params: tuple[Buffer, ...],
+        pointers: list[BufferRef],
+        loop: For,
+        at_once: int,
+        steps: _Steps,
+    ) -> _Summary:
+        """A microkernel that goes through its outermost loop, some steps at a time."""
+        extent = (loop.stop - loop.start).constant
+        assert extent is not None
+        groups = -(-extent // at_once)
+        # The last group does its last step again, as often as it is short of steps.
+        at = np.minimum(np.arange(groups * at_once), extent - 1)
+        at = (_interval(loop.start, steps)[0][:, None] + at).reshape(-1)
+        values = {
+            var: (np.repeat(low, groups * at_once), np.repeat(high, groups * at_once))
+            for var, (low, high) in steps.values.items()
+        }
+        inner = _Steps({**values, loop.var: (at, at)}, len(at), in_order=False)
+        read, write = np.full(len(at), NEVER), np.full(len(at), -NEVER)
+        for param, pointer in zip(params, pointers, strict=True):
+            if pointer.buffer not in (self.input, self.output):
+                continue
+            flat = _flat(pointer.buffer, pointer.indices)
+            inside = _Walk(param, param).summary(loop.body, inner)
+            if pointer.buffer == self.input:
+                base = np.repeat(_start(pointer.buffer, flat, steps), groups * at_once)
+                read = np.minimum(read, base + inside.read)
+            else:
+                base = np.repeat(_end(pointer.buffer, flat, 0, steps), groups * at_once)
+                write = np.maximum(write, base + inside.write)
+        read = read.reshape(-1, at_once).min(axis=1)
+        write = write.reshape(-1, at_once).max(axis=1)
+        group = _Summary(read, write, np.full(len(read), -NEVER)).mixed()
+        return _in_sequence(group, steps.count, groups)
 
 
 def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
