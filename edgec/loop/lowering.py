@@ -22,6 +22,12 @@ from edgec.loop.window import Window
 COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW = "columns", "padded_columns", "row", "plain_row"
 PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW)
 
+#: Forms for vectors of bytes, which read inputs and weights as they lie in memory. MATRIX: a plain
+#: matrix product [pixels, channels]. WINDOW_ROWS: a convolution, whose windows read a copy of the
+#: input with its padding; COLUMN_ROWS: the windows of that copy are gathered one after the other.
+MATRIX, WINDOW_ROWS, COLUMN_ROWS = "matrix", "window_rows", "column_rows"
+ROWS = (WINDOW_ROWS, COLUMN_ROWS)
+
 #: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
 #: plane of its own, with its padding.
 PLANE = "plane"
@@ -33,7 +39,7 @@ class Lowering:
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
     folded biases, lookup tables, and the weights. `form` is what the policy asked for; an
     operator that knows only one form ignores it. In the forms of products (`is_product`), values
-    have two dimensions, all but the last flattened, and multipliers are told for each channel.
+    have two dimensions, all but the last flattened.
     """
 
     def __init__(self, name: str, form: str = "direct") -> None:
@@ -46,7 +52,12 @@ class Lowering:
     @property
     def is_product(self) -> bool:
         """Whether the group is lowered as a matrix product."""
-        return self.form in PRODUCTS
+        return self.form in PRODUCTS or self.form == MATRIX
+
+    @property
+    def has_channel_factors(self) -> bool:
+        """Whether multipliers and shifts are told for each channel, and may be without a shift."""
+        return self.is_product or self.form in ROWS
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape in which a value is computed."""

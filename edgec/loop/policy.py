@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import PLANE, PRODUCTS
+from edgec.loop.lowering import MATRIX, PLANE, PRODUCTS, ROWS
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
+from edgec.loop.policies.mve import mve_forms, schedule_vectors
 from edgec.loop.policies.per_element import (
     has_short_windows,
     schedule_per_element,
@@ -44,9 +45,12 @@ class Policy:
 
         dtype: of the first operator's input.
         """
-        if self.core.has("dsp") and dtype == "int8":
-            return (*product_forms(operators), *plane_forms(operators), DIRECT)
-        return (*plane_forms(operators), DIRECT)
+        forms = (*plane_forms(operators), DIRECT)
+        if dtype == "int8" and self.core.has("dsp"):
+            forms = (*product_forms(operators), *forms)
+        if dtype == "int8" and self.core.has("mve"):
+            forms = (*mve_forms(operators), *forms)
+        return forms
 
     def schedules(
         self,
@@ -60,6 +64,9 @@ class Policy:
         `tables` are its constants, by parameter; `window` is that of a convolution lowered as a
         product. Empty where the form turns out not to fit.
         """
+        if form == MATRIX or form in ROWS:
+            vectors = schedule_vectors(func, form, window)
+            return [] if vectors is None else [vectors]
         if form in PRODUCTS:
             product = schedule_product(func, form, tables, window)
             return [] if product is None else [product]

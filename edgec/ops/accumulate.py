@@ -94,7 +94,7 @@ def rescale(
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
     # No left shift to consider; what products are replaced by takes a shift of 0 too.
-    most = 0 if target.is_product else -1
+    most = 0 if target.has_channel_factors else -1
     if rounding == "tflm" and all(shift <= most for _, shift in pairs):
         name = "requantize_tflm_right"
 

@@ -15,7 +15,7 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PLAIN_ROW, ROW, Lowering
+from edgec.loop.lowering import MATRIX, PLAIN_ROW, ROW, Lowering
 from edgec.loop.values import Value, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
@@ -27,6 +27,8 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     w: int8 [O, K]; bias: int32 [O], the input's zero point folded in; read(p, k) is input k of the
     pixel p, an int8 value.
     """
+    if target.form == MATRIX:
+        return _lower_matrix(node, target, w, bias, read)
     channels, depth = w.shape
     unit = 8 if target.form in (ROW, PLAIN_ROW) else 4
     quads = -(-depth // unit) * unit // 4
@@ -66,6 +68,19 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
         update=lambda acc, p, c, q, s, r: (
             acc + int32(taken(p, q, s, r)) * int32(weights[c, q, s, r])
         ),
+    )
+
+
+def _lower_matrix(node: Node, target: Lowering, w: Array, bias: Array, read: Read) -> Tensor:
+    """The same without pairs: inputs and weights in their own order."""
+    weights, biases = target.table("w", w), target.table("bias", bias)
+    return target.reduce(
+        "acc",
+        node.output.type.shape,
+        "int32",
+        [("k", 0, w.shape[1])],
+        init=lambda p, c: biases[c],
+        update=lambda acc, p, c, k: acc + int32(read(p, k)) * int32(weights[c, k]),
     )
 
 

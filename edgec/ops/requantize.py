@@ -107,7 +107,7 @@ class Requantize(Op[RequantizeAttrs]):
         start = _zero_point(node.inputs[0].type)
         wide = "int64" if x.dtype == "int64" else "int32"
         multiplier = attrs.multiplier
-        if target.is_product and len(multiplier) == 1:
+        if target.has_channel_factors and len(multiplier) == 1:
             multiplier *= node.output.type.shape[-1]
         scaled = rescale(target, multiplier, attrs.rounding, wide)
         zero_point = attrs.output.zero_point[0]

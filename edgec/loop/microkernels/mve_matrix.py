@@ -1,0 +1,234 @@
+"""Matrix products of int8 on MVE (`runtime_c/microkernels/mve/matrix_s8.h`): meaning and streams.
+
+Both kernels read one stream: per unit of channels the weights in slices of 16 inputs, then bias,
+multiplier and shift of each channel. A run of inputs that is no whole number of slices begins
+inside its first one, behind lanes that are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition, Tensor
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Value, clamp, int8, int32, intrinsic
+
+Array = npt.NDArray[Any]
+
+#: Channels of a unit: what eight sums are, for one pixel and for two.
+DENSE_UNIT, CONV_UNIT = 8, 4
+SLICE = 16
+
+SOURCES = ("bias", "w", "multiplier", "shift")
+
+
+def rescaled(
+    acc: Value, multiplier: Value, shift: Value, zero_point: int, minimum: int, maximum: int
+) -> Value:
+    """An accumulator as the operators write it: rescaled, at its zero point, limited."""
+    rounded = intrinsic("requantize_tflm_right", acc, multiplier, int32(shift))
+    return int8(clamp(rounded + zero_point, minimum, maximum))
+
+
+def dense(depth: int, channels: int, zero_point: int, minimum: int, maximum: int) -> PrimFunc:
+    """out[0, o] = requantized bias[o] + sum over k of x[k] * w[o, k]."""
+    b = Definition("dense")
+    out = b.output("out", (1, channels), "int8")
+    x = b.input("x", (depth,), "int8")
+    bias, multiplier, shift = _parameters(b, channels)
+    w = b.constant("w", (channels, depth), "int8")
+    acc = b.reduce(
+        "acc",
+        [("k", 0, depth)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, k: acc + int32(x[k]) * int32(w[c, k]),
+        shape=(1, channels),
+        dtype="int32",
+    )
+    limits = (zero_point, minimum, maximum)
+    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    return _nested(b, "acc_k")
+
+
+def conv(
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    pitch: int,
+    step: int,
+    pixels: int,
+    channels: int,
+    zero_point: int,
+    minimum: int,
+    maximum: int,
+) -> PrimFunc:
+    """out[p, o] = requantized bias[o] + sum of x[kh * pitch + p * step + i] * w[o, kh, i]."""
+    b = Definition("conv")
+    out = b.output("out", (pixels, channels), "int8")
+    run = kernel_w * in_channels
+    x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), "int8")
+    bias, multiplier, shift = _parameters(b, channels)
+    w = b.constant("w", (channels, kernel_h, kernel_w, in_channels), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w), ("ic", 0, in_channels)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, kh, kw, ic: (
+            acc + int32(x[kh * pitch + p * step + kw * in_channels + ic]) * int32(w[c, kh, kw, ic])
+        ),
+        shape=(pixels, channels),
+        dtype="int32",
+    )
+    limits = (zero_point, minimum, maximum)
+    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    return _nested(b, "acc_kh")
+
+
+def _parameters(b: Definition, channels: int) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        b.constant("bias", (channels,), "int32"),
+        b.constant("multiplier", (channels,), "int32"),
+        b.constant("shift", (channels,), "int8"),
+    )
+
+
+def _nested(definition: Definition, first: str) -> PrimFunc:
+    """Each output with its own reduction, pixel by pixel."""
+    schedule = Schedule(definition.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc", first)
+    schedule.simplify()
+    return schedule.func
+
+
+def slices_of(run: int) -> int:
+    """Slices that a run of inputs takes."""
+    return -(-run // SLICE)
+
+
+def pack_products(arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
+    """The constants of a product in the order of use, as int32 words; weights [channels, ...]."""
+    channels = len(arrays["bias"])
+    w = arrays["w"].reshape(channels, runs, -1)
+    slices = slices_of(w.shape[2])
+    below = slices * SLICE - w.shape[2]
+    padded = np.pad(w, ((0, 0), (0, 0), (below, 0))).reshape(channels, runs * slices, SLICE)
+    parts: list[Array] = []
+    for first in unit_starts(channels, unit):
+        lanes = slice(first, first + unit)
+        parts.append(np.ascontiguousarray(padded[lanes].transpose(1, 0, 2)).view("<i4").reshape(-1))
+        parts += [arrays[name][lanes].astype(np.int32) for name in ("bias", "multiplier", "shift")]
+    return np.concatenate(parts)
+
+
+def unpack_products(words: Array, runs: int, run: int, channels: int, unit: int) -> dict[str, Any]:
+    """The constants in a stream by their names in the meaning."""
+    slices = slices_of(run)
+    size = product_words(runs, run, unit, unit)
+    found: dict[str, Any] = {
+        name: np.zeros(channels, np.int64) for name in ("bias", "multiplier", "shift")
+    }
+    w = np.zeros((channels, runs, run), np.int64)
+    for number, first in enumerate(unit_starts(channels, unit)):
+        part = words[number * size : (number + 1) * size]
+        lanes = slice(first, first + unit)
+        packed = np.ascontiguousarray(part[: -3 * unit]).astype("<i4").view(np.int8)
+        in_order = packed.reshape(runs, slices, unit, SLICE).transpose(2, 0, 1, 3)
+        w[lanes] = in_order.reshape(unit, runs, slices * SLICE)[:, :, slices * SLICE - run :]
+        for position, name in enumerate(("bias", "multiplier", "shift")):
+            found[name][lanes] = part[len(part) - (3 - position) * unit :][:unit]
+    return {**found, "w": w}
+
+
+def product_words(runs: int, run: int, channels: int, unit: int) -> int:
+    """Words of a stream."""
+    return len(unit_starts(channels, unit)) * unit * (runs * slices_of(run) * SLICE // 4 + 3)
+
+
+def _dense_stream() -> Stream:
+    return Stream(
+        SOURCES,
+        words=lambda depth, channels, **_: product_words(1, depth, channels, DENSE_UNIT),
+        pack=lambda arrays, **_: pack_products(arrays, 1, DENSE_UNIT),
+        unpack=lambda words, depth, channels, **_: unpack_products(
+            words, 1, depth, channels, DENSE_UNIT
+        ),
+    )
+
+
+def _conv_stream() -> Stream:
+    return Stream(
+        SOURCES,
+        words=lambda kernel_h, kernel_w, in_channels, channels, **_: product_words(
+            kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+        ),
+        pack=lambda arrays, kernel_h, **_: pack_products(arrays, kernel_h, CONV_UNIT),
+        unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **_: unpack_products(
+            words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+        ),
+    )
+
+
+def _tail(zero_point: int, minimum: int) -> int:
+    return 0 if minimum >= zero_point else 6
+
+
+def _dense_instructions(
+    depth: int, channels: int, zero_point: int, minimum: int, maximum: int
+) -> float:
+    whole = slices_of(depth) - 1
+    each = 50 + 17 * whole + 2 * -(-whole // 4) + _tail(zero_point, minimum)
+    return 80 + each * -(-channels // DENSE_UNIT)
+
+
+def _conv_instructions(
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    pixels: int,
+    channels: int,
+    zero_point: int,
+    minimum: int,
+    **_: int,
+) -> float:
+    whole = slices_of(kernel_w * in_channels) - 1
+    row = 20 + 14 * whole + 2 * -(-whole // 4)
+    each = 27 + kernel_h * row + _tail(zero_point, minimum)
+    return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
+
+
+register(
+    Microkernel(
+        "ec_dense_s8_mve",
+        dense,
+        sizes=("depth", "channels", "zero_point", "minimum", "maximum"),
+        header="mve/matrix_s8.h",
+        needs=frozenset({"mve"}),
+        alignment=(("bias", 4),),
+        stream=_dense_stream(),
+        instructions=_dense_instructions,
+    )
+)
+register(
+    Microkernel(
+        "ec_conv_s8_mve",
+        conv,
+        sizes=(
+            "kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels",
+            "zero_point", "minimum", "maximum",
+        ),
+        header="mve/matrix_s8.h",
+        needs=frozenset({"mve"}),
+        alignment=(("bias", 4),),
+        in_order=("out_p", 2),
+        stream=_conv_stream(),
+        instructions=_conv_instructions,
+    )
+)  # fmt: skip

@@ -1,0 +1,104 @@
+"""Groups on a core with MVE: which microkernels they take, and that they mean the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function, Value
+from edgec.graph.types import Quant, TensorType
+from edgec.loop.interpret import interpret as run_loops
+from edgec.loop.ir import Call
+from edgec.loop.policy import policy_for
+from edgec.loop.rewrite import walk
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.dense import Dense
+from edgec.ops.requantize import RequantizeAttrs
+from edgec.options import Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import Variant, lower_group
+from edgec.target.core import find_core
+
+QUANT = Quant((0.05,), (-3,))
+M55 = policy_for(find_core("cortex-m55"), Options())
+
+
+def product(
+    op: str,
+    x_shape: tuple[int, ...],
+    w_shape: tuple[int, ...],
+    attrs: object = None,
+    *,
+    zero_point: int = -3,
+    limits: tuple[int, int] = (-128, 127),
+    per_channel: bool = True,
+) -> Function:
+    """A convolution or dense and its requantize, with random weights."""
+    rng = np.random.default_rng(sum(x_shape) + sum(w_shape))
+    channels = w_shape[2] if op == "depthwise_conv2d" else w_shape[0]
+    b = GraphBuilder()
+    x = b.param("x", TensorType(x_shape, "int8", QUANT))
+    w = b.constant("w", rng.integers(-127, 128, w_shape).astype(np.int8), Quant((0.1,), (0,)))
+    bias = b.constant("bias", rng.integers(-900, 900, channels).astype(np.int32))
+    inputs: list[Value] = [x, w, bias]
+    acc = (
+        b.op(Dense(), inputs, name="dense")
+        if op == "dense"
+        else b.op(op, inputs, attrs or Conv2dAttrs(), name="conv")
+    )
+    factors = rng.uniform(0.0005, 0.003, channels if per_channel else 1)
+    output = Quant((0.05,), (zero_point,))
+    wanted = RequantizeAttrs(tuple(factors.tolist()), output, *limits, "tflm")
+    return b.finish([b.op("requantize", [acc], wanted, name="q")])
+
+
+def callees(variant: Variant) -> set[str]:
+    return {s.callee for s, _ in walk(variant.function.body) if isinstance(s, Call)}
+
+
+def variants(function: Function) -> tuple[Variant, ...]:
+    (group,) = fuse_groups(function)
+    return lower_group(group, M55).variants
+
+
+def check(function: Function, kernels: set[str]) -> None:
+    """The first variant uses these kernels, and every one gives what the graph means."""
+    found = variants(function)
+    assert callees(found[0]) == kernels
+    rng = np.random.default_rng(1)
+    x = rng.integers(-128, 128, function.params[0].type.shape).astype(np.int8)
+    (expected,) = interpret(function, [x])
+    for variant in found:
+        got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+        assert np.array_equal(got.reshape(-1), expected.reshape(-1)), callees(variant)
+
+
+CASES = [
+    (product("dense", (1, 24), (9, 24)), {"ec_dense_s8_mve"}),
+    (product("dense", (1, 17), (8, 17), zero_point=7, limits=(7, 90)), {"ec_dense_s8_mve"}),
+    (product("dense", (3, 10), (5, 10), per_channel=False), {"ec_conv_s8_mve"}),
+    (product("dense", (1, 10), (5, 10)), {"ec_conv_s8_mve"}),
+    (product("conv2d", (1, 3, 5, 8), (6, 1, 1, 8)), {"ec_conv_s8_mve"}),
+    (product("conv2d", (1, 1, 1, 20), (12, 1, 1, 20)), {"ec_dense_s8_mve"}),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_groups_take_kernels_and_mean_the_same(case: int) -> None:
+    check(*CASES[case])
+
+
+def test_few_channels_are_plain_loops() -> None:
+    assert "ec_conv_s8_mve" not in callees(variants(product("dense", (1, 8), (3, 8)))[0])
+
+
+def test_large_factors_are_plain_loops() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 8), "int8", QUANT))
+    w = b.constant("w", np.ones((8, 8), np.int8), Quant((0.1,), (0,)))
+    acc = b.op(Dense(), [x, w, b.constant("bias", np.zeros(8, np.int32))], name="dense")
+    attrs = RequantizeAttrs((3.0,), QUANT, -128, 127, "tflm")
+    function = b.finish([b.op("requantize", [acc], attrs, name="q")])
+    assert not any("mve" in name for v in variants(function) for name in callees(v))
