@@ -20,8 +20,14 @@ SIGNALS = [
 
 #: A command in whose middle this process says "here" and waits to be stopped.
 SCRIPT = """
-import sys, time
+import signal, sys, time
 import {module} as module
+
+# Who runs these tests may ignore signals (nohup, a job in the background): commands start afresh.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for name in ("SIGTERM", "SIGHUP"):
+    if hasattr(signal, name):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 def wait(*_, **__):
     print("here", flush=True)
@@ -50,6 +56,7 @@ def stop_in(place: str, number: int, arguments: list[str], work: Path) -> tuple[
         _, errors = process.communicate(timeout=30)
     finally:
         process.kill()
+        process.communicate()
     left = {path.name for path in (*work.iterdir(), *temporary.iterdir())}
     return process.returncode, errors.strip(), left
 
