@@ -167,6 +167,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", _conv2d),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _pool2d),
     "MAX_POOL_2D": ("Pool2DOptions", _pool2d),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", _window),
     "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
     "ADD": ("AddOptions", _add),
     "SUB": ("SubOptions", _add),

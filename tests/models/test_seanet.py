@@ -18,7 +18,15 @@ from edgec.graph.interpret import interpret
 from edgec.pipeline import PASSES
 
 #: Folder -> how many models it holds.
-FOLDERS = {"add": 17, "conv": 22, "pad": 19, "strided_slice": 34, "sub": 5}
+FOLDERS = {
+    "add": 17,
+    "conv": 22,
+    "pad": 19,
+    "quantize": 2,
+    "strided_slice": 34,
+    "sub": 5,
+    "transpose_conv": 5,
+}
 NAMES = [f"{folder}{number}" for folder, count in FOLDERS.items() for number in range(count)]
 #: One model of each kind for the larger cores, and where each of them runs.
 SAMPLE = [f"{folder}{count // 2}" for folder, count in FOLDERS.items()]

@@ -1,0 +1,214 @@
+"""transpose_conv2d: each input element spreads its products over a window of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, maximum, minimum
+from edgec.ops.accumulate import widened
+from edgec.ops.activation import append_activation
+from edgec.ops.conv2d import centred, check_operands, with_bias
+from edgec.ops.requantize import (
+    append_requantize,
+    product_multipliers,
+    tflite_operands,
+    weight_scales,
+)
+from edgec.ops.window import Pair, same_padding
+from edgec.ordered_sum import without_negative_zeros
+
+
+@dataclass(frozen=True)
+class TransposeConv2dAttrs:
+    """Pairs of (height, width). stride: output rows between the windows of neighbouring inputs.
+
+    corner: rows of the first window that lie before the output. output: extents of the output;
+    what windows have beyond is cut off, and where none reaches there is only the bias.
+    """
+
+    stride: Pair
+    corner: Pair
+    output: Pair
+
+
+@register
+class TransposeConv2d(Op[TransposeConv2dAttrs]):
+    """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O].
+
+    out[h * stride + kh - corner] += x[h] * weights[kh], along both axes. Dtypes as `conv2d`;
+    floats from the bias on, product after product in the order kernel row, kernel column, input
+    channel.
+    """
+
+    name = "transpose_conv2d"
+    attrs_class = TransposeConv2dAttrs
+    fusion = Fusion.COMPLEX
+
+    def infer(self, attrs: TransposeConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The attributes' extents; the accumulators' dtype without quantization."""
+        x, weights, bias = inputs
+        dtype = check_operands(self.name, x, weights, bias)
+        if len(x.shape) != 4 or len(weights.shape) != 4:
+            raise TypeMismatch("transpose_conv2d needs an input and weights of rank 4")
+        if x.shape[3] != weights.shape[3]:
+            raise TypeMismatch(
+                f"transpose_conv2d weights read {weights.shape[3]} channels, the input has"
+                f" {x.shape[3]}"
+            )
+        if bias.shape != weights.shape[:1]:
+            raise TypeMismatch(f"bias {list(bias.shape)} for {weights.shape[0]} channels")
+        if min(*attrs.stride, *attrs.output, *x.shape, *weights.shape) < 1 or min(attrs.corner) < 0:
+            raise TypeMismatch("transpose_conv2d needs extents and strides of at least 1")
+        return (TensorType((x.shape[0], *attrs.output, weights.shape[0]), dtype),)
+
+    def evaluate(
+        self,
+        attrs: TransposeConv2dAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Kernel position by kernel position on a canvas that holds every window whole."""
+        x, weights, bias = inputs
+        batch, height, width, _ = x.shape
+        outputs, kernel_h, kernel_w, _ = weights.shape
+        (stride_h, stride_w), (top, left), (rows, columns) = (
+            attrs.stride,
+            attrs.corner,
+            attrs.output,
+        )
+        extents = (
+            max((height - 1) * stride_h + kernel_h, top + rows),
+            max((width - 1) * stride_w + kernel_w, left + columns),
+        )
+        is_float = output_types[0].is_float
+        canvas = np.zeros((batch, *extents, outputs), np.float32 if is_float else np.float64)
+        if is_float:
+            canvas[...] = without_negative_zeros(bias)
+        else:
+            x = centred(x, input_types[0])
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            for kh, kw in np.ndindex(kernel_h, kernel_w):
+                part = canvas[
+                    :,
+                    kh : kh + (height - 1) * stride_h + 1 : stride_h,
+                    kw : kw + (width - 1) * stride_w + 1 : stride_w,
+                ]
+                taps = weights[:, kh, kw, :]
+                if not is_float:
+                    part += x @ taps.T.astype(np.float64)
+                    continue
+                for channel in range(x.shape[3]):
+                    part += x[..., channel, None] * taps[:, channel]
+        result = canvas[:, top : top + rows, left : left + columns]
+        if is_float:
+            return (np.ascontiguousarray(result),)
+        return (with_bias(result, bias, output_types[0].dtype),)
+
+    def macs(self, attrs: TransposeConv2dAttrs, inputs: Sequence[TensorType]) -> int:
+        """Every tap of every input element, cut off or not."""
+        x, weights, _ = inputs
+        return x.elements * weights.shape[0] * weights.shape[1] * weights.shape[2]
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One accumulation per output element, over the windows that reach it."""
+        attrs: TransposeConv2dAttrs = node.attrs
+        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        quant = node.inputs[0].type.quant
+        offset = 0 if quant is None else -quant.zero_point[0]
+        if node.output.type.is_float:
+            bias = without_negative_zeros(bias)
+        weights, biases = target.table("w", w), target.table("bias", bias)
+        steps = [
+            _Steps(x.shape[axis + 1], w.shape[axis + 1], attrs.stride[axis], attrs.corner[axis])
+            for axis in (0, 1)
+        ]
+        rows, columns = steps
+        return target.reduce(
+            "acc",
+            node.output.type.shape,
+            node.output.type.dtype,
+            [
+                ("kh", lambda n, h, w, c: rows.first(h), lambda n, h, w, c: rows.last(h)),
+                ("kw", lambda n, h, w, c: columns.first(w), lambda n, h, w, c: columns.last(w)),
+                ("ic", 0, x.shape[3]),
+            ],
+            init=lambda n, h, w, c: biases[c],
+            update=lambda acc, n, h, w, c, kh, kw, ic: (
+                acc
+                + widened(x[n, rows.read(h, kh), columns.read(w, kw), ic], acc, offset)
+                * cast(weights[c, rows.tap(h, kh), columns.tap(w, kw), ic], acc.dtype)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Along one axis, the kernel positions that reach an output position: every `stride`-th.
+
+    Step k of position p is kernel position phase + k * stride, where phase = (p + corner) modulo
+    stride; it reads the input at (p + corner) / stride - k.
+    """
+
+    extent: int
+    kernel: int
+    stride: int
+    corner: int
+
+    def first(self, position: Any) -> Any:
+        return maximum(0, (position + self.corner) // self.stride - (self.extent - 1))
+
+    def last(self, position: Any) -> Any:
+        phase = (position + self.corner) % self.stride
+        steps = (self.kernel + self.stride - 1 - phase) // self.stride
+        return minimum(steps, (position + self.corner) // self.stride + 1)
+
+    def tap(self, position: Any, step: Any) -> Any:
+        return (position + self.corner) % self.stride + step * self.stride
+
+    def read(self, position: Any, step: Any) -> Any:
+        return (position + self.corner) // self.stride - step
+
+
+@from_tflite("TRANSPOSE_CONV")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite TRANSPOSE_CONV, of the extents that the file declares for its output.
+
+    Its first input, the output's shape, may be computed; it is not read.
+    """
+    declared = raw.output_types[0]
+    if len(raw.inputs) not in (3, 4) or declared is None or raw.inputs[2] is None:
+        raise ImportFailed("it needs an output shape, weights, an input and perhaps a bias")
+    reordered = (raw.inputs[2], raw.inputs[1], *raw.inputs[3:])
+    operands = tflite_operands(builder, replace(raw, inputs=reordered), channel_axis=0)
+    x, weights, _ = operands
+    if len(x.type.shape) != 4 or len(weights.type.shape) != 4 or len(declared.shape) != 4:
+        raise ImportFailed("the input, the weights or the output are not of rank 4")
+    channels, *kernel, _ = weights.type.shape
+    stride = raw.attribute("stride")
+    corner = (0, 0)
+    if raw.attribute("padding") == "SAME":
+        # Of the convolution that this one transposes, from the output to the input.
+        top, left = (
+            same_padding(declared.shape[axis + 1], kernel[axis], stride[axis])[0] for axis in (0, 1)
+        )
+        corner = (top, left)
+    attrs = TransposeConv2dAttrs(stride, corner, (declared.shape[1], declared.shape[2]))
+    if x.type.is_float:
+        return append_activation(builder, raw, "transpose_conv2d", operands, attrs)
+    multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
+    acc = builder.op(
+        "transpose_conv2d", operands, attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
+    )
+    return append_requantize(builder, raw, acc, multiplier)
