@@ -27,7 +27,7 @@ PY_SOURCES := $(wildcard edgec tests examples setup.py)
 C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' 2>/dev/null | sort)
 CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-suppr \
 	--error-exitcode=1 --quiet --suppress=missingIncludeSystem \
-	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link
+	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-full check check-python check-c format docs bench clean

@@ -10,7 +10,7 @@ from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
-from edgec.codegen.project import staged_folder, write_project
+from edgec.codegen.project import HARNESS_DIRS, staged_folder, write_project
 from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
 from edgec.options import Options
 from edgec.pipeline import Compiled
@@ -57,7 +57,7 @@ def deploy(
     """
     options = compiled.options
     with staged_folder(out) as folder:
-        manifest = write_project(compiled.program, folder, board)
+        manifest = write_project(compiled.program, folder, board, options.harness)
         try:
             artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
             with_trace = None
@@ -163,7 +163,7 @@ def _build(
         folder,
         board,
         sources=sources,
-        include_dirs=[Path("."), Path("port"), Path("link")],
+        include_dirs=[Path("."), Path("port"), Path(HARNESS_DIRS[options.harness])],
         defines=defines,
         optimize=options.c_optimize,
         toolchain=toolchain,

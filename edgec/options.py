@@ -10,6 +10,7 @@ from edgec.fixed_point import Rounding
 Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller"]
 Compiler = Literal["gcc", "clang"]
+Harness = Literal["link", "mlperf-tiny"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Options:
     memory. unfused: every node becomes a function of its own, so that all values exist.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
+    harness: which program of a board serves the model.
     """
 
     optimize: Optimize = "balanced"
@@ -35,3 +37,4 @@ class Options:
     max_flash_bytes: int | None = None
     max_stack_bytes: int | None = None
     verify: bool = False
+    harness: Harness = "link"

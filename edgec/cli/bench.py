@@ -26,21 +26,60 @@ from edgec.cli.arguments import json_option, print_json
 )
 @click.option("--model", "names", multiple=True, metavar="NAME", help="Only these models.")
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
+@click.option("--suite", type=click.Choice(["mlperf-tiny"]),
+              help="Drive the models through a benchmark's own protocol, on its data.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["qemu", "serial"]), default="qemu", show_default=True,
+              help="Where the suite's device is.")  # fmt: skip
+@click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
+@click.option("--samples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
+              help="The most samples of each model for the suite's accuracy.")  # fmt: skip
 @json_option
 def command(
     baselines: Path | None,
     boards: tuple[str, ...],
     names: tuple[str, ...],
     layers: bool,
+    suite: str | None,
+    engine: str,
+    port: str | None,
+    samples: int,
     as_json: bool,
 ) -> None:
     """Measure the sample models and compare them with the baselines."""
+    path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
+    if suite is not None:
+        if layers or len(boards) > 1:
+            raise click.UsageError("--suite takes one --board, and no --layers")
+        board = boards[0] if boards else "mps2_an386"
+        _suite(path, board, names, "serial" if port else engine, port, samples, as_json)
+        return
     from edgec.report.bench import measure_help_s, measure_models, print_bench
 
-    path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
     rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers)
     help_s = measure_help_s()
     if as_json:
         print_json({"rows": rows, "help_s": round(help_s, 3)})
     else:
         print_bench(rows, help_s)
+
+
+def _suite(
+    baselines: Path,
+    board: str,
+    names: tuple[str, ...],
+    engine: str,
+    port: str | None,
+    samples: int,
+    as_json: bool,
+) -> None:
+    from edgec.report.mlperf import print_suite, run_suite
+
+    def progress(text: str) -> None:
+        if not as_json:
+            click.echo(text, err=True)
+
+    rows = run_suite(baselines, board, engine, names, samples=samples, port=port, progress=progress)
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        print_suite(rows)

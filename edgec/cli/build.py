@@ -47,6 +47,8 @@ from edgec.cli.arguments import (
 )
 @click.option("--trace", "traced", is_flag=True,
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
+@click.option("--harness", type=click.Choice(["link", "mlperf-tiny"]), default="link",
+              show_default=True, help="The program that serves the model on a board.")  # fmt: skip
 @compile_options
 @json_option
 def command(
@@ -59,6 +61,7 @@ def command(
     max_flash_bytes: int | None,
     max_stack_bytes: int | None,
     traced: bool,
+    harness: str,
     dump: Path | None,
     as_json: bool,
     **words: Any,
@@ -73,8 +76,14 @@ def command(
 
     if (board is None) == (target is None):
         raise click.UsageError("give either --board or --target")
+    if harness == "mlperf-tiny":
+        if board is None or traced:
+            raise click.UsageError("--harness mlperf-tiny needs --board, and traces nothing")
+        # Its runs are many on one input, which a run may destroy if it lies in the arena.
+        words["io"] = "caller"
     options = make_options(
         **words,
+        harness=harness,
         model_name=model_name,
         max_ram_bytes=max_ram_bytes,
         max_flash_bytes=max_flash_bytes,

@@ -71,7 +71,10 @@ class TraceEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that a tool needs to know of a generated model. Sizes are in bytes."""
+    """All that a tool needs to know of a generated model. Sizes are in bytes.
+
+    `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
+    """
 
     format: int
     edgec_version: str
@@ -92,6 +95,7 @@ class Manifest:
     steps: tuple[StepEntry, ...]
     traces: tuple[TraceEntry, ...]
     files: tuple[str, ...]
+    harness: str = "link"
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -151,7 +155,11 @@ class Manifest:
 
 
 def describe(
-    program: Program, functions: tuple[str, ...], files: tuple[str, ...], weights_bytes: int
+    program: Program,
+    functions: tuple[str, ...],
+    files: tuple[str, ...],
+    weights_bytes: int,
+    harness: str = "link",
 ) -> Manifest:
     """Make the manifest; `functions` is the C symbol of each step, `files` the project's files."""
     in_names, out_names = port_names(program)
@@ -207,6 +215,7 @@ def describe(
         steps=steps,
         traces=tuple(traces),
         files=files,
+        harness=harness,
     )
 
 

@@ -20,15 +20,19 @@ from pathlib import Path
 
 import jinja2
 
+from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
 from edgec.errors import BuildFailed
+from edgec.options import Harness
 from edgec.resources import resource_dir
 from edgec.target.board import Board
 from edgec.target.board_files import board_header, linker_script, port_headers, port_sources
 
-PORT_DIR, LINK_DIR, LINKER_SCRIPT = "port", "link", "link.ld"
+PORT_DIR, LINKER_SCRIPT = "port", "link.ld"
+HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
+"""Folders of `runtime_c/`, and of a project, with what serves a model on a board."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,13 @@ class FirmwareText:
     linker_script: str
 
 
-def write_project(program: Program, folder: Path, board: Board | None = None) -> Manifest:
+def write_project(
+    program: Program, folder: Path, board: Board | None = None, harness: Harness = "link"
+) -> Manifest:
     """Write the files of a model into `folder`, which must exist, and return the manifest.
 
-    With a microcontroller `board`, also its main program, port, link and linker script. Raises
+    With a microcontroller `board`, also its main program (of the kind `harness`), port, link and
+    linker script. The program mlperf-tiny needs inputs and outputs outside of the arena. Raises
     ContractError for a program that breaks its contract. To write whole or not at all, give the
     folder of `staged_folder`.
     """
@@ -53,13 +60,13 @@ def write_project(program: Program, folder: Path, board: Board | None = None) ->
     emitted = make_text(program)
     files = _model_files(emitted.text)
     if board is not None and board.core.is_embedded:
-        firmware_files = _board_files(emitted.text, board)
+        firmware_files = _board_files(program, emitted.text, board, harness)
         sources = tuple(name for name in firmware_files if name.endswith(".c"))
         firmware: FirmwareText | None = FirmwareText(
             core=board.core.name,
             core_flags=" ".join(board.core.gcc_flags),
             sources=sources,
-            include_dirs=(".", PORT_DIR, LINK_DIR),
+            include_dirs=(".", PORT_DIR, HARNESS_DIRS[harness]),
             linker_script=LINKER_SCRIPT,
         )
         files.update(firmware_files)
@@ -71,6 +78,7 @@ def write_project(program: Program, folder: Path, board: Board | None = None) ->
         emitted.step_functions,
         tuple(sorted([*files, MANIFEST_NAME])),
         emitted.weights.nbytes,
+        harness,
     )
     files[MANIFEST_NAME] = manifest.to_json()
     _write(folder, files)
@@ -147,17 +155,25 @@ def _model_files(text: ModelText) -> dict[str, str]:
     }
 
 
-def _board_files(text: ModelText, board: Board) -> dict[str, str]:
+def _board_files(
+    program: Program, text: ModelText, board: Board, harness: Harness
+) -> dict[str, str]:
     """By path inside the project, the files that only a board's program has."""
+    if harness == "mlperf-tiny":
+        types = tuple(port.c_type for port in text.outputs)
+        main = _render("main_mlperf_tiny.c.j2", m=text, h=harness_text(program, types))
+    else:
+        main = _render("main.c.j2", m=text, board_name=board.name, tick_unit=_tick_unit(board))
     files = {
-        "main.c": _render("main.c.j2", m=text, board_name=board.name, tick_unit=_tick_unit(board)),
+        "main.c": main,
         LINKER_SCRIPT: linker_script(board),
         f"{PORT_DIR}/ec_board.h": board_header(board),
     }
     for path in (*port_sources(board), *port_headers(board)):
         files[f"{PORT_DIR}/{path.name}"] = path.read_text(encoding="utf-8")
-    for path in sorted((resource_dir("runtime_c") / "link").glob("*.[ch]")):
-        files[f"{LINK_DIR}/{path.name}"] = path.read_text(encoding="utf-8")
+    served = HARNESS_DIRS[harness]
+    for path in sorted((resource_dir("runtime_c") / served).glob("*.[ch]")):
+        files[f"{served}/{path.name}"] = path.read_text(encoding="utf-8")
     return files
 
 

@@ -39,7 +39,7 @@ def measure_models(
 
     instructions and cycles are of one inference on generated input, seed 1; cycles are modelled.
     """
-    stated = _read_baselines(baselines)
+    stated = read_baselines(baselines)
     models = {key: baselines.parent / "models" / e["file"] for key, e in stated["models"].items()}
     unknown = [name for name in names if name not in models]
     if unknown:
@@ -72,8 +72,8 @@ def measure_help_s() -> float:
     return min(times)
 
 
-def _read_baselines(path: Path) -> dict[str, Any]:
-    """The measurements of a baselines file, with every part that is looked up."""
+def read_baselines(path: Path) -> dict[str, Any]:
+    """The measurements of a baselines file, with every part that is looked up, or EdgecError."""
     hint = "give --baselines FILE, or set EDGEC_SHARED to the folder that holds it"
     try:
         stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -81,6 +81,13 @@ class LinkSession(Session):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
+        if self.manifest.harness != "link":
+            raise RunFailed(
+                f"the program of {self.manifest.model} speaks the protocol of "
+                f"{self.manifest.harness}, not the link's",
+                hint="drive it with `edgec bench --suite mlperf-tiny`, or build it without "
+                "--harness",
+            )
         self._plain: LinkModel | None = None
         self._traced: LinkModel | None = None
 

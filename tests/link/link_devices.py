@@ -28,7 +28,7 @@ MODEL_HASH = 0x12345678
 def build_process_device(folder: Path, *, traced: bool = True) -> Path:
     """The device as a program that speaks on standard input and output."""
     return build_host_program(
-        [*SOURCES, HERE / "port_stdio.c"],
+        [*SOURCES, HERE / "port_stdio.c", HERE / "link_main.c"],
         folder / f"device{traced:d}",
         toolchain=find_toolchain(find_core("host")),
         include_dirs=INCLUDES,

@@ -79,8 +79,3 @@ uint32_t ec_port_stack_size(void) {
 void fake_spend(uint32_t ticks) {
     now += ticks;
 }
-
-int main(void) {
-    ec_link_serve(&fake_model);
-    return 0;
-}

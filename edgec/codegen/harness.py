@@ -1,0 +1,120 @@
+"""What the MLPerf Tiny program says about its model: which benchmark it is, and its input format.
+
+The official data sets hold inputs in one format for each benchmark; the device turns that into
+the model's own input. Other models get the bytes of their inputs, one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.codegen.c_types import literal
+from edgec.codegen.program import Port, Program
+
+KEYWORDS, PERSON, IMAGES, ANOMALY, WAKE_WORD = "kws01", "vww01", "ic01", "ad01", "strww01"
+
+#: (elements of the input, of the output) -> benchmark.
+_BENCHMARKS = {
+    (490, 12): KEYWORDS,
+    (96 * 96 * 3, 2): PERSON,
+    (32 * 32 * 3, 10): IMAGES,
+    (640, 640): ANOMALY,
+    (30 * 40, 3): WAKE_WORD,
+}
+
+#: Real value of a stored byte of the official data, for models that take real values: scale and
+#: zero point. They are those of the reference models' quantized inputs.
+_MEANING = {
+    KEYWORDS: ("int8_t", 0.5847029089927673, 83),
+    PERSON: ("uint8_t", 1 / 255, 0),
+    IMAGES: ("uint8_t", 1.0, 0),
+}
+
+
+@dataclass(frozen=True)
+class ResultText:
+    """An output: its elements and the C expression of element `i` as float."""
+
+    index: int
+    c_type: str
+    first: int
+    end: int
+    expression: str
+
+
+@dataclass(frozen=True)
+class HarnessText:
+    """What main_mlperf_tiny.c.j2 shows.
+
+    `conversion` is "copy", "flip" (unsigned to signed bytes), "quantize" (from float32) or
+    "scale" (bytes of `byte_type` to float32 by `scale` and `zero_point`). With `is_error` the one
+    result is the mean squared difference of input and output.
+    """
+
+    id: str
+    buffer_bytes: int
+    conversion: str
+    byte_type: str
+    scale: str
+    zero_point: str
+    is_error: bool
+    results: tuple[ResultText, ...]
+    result_count: int
+
+
+def _elements(port: Port) -> int:
+    count = 1
+    for extent in port.shape:
+        count *= extent
+    return count
+
+
+def benchmark_id(program: Program) -> str:
+    """Return the benchmark that a model is, by its shapes and types, or the model's own name."""
+    if len(program.inputs) != 1 or len(program.outputs) != 1:
+        return program.model
+    source, target = program.inputs[0], program.outputs[0]
+    found = _BENCHMARKS.get((_elements(source), _elements(target)))
+    per_tensor = source.dtype == "float32" or (
+        source.dtype in ("int8", "uint8") and len(source.scale) == 1
+    )
+    return found if found is not None and per_tensor else program.model
+
+
+def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText:
+    """Decide all that the template shows; `output_types` are the C types of the outputs."""
+    name = benchmark_id(program)
+    conversion, byte_type, scale, zero_point = "copy", "uint8_t", 0.0, 0
+    buffer_bytes = sum(port.nbytes for port in program.inputs)
+    dtype = program.inputs[0].dtype if program.inputs else ""
+    if name == ANOMALY:
+        buffer_bytes = 4 * _elements(program.inputs[0])
+        conversion = "copy" if dtype == "float32" else "quantize"
+    elif name in _MEANING:
+        byte_type, scale, zero_point = _MEANING[name]
+        buffer_bytes = _elements(program.inputs[0])
+        if dtype == "float32":
+            conversion = "scale"
+        elif dtype == "int8" and byte_type == "uint8_t":
+            conversion = "flip"
+    results = []
+    first = 0
+    for index, (port, c_type) in enumerate(zip(program.outputs, output_types, strict=True)):
+        end = first + _elements(port)
+        value = f"((const {c_type} *)(const void *)main_output_{index})[index - {first}u]"
+        quantized = len(port.scale) == 1 and port.dtype in ("int8", "uint8", "int16")
+        function = f"{program.model}_output_{index}_dequantize"
+        expression = f"{function}({value})" if quantized else f"(float){value}"
+        results.append(ResultText(index, c_type, first, end, expression))
+        first = end
+    return HarnessText(
+        id=name,
+        buffer_bytes=buffer_bytes,
+        conversion=conversion,
+        byte_type=byte_type,
+        scale=literal(scale, "float32"),
+        zero_point=str(zero_point),
+        is_error=name == ANOMALY,
+        results=tuple(results),
+        result_count=1 if name == ANOMALY else first,
+    )
