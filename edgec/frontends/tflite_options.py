@@ -6,6 +6,7 @@
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
     alpha, beta                 float
     axis                        int, may be negative
+    batch_dims, block_size      int
     keep_dims, align_corners, half_pixel_centers    bool
     container, shared_name      text: which resource variable
     init_subgraph               number of a subgraph
@@ -103,6 +104,14 @@ def _axis(options: Any) -> dict[str, Any]:
     return {"axis": options.Axis()}
 
 
+def _gather(options: Any) -> dict[str, Any]:
+    return {"axis": options.Axis(), "batch_dims": options.BatchDims()}
+
+
+def _block_size(options: Any) -> dict[str, Any]:
+    return {"block_size": options.BlockSize()}
+
+
 def _concatenation(options: Any) -> dict[str, Any]:
     return {"axis": options.Axis(), "fused_activation": _activation(options)}
 
@@ -174,6 +183,9 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "MUL": ("MulOptions", _add),
     "CONCATENATION": ("ConcatenationOptions", _concatenation),
     "PACK": ("PackOptions", _axis),
+    "GATHER": ("GatherOptions", _gather),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", _block_size),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", _block_size),
     "MEAN": ("ReducerOptions", _reducer),
     "SUM": ("ReducerOptions", _reducer),
     "REDUCE_MAX": ("ReducerOptions", _reducer),

@@ -19,6 +19,6 @@ def evaluate_constant(node: Node, inputs: Sequence[Value]) -> tuple[Constant, ..
         tuple(value.type for value in node.outputs),
     )
     return tuple(
-        Constant(value.name, value.type, value.origin, data=np.ascontiguousarray(result))
+        Constant(value.name, value.type, value.origin, data=np.asarray(result, order="C"))
         for value, result in zip(node.outputs, results, strict=True)
     )

@@ -148,7 +148,7 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
             array = packed.pack(
                 {name: _table(schedule, lowering, own) for name, own in packed.sources.items()}
             )
-        constants[param.name] = np.ascontiguousarray(array)
+        constants[param.name] = np.asarray(array, order="C")  # a scalar stays one
     return Variant(
         schedule=schedule,
         function=function,

@@ -14,7 +14,11 @@ from pathlib import Path
 
 import edgec.ops
 from edgec.graph.op import Op, all_ops, find_importer, importer_kinds
+from edgec.report.models import models_page
 from edgec.target.board import Board, all_boards
+
+#: `docs/` of the checkout that this file lies in.
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
 
 #: Newer than any opset, so that the newest importer of a name is found.
 ANY_OPSET = 1 << 20
@@ -113,7 +117,11 @@ def boards_page() -> str:
 
 def pages() -> dict[str, str]:
     """Text of every generated page by its file name in `docs/`."""
-    return {"operators.md": operators_page(), "boards_table.md": boards_page()}
+    return {
+        "operators.md": operators_page(),
+        "boards_table.md": boards_page(),
+        "models.md": models_page(FOLDER / "models.toml"),
+    }
 
 
 def _importers(format_name: str) -> dict[str, list[str]]:
@@ -161,9 +169,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def main() -> None:
     """Write every page into `docs/` of the checkout that this file lies in."""
-    folder = Path(__file__).resolve().parents[2] / "docs"
     for name, text in pages().items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        (FOLDER / name).write_text(text, encoding="utf-8", newline="\n")
         print(f"wrote docs/{name}")
 
 
