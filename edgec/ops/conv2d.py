@@ -15,7 +15,7 @@ from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PADDED_COLUMNS, Lowering
+from edgec.loop.lowering import PADDED_COLUMNS, ROWS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
@@ -43,6 +43,7 @@ from edgec.ops.window import (
     patches,
     tflite_padding,
 )
+from edgec.ops.window_rows import lower_convolution_rows, pad_image, window_of
 from edgec.ordered_sum import ordered_products
 
 
@@ -179,11 +180,15 @@ class Conv2d(Op[Conv2dAttrs]):
         sums = weight_sums(w, (1, 2, 3))
         if target.is_product:
             bias = folded_bias(node, bias, sums)
-            target.window = _window(node)
+            target.window = window_of(node, (kernel_h, kernel_w))
             read = _window_reader(x, node, target.window)
             if target.form == PADDED_COLUMNS:
-                read = _padded_reader(x, node, target)
+                copy, inner = pad_image(x, node, target.window, target)
+                read = _window_reader(copy, node, inner)
             return lower_product(node, target, w.reshape(len(w), -1), bias, read)
+        if target.form in ROWS:
+            window = window_of(node, (kernel_h, kernel_w))
+            return lower_convolution_rows(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
@@ -213,37 +218,6 @@ class Conv2d(Op[Conv2dAttrs]):
                 * cast(weights[c, kh, kw, ic], acc.dtype)
             ),
         )
-
-
-def _window(node: Node) -> Window:
-    attrs: Conv2dAttrs = node.attrs
-    (top, _), (left, _) = attrs.padding
-    _, height, width, channels = node.inputs[0].type.shape
-    _, kernel_h, kernel_w, _ = node.inputs[1].type.shape
-    quant = node.inputs[0].type.quant
-    return Window(
-        shape=(height, width, channels),
-        kernel=(kernel_h, kernel_w),
-        stride=attrs.stride,
-        dilation=attrs.dilation,
-        corner=(top, left),
-        out_width=node.output.type.shape[2],
-        is_padded=any(any(pair) for pair in attrs.padding),
-        zero_point=0 if quant is None else quant.zero_point[0],
-    )
-
-
-def _padded_reader(x: Tensor, node: Node, target: Lowering) -> Read:
-    """A reader like `_window_reader` of a padded copy, which becomes a stage before."""
-    window = _window(node)
-    inner = window.padded(node.output.type.shape[1])
-    copy = target.definition.compute(
-        "padded",
-        lambda n, h, w, c: window.pad(x, n, h, w, c),
-        shape=(x.shape[0], *inner.shape),
-        dtype=x.dtype,
-    )
-    return _window_reader(copy, node, inner)
 
 
 def _window_reader(x: Tensor, node: Node, window: Window) -> Read:

@@ -14,7 +14,7 @@ from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PLANE, Lowering
+from edgec.loop.lowering import PLANE, ROWS, Lowering
 from edgec.loop.microkernels.depthwise import plane_element
 from edgec.loop.values import cast
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
@@ -27,6 +27,7 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
+from edgec.ops.window_rows import lower_depthwise_rows, window_of
 from edgec.ordered_sum import without_negative_zeros
 
 
@@ -122,6 +123,10 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         if target.form == PLANE and is_padded and node.inputs[0].type.quant is not None:
             return _lower_planes(node, target, inputs)
         x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        if target.form in ROWS:
+            folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
+            window = window_of(node, w.shape[:2])
+            return lower_depthwise_rows(node, target, x, w, folded, window)
         (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape

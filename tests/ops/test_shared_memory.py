@@ -18,9 +18,10 @@ from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.graph.types import Quant, TensorType
-from edgec.loop.ir import PrimFunc
+from edgec.loop.ir import Call, PrimFunc
 from edgec.loop.overlap import overlap_distances
 from edgec.loop.policy import policy_for
+from edgec.loop.rewrite import walk
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
@@ -37,6 +38,8 @@ from edgec.passes.lower_groups import Variant, lower_group
 from edgec.target.core import find_core
 
 CORES = ("cortex-m4", "cortex-m0", "cortex-m55")
+#: Kernels for vectors take several outputs at a time, and promise less than their nests do.
+VECTORS = "_mve"
 QUANT = Quant((0.05,), (-3,))
 Make = Callable[[GraphBuilder, np.random.Generator], Value]
 
@@ -154,7 +157,14 @@ def variants(make: Make, rng: np.random.Generator) -> Iterator[Variant]:
     function = b.finish([make(b, rng)])
     for core in CORES:
         for group in fuse_groups(function):
-            yield from lower_group(group, policy_for(find_core(core), Options())).variants
+            found = lower_group(group, policy_for(find_core(core), Options())).variants
+            # What the M55 has besides, the M4 has too.
+            yield from (v for v in found if core != "cortex-m55" or has_vectors(v.function))
+
+
+def has_vectors(func: PrimFunc) -> bool:
+    calls = (s.callee for s, _ in walk(func.body) if isinstance(s, Call))
+    return any(name.endswith(VECTORS) for name in calls)
 
 
 def random_arrays(variant: Variant, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -187,16 +197,17 @@ def test_output_may_share_memory_down_to_the_distance(make: Make) -> None:
                 need = needed[param.name]
                 floor = lowest if need is None else max(need, lowest)
                 assert floor <= distance < expected.nbytes
-                shared += 1
-                tight += distance == floor
+                is_exact = not has_vectors(func)
+                shared += is_exact
+                tight += is_exact and distance == floor
                 for farther in (0, 1, 5):
                     got = run_shared(func, arrays, param.name, "out", distance + farther)
                     assert got.tobytes() == expected.tobytes()
-                if floor > lowest and param.dtype == "int8":
+                if is_exact and floor > lowest and param.dtype == "int8":
                     tested += 1
                     broken += fails(func, arrays, param.name, distance - 1, expected)
     # A microkernel promises no order, and no element of a window for itself; all else is exact.
-    assert tight >= (0.75 if make in PRODUCTS else 1) * shared > 0
+    assert tight >= (0.8 if make in PRODUCTS else 1) * shared > 0
     # Now and then the byte that is lost is one that the result does not depend on.
     assert broken >= 0.8 * tested > 0
 

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, Expr, Intrinsic, PrimFunc, Store
-from edgec.loop.lowering import MATRIX
-from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT
+from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
+from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
+from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
 from edgec.loop.policies.common import find_param
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 
 #: Forms worth trying for an operator with its requantize, the fastest first.
-FORMS = {"conv2d": (MATRIX,), "dense": (MATRIX,)}
+FORMS = {
+    "conv2d": (MATRIX, WINDOW_ROWS, COLUMN_ROWS),
+    "dense": (MATRIX,),
+    "depthwise_conv2d": (COLUMN_ROWS,),
+}
 
 
 def mve_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
@@ -50,6 +55,10 @@ def schedule_vectors(func: PrimFunc, form: str, window: Window | None) -> Schedu
     try:
         if form == MATRIX:
             _matrix(schedule, limits, window)
+        elif form == WINDOW_ROWS:
+            _window_rows(schedule, limits, window)
+        else:
+            _column_rows(schedule, limits, window)
     except ScheduleError:
         return None
     return schedule
@@ -74,6 +83,92 @@ def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize("out_d0" if pixels > 1 else "out_d1", "ec_conv_s8_mve", sizes)
+
+
+def _window_rows(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+    """Row by row of the output, each on the rows that it reads, padded in scratch."""
+    if window is None or window.is_pixel or not _has_long_runs(window):
+        raise ScheduleError("the windows have no long runs")
+    _, _, pixels, channels = find_param(schedule.func, "out").shape
+    _require_channels(channels)
+    inner = _rows(schedule, window)
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    row = inner.shape[1] * inner.shape[2]
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
+        "pitch": inner.dilation[0] * row, "step": inner.stride[1] * inner.shape[2],
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize("out_d2" if pixels > 1 else "out_d3", "ec_conv_s8_mve", sizes)
+    _tensorize_padding(schedule, window)
+
+
+def _column_rows(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+    """The same, with the windows of a row side by side: few inputs in a run of them."""
+    if window is None or not is_gathered(window):
+        raise ScheduleError("the windows are not gathered")
+    if not any(param.name == "col" for param in schedule.func.params):
+        raise ScheduleError("there are no columns")
+    _, _, pixels, channels = find_param(schedule.func, "out").shape
+    _require_channels(channels)
+    schedule.compute_at("acc", "out_d3")
+    schedule.compute_at("col", "out_d1", scope="scratch")
+    inner = window
+    if window.is_padded:
+        inner = window.padded(find_param(schedule.func, "out").shape[1])
+        schedule.compute_at("padded", "out_d1", scope="scratch")
+    schedule.decompose_reduction("acc", "acc_k")
+    schedule.simplify()
+    sizes = {
+        "kernel_h": 1, "kernel_w": 1, "in_channels": inner.depth, "pitch": 0, "step": inner.depth,
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize("out_d2" if pixels > 1 else "out_d3", "ec_conv_s8_mve", sizes)
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
+        "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
+        "pixels": pixels,
+    }  # fmt: skip
+    schedule.tensorize("col_w" if pixels > 1 else "col_k", "ec_columns_s8_mve", sizes)
+    _tensorize_padding(schedule, window)
+
+
+def _rows(schedule: Schedule, window: Window) -> Window:
+    """Make the padded copy for each row of the output; the window over what is read."""
+    schedule.compute_at("acc", "out_d3")
+    if not window.is_padded:
+        return window
+    schedule.compute_at("padded", "out_d1", scope="scratch")
+    return window.padded(find_param(schedule.func, "out").shape[1])
+
+
+def _tensorize_padding(schedule: Schedule, window: Window) -> None:
+    if not window.is_padded:
+        return
+    if find_param(schedule.func, "out").shape[0] != 1:
+        raise ScheduleError("several images are not padded row by row")
+    rows = (window.kernel[0] - 1) * window.dilation[0] + 1
+    height = find_param(schedule.func, "out").shape[1]
+    names = ("height", "width", "channels", "top", "left", "zero_point")
+    sizes = {name: window.sizes[name] for name in names}
+    sizes |= {"rows": rows, "out_width": window.padded(height).shape[1]}
+    first = "0" if height == 1 else f"out_d1*{window.stride[0]}"
+    schedule.tensorize("padded_h" if rows > 1 else "padded_w", "ec_pad_rows_s8_mve", sizes,
+                       {"row": first})  # fmt: skip
+
+
+def _has_long_runs(window: Window) -> bool:
+    """Whether the inputs of a row of a window lie together, and there are enough of them."""
+    together = window.dilation[1] == 1 or window.kernel[1] == 1
+    return together and (window.kernel[1] * window.shape[2] >= SLICE or not is_gathered(window))
+
+
+def is_gathered(window: Window) -> bool:
+    """Whether windows are small enough to be put side by side."""
+    row = window.shape[1] + sum(window.corner) + window.kernel[1]
+    reach = (window.kernel[0] * window.dilation[0]) * row * window.shape[2]
+    return window.depth <= MOST_GATHERED and reach <= FARTHEST and window.dilation[1] == 1
 
 
 def _require_channels(channels: int) -> None:

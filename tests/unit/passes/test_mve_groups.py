@@ -15,6 +15,7 @@ from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -75,6 +76,8 @@ def check(function: Function, kernels: set[str]) -> None:
         assert np.array_equal(got.reshape(-1), expected.reshape(-1)), callees(variant)
 
 
+SAME, END = ((1, 1), (1, 1)), ((0, 1), (0, 1))
+GATHERED = {"ec_pad_rows_s8_mve", "ec_columns_s8_mve", "ec_conv_s8_mve"}
 CASES = [
     (product("dense", (1, 24), (9, 24)), {"ec_dense_s8_mve"}),
     (product("dense", (1, 17), (8, 17), zero_point=7, limits=(7, 90)), {"ec_dense_s8_mve"}),
@@ -82,6 +85,31 @@ CASES = [
     (product("dense", (1, 10), (5, 10)), {"ec_conv_s8_mve"}),
     (product("conv2d", (1, 3, 5, 8), (6, 1, 1, 8)), {"ec_conv_s8_mve"}),
     (product("conv2d", (1, 1, 1, 20), (12, 1, 1, 20)), {"ec_dense_s8_mve"}),
+    (
+        product("conv2d", (1, 5, 6, 16), (8, 3, 3, 16), Conv2dAttrs((1, 1), (1, 1), SAME)),
+        {"ec_pad_rows_s8_mve", "ec_conv_s8_mve"},
+    ),
+    (
+        product("conv2d", (1, 7, 6, 8), (5, 3, 3, 8), Conv2dAttrs((2, 2), (1, 1), END)),
+        {"ec_pad_rows_s8_mve", "ec_conv_s8_mve"},
+    ),
+    (product("conv2d", (1, 6, 6, 16), (8, 1, 1, 16), Conv2dAttrs((2, 2))), {"ec_conv_s8_mve"}),
+    (
+        product("conv2d", (1, 9, 4, 20), (6, 3, 1, 20), Conv2dAttrs((1, 3), (2, 2))),
+        {"ec_conv_s8_mve"},
+    ),
+    (product("conv2d", (1, 6, 6, 3), (8, 3, 3, 3), Conv2dAttrs((1, 1), (1, 1), SAME)), GATHERED),
+    (product("conv2d", (1, 6, 3, 3), (8, 3, 3, 3), Conv2dAttrs((1, 1), (2, 1), SAME)), GATHERED),
+    (
+        product("conv2d", (1, 9, 6, 1), (8, 4, 3, 1), Conv2dAttrs((2, 2))),
+        {"ec_columns_s8_mve", "ec_conv_s8_mve"},
+    ),
+    (
+        product(
+            "depthwise_conv2d", (1, 9, 6, 1), (3, 3, 8), DepthwiseConv2dAttrs((2, 2), (1, 1), END)
+        ),
+        GATHERED,
+    ),
 ]
 
 

@@ -1,0 +1,115 @@
+/* Rows of an image for the vectors of Armv8.1-M (MVE): with padding, and windows side by side.
+ *
+ * Loops with tail predication (WLSTP, DLSTP, LETP) move 16 bytes at a time and never touch a byte
+ * more than asked for.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_ROWS_S8_H
+#define EC_MVE_ROWS_S8_H
+
+#include "edgec/ec_kernel.h"
+
+/* Copy bytes that do not overlap. */
+static inline void ec_copy_s8_mve(int8_t *to, const int8_t *from, int32_t bytes) {
+#if EC_MVE_ASM
+    __asm__ volatile("wlstp.8 lr, %2, 2f\n"
+                     "1:\n"
+                     "vldrb.8 q0, [%1], #16\n"
+                     "vstrb.8 q0, [%0], #16\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : "+r"(to), "+r"(from)
+                     : "r"(bytes)
+                     : "lr", "q0", "cc", "memory");
+#else
+    for (int32_t i = 0; i < bytes; ++i) {
+        to[i] = from[i];
+    }
+#endif
+}
+
+/* Give all bytes one value. */
+static inline void ec_fill_s8_mve(int8_t *to, int32_t value, int32_t bytes) {
+#if EC_MVE_ASM
+    __asm__ volatile("vdup.8 q0, %2\n"
+                     "wlstp.8 lr, %1, 2f\n"
+                     "1:\n"
+                     "vstrb.8 q0, [%0], #16\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : "+r"(to)
+                     : "r"(bytes), "r"(value)
+                     : "lr", "q0", "cc", "memory");
+#else
+    for (int32_t i = 0; i < bytes; ++i) {
+        to[i] = (int8_t)value;
+    }
+#endif
+}
+
+/* Some rows of x [height][width][channels] with zero_point around it: to[rows][out_width][channels]
+ * from row `row` on of the padded image, in which x begins at row `top` and column `left`; x is cut
+ * where it does not fit. to and x must not overlap. */
+static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x, int32_t height, int32_t width,
+                                         int32_t channels, int32_t top, int32_t left, int32_t rows,
+                                         int32_t out_width, int32_t zero_point, int32_t row) {
+    const int32_t before = left * channels;
+    const int32_t inside = (width < out_width - left ? width : out_width - left) * channels;
+    const int32_t bytes = out_width * channels;
+    for (int32_t i = row - top; i < row - top + rows; ++i) {
+        if (i < 0 || i >= height) {
+            ec_fill_s8_mve(to, zero_point, bytes);
+        } else {
+            if (before != 0) {
+                ec_fill_s8_mve(to, zero_point, before);
+            }
+            ec_copy_s8_mve(to + before, x + i * width * channels, inside);
+            if (before + inside != bytes) {
+                ec_fill_s8_mve(to + before + inside, zero_point, bytes - before - inside);
+            }
+        }
+        to += bytes;
+    }
+}
+
+/* The windows of a row of `pixels` outputs, one after the other: to[pixels][kernel_h][kernel_w *
+ * channels], from rows of `width` pixels. At most 64 inputs in a window, none further than 65535
+ * bytes from the first. to and x must not overlap. */
+static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
+                                        int32_t kernel_w, int32_t channels, int32_t stride_w,
+                                        int32_t dilation_h, int32_t width, int32_t pixels) {
+    const int32_t run = kernel_w * channels;
+    const int32_t depth = kernel_h * run;
+    uint16_t offsets[64];
+    uint16_t *at = offsets;
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        const int32_t first = kh * dilation_h * width * channels;
+        for (int32_t i = first; i < first + run; ++i) {
+            *at++ = (uint16_t)i;
+        }
+    }
+    for (int32_t p = 0; p < pixels; ++p) {
+#if EC_MVE_ASM
+        int8_t *out = to;
+        at = offsets;
+        __asm__ volatile("dlstp.16 lr, %3\n"
+                         "1:\n"
+                         "vldrh.u16 q1, [%1], #16\n"
+                         "vldrb.u16 q0, [%2, q1]\n"
+                         "vstrb.16 q0, [%0], #8\n"
+                         "letp lr, 1b\n"
+                         : "+l"(out), "+r"(at)
+                         : "r"(x), "r"(depth)
+                         : "lr", "q0", "q1", "cc", "memory");
+#else
+        for (int32_t i = 0; i < depth; ++i) {
+            to[i] = x[offsets[i]];
+        }
+#endif
+        to += depth;
+        x += stride_w * channels;
+    }
+}
+
+#endif /* EC_MVE_ROWS_S8_H */

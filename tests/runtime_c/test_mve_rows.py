@@ -1,0 +1,82 @@
+"""The MVE microkernels that move rows do what they are registered to mean, on a Cortex-M55."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mve_machine import Call, MveMachine, has_qemu
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.target.core import find_core
+from edgec.target.toolchain import available_toolchains
+
+pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
+
+SOURCE = """
+#include "microkernels/mve/rows_s8.h"
+static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_pad_rows_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+}
+static void run_columns(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_columns_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+}
+"""
+NAMES = ("ec_pad_rows_s8_mve", "ec_columns_s8_mve")
+BUILDS = [
+    ("gcc", ("-O2",)),
+    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
+    ("gcc", ("-O2", "-DEC_NO_ASM")),
+    ("clang", ("-Os",)),
+]
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+def machine(request, tmp_path_factory):
+    compiler, flags = request.param
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    folder = tmp_path_factory.mktemp("mve_rows")
+    return MveMachine(tools[0], SOURCE, ("run_pad_rows", "run_columns"), flags, folder)
+
+
+def check(machine, function, cases):
+    """Run the kernel with each row of numbers and compare with its meaning."""
+    kernel = get_microkernel(NAMES[function])
+    rng = np.random.default_rng(function)
+    calls, wanted = [], []
+    for numbers in cases:
+        func = meaning_of(kernel, tuple(numbers))
+        to, x = (p.elements for p in func.params)
+        out = np.full(to, 77, np.int8)
+        inputs = rng.integers(-128, 128, x).astype(np.int8)
+        values = out.tolist()
+        kernel.run(values, 0, inputs.tolist(), 0, *numbers)
+        calls.append(Call(function, out, inputs, np.zeros(0, np.int32), numbers))
+        wanted.append(np.array(values, np.int8))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
+
+
+def test_rows_with_padding(machine):
+    """Rows outside, padding on no, one or both sides, images that are cut, long and short rows."""
+    cases = []
+    for height, width, channels in ((3, 4, 1), (2, 5, 3), (4, 6, 8), (1, 9, 16), (2, 1, 40)):
+        for top, left in ((0, 0), (1, 1), (0, 2), (2, 0)):
+            for more in (-1, 0, 2):
+                out_width = max(left + 1, left + width + more)
+                for row in range(height + top):
+                    cases.append((height, width, channels, top, left, 2, out_width, -7, row))
+    check(machine, 0, cases)
+
+
+def test_windows_side_by_side(machine):
+    """Each number of inputs up to the most, strides, dilation."""
+    cases = [(1, depth, 1, 2, 1, depth + 6, 4) for depth in range(1, 65)]
+    cases += [(64 // run, run, 1, 1, 2, run + 3, 3) for run in range(1, 20)]
+    cases += [(3, 3, c, s, 1, 9, 9 // s - 2) for c in range(1, 8) for s in (1, 2)]
+    check(machine, 1, cases)
