@@ -1,9 +1,9 @@
-"""8-bit functions of one operand: 256 results, computed at compile time."""
+"""Functions of one quantized operand: of 8 bits by a table of all results, of 16 by arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from edgec.graph.op import Fusion, Op, RawNode
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import int32
+from edgec.loop.values import Value, cast, clamp, int32
 
 
 class QuantizedAttrs(Protocol):
@@ -22,7 +22,7 @@ class QuantizedAttrs(Protocol):
 
     @property
     def output(self) -> Quant | None:
-        """Quantization of an int8 result."""
+        """Quantization of an integer result."""
 
 
 AttrsT = TypeVar("AttrsT", bound=QuantizedAttrs)
@@ -32,12 +32,23 @@ OPERANDS: IntArray = np.arange(-128, 128, dtype=np.int64)
 
 
 class ByTable(Op[AttrsT]):
-    """int8 to int8, each quantized per tensor; a subclass says what `stored` values become."""
+    """int8 to int8, or int16 to int16 where a subclass says so, each quantized per tensor.
+
+    A subclass says what `stored` values become, and for int16 also how loops compute it.
+    """
 
     fusion = Fusion.ELEMENTWISE
+    #: Element types that a subclass has.
+    dtypes: ClassVar[tuple[str, ...]] = ("int8",)
 
     def stored(self, attrs: AttrsT, values: IntArray, x: TensorType) -> IntArray:
-        """Results of stored int8 values, as int64; what does not fit in int8 is limited."""
+        """Results of stored values, as int64; what does not fit in the dtype is limited."""
+        raise NotImplementedError
+
+    def arithmetic(
+        self, attrs: AttrsT, x: TensorType, target: Lowering
+    ) -> Callable[[Value], Value]:
+        """`stored` of an int16 value that is widened to int32, in the loop IR."""
         raise NotImplementedError
 
     def check(self, attrs: AttrsT, x: TensorType) -> None:
@@ -46,12 +57,15 @@ class ByTable(Op[AttrsT]):
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of the input with the output's quantization."""
         (x,) = inputs
-        if x.dtype != "int8" or x.quant is None or not x.quant.per_tensor:
-            raise TypeMismatch(f"{self.name} needs int8 quantized per tensor, not {x}")
+        if x.dtype not in self.dtypes or x.quant is None or not x.quant.per_tensor:
+            known = " or ".join(self.dtypes)
+            raise TypeMismatch(f"{self.name} needs {known} quantized per tensor, not {x}")
         if attrs.output is None or not attrs.output.per_tensor:
-            raise TypeMismatch(f"{self.name} of int8 needs an output quantized per tensor")
+            raise TypeMismatch(f"{self.name} of {x.dtype} needs an output quantized per tensor")
+        if x.dtype == "int16" and any((*x.quant.zero_point, *attrs.output.zero_point)):
+            raise TypeMismatch(f"{self.name} of int16 needs zero points of 0")
         self.check(attrs, x)
-        return (TensorType(x.shape, "int8", attrs.output),)
+        return (TensorType(x.shape, x.dtype, attrs.output),)
 
     def table(self, attrs: AttrsT, x: TensorType) -> Array:
         """The results of -128..127."""
@@ -65,15 +79,30 @@ class ByTable(Op[AttrsT]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """Every element by `stored`."""
-        return (self.table(attrs, input_types[0])[inputs[0].astype(np.int64) + 128],)
+        (x,) = inputs
+        if x.dtype == np.int8:
+            return (self.table(attrs, input_types[0])[x.astype(np.int64) + 128],)
+        info = np.iinfo(x.dtype)
+        stored = self.stored(attrs, x.astype(np.int64), input_types[0])
+        return (np.clip(stored, info.min, info.max).astype(x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
-        """One load from the table for every element."""
+        """One load from the table for every element, or the arithmetic."""
         (x,) = inputs
-        table = target.table("results", self.table(node.attrs, node.input_types[0]))
-        return target.compute(
-            "element", node.output.type.shape, "int8", lambda *at: table[int32(x[at]) + 128]
-        )
+        output = node.output.type
+        if output.dtype == "int8":
+            table = target.table("results", self.table(node.attrs, node.input_types[0]))
+            return target.compute(
+                "element", output.shape, "int8", lambda *at: table[int32(x[at]) + 128]
+            )
+        result = self.arithmetic(node.attrs, node.input_types[0], target)
+        info = np.iinfo(output.dtype)
+
+        def element(*at: Any) -> Value:
+            limited = clamp(result(int32(x[at])), int(info.min), int(info.max))
+            return cast(limited, output.dtype)
+
+        return target.compute("element", output.shape, output.dtype, element)
 
 
 def tflite_unary(raw: RawNode) -> tuple[Any, TensorType]:
