@@ -28,7 +28,7 @@ def test_every_value_equals_tflm(block: int, tmp_path: Path) -> None:
 
 
 def test_int16_equals_litert(tmp_path: Path) -> None:
-    """LiteRT computes factors in float32, as the golden files of TFLite Micro's models have them."""
+    """LiteRT computes factors in float32, which TFLite Micro's golden files show too."""
     for seed in range(25):
         rng = np.random.default_rng(seed)
         scale = log_uniform(rng, 1e-5, 1e-2)
