@@ -81,7 +81,7 @@ def _lines(module: Any, report: dict[str, Any]) -> list[str]:
             continue
         data.update(node.outputs)
         macs = node.op.macs(node.attrs, node.input_types)
-        rows.append((node.op.name, _shape(node.output), _quant(node.output),
+        rows.append((node.op.name, _shape(node.outputs[0]), _quant(node.outputs[0]),
                      f"{macs:,}" if macs else "", node.name.split(";")[0]))  # fmt: skip
     columns = (
         Column("operator"), Column("output"), Column("scale, zero point", optional=1),

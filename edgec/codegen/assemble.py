@@ -158,12 +158,12 @@ def _step(
         args=tuple(args),
         title=f'{operators} "{group.name}"',
         sources=group.sources,
-        shapes=f"{shapes} -> {_shape(group.output)}",
+        shapes=f"{shapes} -> {', '.join(map(_shape, group.outputs))}",
         macs=group.macs,
         traces=tuple(
             trace
-            for value in (*variant.rows, group.output)
-            for trace in _traces(function, value, roots, by_rows=value is not group.output)
+            for value in (*variant.rows, *group.outputs)
+            for trace in _traces(function, value, roots, by_rows=value in variant.rows)
         ),
     )
 

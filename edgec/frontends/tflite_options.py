@@ -11,6 +11,7 @@
     container, shared_name      text: which resource variable
     init_subgraph               number of a subgraph
     rank                        int, of an SVDF
+    cell_clip, time_major       float and bool, of an LSTM
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
@@ -146,6 +147,17 @@ def _svdf(options: Any) -> dict[str, Any]:
     return {"rank": int(options.Rank()), "fused_activation": _activation(options)}
 
 
+def _sequence_lstm(options: Any) -> dict[str, Any]:
+    clips = float(options.CellClip()), float(options.ProjClip())
+    if not all(math.isfinite(clip) and clip >= 0 for clip in clips):
+        raise ImportFailed(f"clips {clips[0]} and {clips[1]}")
+    return {
+        "fused_activation": _activation(options),
+        "cell_clip": clips[0],
+        "time_major": bool(options.TimeMajor()),
+    }
+
+
 def _text(raw: bytes | None) -> str:
     decoded = (raw or b"").decode("utf-8", "replace")
     return "".join(c if c.isprintable() and c != '"' else "?" for c in decoded)[:200]
@@ -197,6 +209,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "UNPACK": ("UnpackOptions", _axis),
     "VAR_HANDLE": ("VarHandleOptions", _var_handle),
     "CALL_ONCE": ("CallOnceOptions", _call_once),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", _sequence_lstm),
     "SVDF": ("SVDFOptions", _svdf),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
 }

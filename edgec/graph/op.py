@@ -109,7 +109,8 @@ class Op(Generic[AttrsT]):
         """Write the loops of one node and return the tensor it makes; views have none.
 
         target: an `edgec.loop.lowering.Lowering`. inputs: for each input a `Tensor`, or the
-        `Constant` itself, of which the operator makes the tables it wants.
+        `Constant` itself, of which the operator makes the tables it wants. An operator with several
+        outputs writes all of `target.targets` and returns the first.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
 

@@ -17,15 +17,17 @@ Axis names are the names of the lambda's parameters.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Union
 
 import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
-from edgec.loop.nest import nest_of_stage
+from edgec.loop.nest import loop_of_steps, nest_of_stage
 from edgec.loop.term import Term, Var, as_term
 from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, as_array
 
@@ -94,7 +96,8 @@ class Stage:
     """One block to be: what it stores, over which axes.
 
     `update` is None for a stage without reduction, whose value is `init`. `at` maps the spatial
-    axes to indices of the target (the identity if None).
+    axes to indices of the target (the identity if None). In a `Definition.steps` loop the first of
+    `axes` is its step, which is not in `shape`, and which bodies and `at` are given first.
     """
 
     name: str
@@ -105,6 +108,15 @@ class Stage:
     init: Callable[..., Operand]
     update: Callable[..., Operand] | None
     at: Callable[..., tuple[Any, ...]] | None
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A loop around several stages: all of them run for one step before the next begins."""
+
+    name: str
+    count: int
 
 
 class Definition:
@@ -114,6 +126,7 @@ class Definition:
         self.name = name
         self.tensors: dict[str, Tensor] = {}
         self.stages: list[Stage] = []
+        self.loop: Steps | None = None  # around the stages that are added now
         self.arrays: dict[str, Array] | None = None  # set while stages compute on arrays
         self.mask: Array | None = None
 
@@ -136,6 +149,24 @@ class Definition:
     def constant(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """Weights or a table; a parameter of scope constant."""
         return self._declare(name, shape, dtype, "constant")
+
+    @contextmanager
+    def steps(self, name: str, count: int) -> Iterator[None]:
+        """Stages added inside run one after the other in a loop of `count` steps.
+
+        What a step stores the next one reads: a recurrence. Their bodies take the step first:
+
+            with b.steps("steps", 3):
+                b.compute(h, lambda t, c: ...)                       h[c], overwritten each time
+                b.compute(y, lambda t, c: h[c], shape=(8,), at=lambda t, c: (t, c))
+        """
+        if self.loop is not None:
+            raise ContractError(f"{self.name} has a loop of steps inside another one")
+        self.loop = Steps(name, count)
+        try:
+            yield
+        finally:
+            self.loop = None
 
     def compute(
         self,
@@ -192,12 +223,12 @@ class Definition:
         block = name or target.name
         if any(block == s.name for s in self.stages):
             raise ContractError(f"{self.name} has two stages named {block!r}; give one a name")
-        axes = _axis_names(init, len(domain))
+        axes = _axis_names(init, len(domain) + (self.loop is not None))
         names = [*axes, *(a[0] for a in reduce_axes)]
         if len(set(names)) != len(names):
             raise ContractError(f"axes of {block} share a name: {', '.join(names)}")
         self.stages.append(
-            Stage(block, target, domain, axes, reduce_axes, init, update, at)
+            Stage(block, target, domain, axes, reduce_axes, init, update, at, self.loop)
         )  # fmt: skip
         return target
 
@@ -212,14 +243,19 @@ class Definition:
         for scope in ("arena", "constant", "scratch"):
             params += [b for b in buffers if b.scope == scope]
         stmts: list[Stmt] = []
-        for stage in self.stages:
-            stmts += nest_of_stage(stage, needs_own_init=self._may_be_empty(stage))
+        for steps, stages in groupby(self.stages, key=lambda stage: stage.steps):
+            nests: list[Stmt] = []
+            for stage in stages:
+                nests += nest_of_stage(stage, needs_own_init=self._may_be_empty(stage))
+            stmts += nests if steps is None else [loop_of_steps(steps, nests)]
         body = stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
         return PrimFunc(self.name, tuple(params), (), body)
 
     def _may_be_empty(self, stage: Stage) -> bool:
         """Whether some element has no reduce step, so that init must be a block of its own."""
         grids = _grids(stage.shape)
+        if stage.steps is not None:
+            grids.insert(0, np.arange(stage.steps.count).reshape((-1, *[1] * len(grids))))
         for _, start, stop in stage.reduce_axes:
             if np.any(_bound(start, grids) >= _bound(stop, grids)):
                 return True
@@ -243,34 +279,36 @@ class Definition:
                 )
             self.arrays[name] = given.copy()
         try:
-            for stage in self.stages:
-                self._evaluate_stage(stage, self.arrays)
+            for steps, group in groupby(self.stages, key=lambda stage: stage.steps):
+                stages = list(group)
+                for step in range(1 if steps is None else steps.count):
+                    for stage in stages:
+                        self._evaluate_stage(stage, self.arrays, step)
             return {s.target.name: self.arrays[s.target.name] for s in self.stages}
         finally:
             self.arrays = None
             self.mask = None
 
-    def _evaluate_stage(self, stage: Stage, arrays: dict[str, Array]) -> None:
+    def _evaluate_stage(self, stage: Stage, arrays: dict[str, Array], step: int) -> None:
         grids = _grids(stage.shape)
+        at = [np.asarray(step), *grids] if stage.steps is not None else grids
         dtype = stage.target.dtype
-        value = np.array(np.broadcast_to(as_array(stage.init(*grids), dtype), stage.shape))
+        value = np.array(np.broadcast_to(as_array(stage.init(*at), dtype), stage.shape))
         if stage.update is not None:
-            bounds = [
-                (_bound(start, grids), _bound(stop, grids)) for _, start, stop in stage.reduce_axes
-            ]
-            for step in np.ndindex(*(int(stop.max() - start.min()) for start, stop in bounds)):
-                point = [int(b[0].min()) + s for b, s in zip(bounds, step, strict=True)]
+            bounds = [(_bound(start, at), _bound(stop, at)) for _, start, stop in stage.reduce_axes]
+            for offset in np.ndindex(*(int(stop.max() - start.min()) for start, stop in bounds)):
+                point = [int(b[0].min()) + s for b, s in zip(bounds, offset, strict=True)]
                 mask = np.ones(stage.shape, dtype=bool)
                 for position, (start, stop) in zip(point, bounds, strict=True):
                     mask = mask & (start <= position) & (position < stop)
                 self.mask = mask
                 steps = [np.asarray(p) for p in point]
-                new = as_array(stage.update(ArrayValue(value), *grids, *steps), dtype)
+                new = as_array(stage.update(ArrayValue(value), *at, *steps), dtype)
                 value = np.where(mask, new, value)
             self.mask = None
         if str(value.dtype) != dtype:
             raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
-        where = grids if stage.at is None else list(stage.at(*grids))
+        where = grids if stage.at is None else list(stage.at(*at))
         full = np.broadcast_arrays(*(np.asarray(w) for w in where), np.empty(stage.shape))[:-1]
         arrays[stage.target.name][tuple(full)] = value
 

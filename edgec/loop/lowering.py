@@ -47,6 +47,7 @@ class Lowering:
         self.form = form
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
+        self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs
         self.window: Window | None = None  # of a convolution that is lowered as a product
 
     @property

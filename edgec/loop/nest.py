@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.errors import ContractError
 from edgec.loop.ir import Axis, Block, Expr, For, Load, Seq, Stmt, Store
+from edgec.loop.rewrite import Substitute
 from edgec.loop.term import Term, Var, as_term
 from edgec.loop.values import ExprValue, Operand, as_expr
 
 if TYPE_CHECKING:
-    from edgec.loop.define import Stage
+    from edgec.loop.define import Stage, Steps
 
 
 def nest_of_stage(stage: Stage, *, needs_own_init: bool) -> list[Stmt]:
@@ -28,17 +29,27 @@ def nest_of_stage(stage: Stage, *, needs_own_init: bool) -> list[Stmt]:
     return [_reduction(stage, with_init=True)]
 
 
+def loop_of_steps(steps: Steps, nests: list[Stmt]) -> Stmt:
+    """The loop around the nests of its stages."""
+    var = _step_of(steps)
+    return For(var, as_term(0), as_term(steps.count), "serial", Seq(tuple(nests)))
+
+
+def _step_of(steps: Steps) -> Var:
+    return Var(steps.name, 0, steps.count)
+
+
 def _plain(stage: Stage, block: str) -> Stmt:
     axes = _spatial(stage, block)
     inner = [a.var for a in axes]
     body = _store(stage, inner, stage.init(*_terms(inner)))
-    return _wrap(Block(block, axes, None, body), _spatial_loops(stage, block))
+    return _wrap(Block(block, _used(stage, axes, body), None, body), _spatial_loops(stage, block))
 
 
 def _reduction(stage: Stage, *, with_init: bool) -> Stmt:
     assert stage.update is not None
     loops = _spatial_loops(stage, stage.name)
-    outer = _terms([loop.var for loop in loops])
+    outer = _terms([*_outer(stage), *(loop.var for loop in loops)])
     axes = list(_spatial(stage, stage.name))
     inner = [a.var for a in axes]
     for name, start, stop in stage.reduce_axes:
@@ -51,26 +62,42 @@ def _reduction(stage: Stage, *, with_init: bool) -> Stmt:
         axes.append(Axis(Var(name, low, high), "reduce", as_term(loop)))
     steps = [a.var for a in axes[len(inner) :]]
     spatial = _terms(inner)
-    accumulator = ExprValue(Load(stage.target.buffer, tuple(spatial)))
+    own = spatial[len(_outer(stage)) :]
+    accumulator = ExprValue(Load(stage.target.buffer, tuple(own)))
     body = _store(stage, inner, stage.update(accumulator, *spatial, *_terms(steps)))
     init = _store(stage, inner, stage.init(*spatial)) if with_init else None
-    return _wrap(Block(stage.name, tuple(axes), init, body), loops)
+    kept = _used(stage, tuple(axes), body, *([init] if init is not None else []))
+    return _wrap(Block(stage.name, kept, init, body), loops)
+
+
+def _used(stage: Stage, axes: tuple[Axis, ...], *stmts: Stmt) -> tuple[Axis, ...]:
+    """The axes without that of the loop of steps, where every step does the same."""
+    if stage.steps is None:
+        return axes
+    first = Substitute({axes[0].var: as_term(0)})
+    return axes if any(first.stmt(stmt) != stmt for stmt in stmts) else axes[1:]
 
 
 _NOTHING: Stmt = Seq(())  # stands in for a body that `_wrap` fills
 
 
+def _outer(stage: Stage) -> list[Var]:
+    """The loop of steps around a stage, if it is in one."""
+    return [] if stage.steps is None else [_step_of(stage.steps)]
+
+
 def _spatial_loops(stage: Stage, block: str) -> list[For]:
     return [
         For(Var(f"{block}_{a}", 0, e), as_term(0), as_term(e), "serial", _NOTHING)
-        for a, e in zip(stage.axes, stage.shape, strict=True)
+        for a, e in zip(stage.axes[len(_outer(stage)) :], stage.shape, strict=True)
     ]
 
 
 def _spatial(stage: Stage, block: str) -> tuple[Axis, ...]:
+    loops = [*_outer(stage), *(loop.var for loop in _spatial_loops(stage, block))]
     return tuple(
-        Axis(Var(a, 0, e), "spatial", as_term(Var(f"{block}_{a}", 0, e)))
-        for a, e in zip(stage.axes, stage.shape, strict=True)
+        Axis(Var(name, loop.start, loop.stop), "spatial", as_term(loop))
+        for name, loop in zip(stage.axes, loops, strict=True)
     )
 
 
@@ -98,7 +125,8 @@ def _store(stage: Stage, inner: list[Var], value: Operand) -> Store:
             hint="add a cast",
         )
     spatial = _terms(inner)
-    indices = spatial if stage.at is None else [as_term(i) for i in stage.at(*spatial)]
+    own = spatial[len(_outer(stage)) :]
+    indices = own if stage.at is None else [as_term(i) for i in stage.at(*spatial)]
     if len(indices) != len(buffer.shape):
         raise ContractError(f"stage {stage.name} needs {len(buffer.shape)} indices of its target")
     return Store(buffer, tuple(indices), expr)

@@ -22,6 +22,7 @@ from edgec.loop.policies.per_element import (
     schedule_per_element,
     schedule_windows,
 )
+from edgec.loop.policies.recurrent import SUMS_AT, schedule_sums
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -79,6 +80,8 @@ class Policy:
             schedule_planes(schedule, straight=not is_small)
         elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
+        elif func.name in SUMS_AT:
+            schedule_sums(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):

@@ -159,8 +159,9 @@ def lifetimes(
         for value in lowered.group.inputs:
             if not isinstance(value, Constant):
                 stop[roots.get(value, value)] = position + 1
-        start[lowered.group.output] = position
-        stop[lowered.group.output] = position + 1
+        for output in lowered.group.outputs:
+            start[output] = position
+            stop[output] = position + 1
     for value in function.results:
         if not isinstance(value, Constant):
             stop[roots.get(value, value)] = end

@@ -15,7 +15,7 @@ from edgec.graph.op import Fusion
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes in order; only the last one's output is seen from outside.
+    """Nodes in order; only the last one's outputs are seen from outside.
 
     inputs: values from outside the group, constants included, each once, in order of use.
     """
@@ -30,8 +30,13 @@ class Group:
 
     @property
     def output(self) -> Value:
-        """The value that the group makes."""
-        return self.nodes[-1].output
+        """The value that the group makes, the first if there are several."""
+        return self.outputs[0]
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """All values that the group makes."""
+        return self.nodes[-1].outputs
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -54,7 +59,7 @@ def fuse_groups(function: Function, *, fuse: bool = True) -> tuple[Group, ...]:
         if node in taken or node.op.fusion is Fusion.VIEW:
             continue
         members = [node]
-        while fuse:
+        while fuse and len(members[-1].outputs) == 1:
             last = members[-1].output
             readers = consumers.get(last, [])
             if len(readers) != 1 or last in results:

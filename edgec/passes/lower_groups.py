@@ -193,15 +193,20 @@ def _define(group: Group, form: str) -> tuple[Lowering, dict[str, Value]]:
         name = "x" if number == 0 else f"x{number + 1}"
         tensors[value] = lowering.input(name, value.type.shape, value.type.dtype)
         values[name] = value
-    output = lowering.output("out", group.output.type.shape, group.output.type.dtype)
-    values["out"] = group.output
+    outputs: list[Tensor] = []
+    for number, value in enumerate(group.outputs):
+        name = "out" if number == 0 else f"out{number + 1}"
+        outputs.append(lowering.output(name, value.type.shape, value.type.dtype))
+        values[name] = value
     for node in group.nodes:
-        lowering.target = output if node is group.nodes[-1] else None
+        is_last = node is group.nodes[-1]
+        lowering.target = outputs[0] if is_last else None
+        lowering.targets = tuple(outputs) if is_last else ()
         inputs: list[Tensor | Constant] = [
             v if isinstance(v, Constant) else tensors[v] for v in node.inputs
         ]
         try:
-            tensors[node.output] = node.op.lower(node, lowering, inputs)
+            tensors[node.outputs[0]] = node.op.lower(node, lowering, inputs)
         except EdgecError as error:
             raise type(error)(
                 f"{node.op.name} node {node.name!r}: {error.message}",

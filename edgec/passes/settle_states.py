@@ -71,7 +71,7 @@ def _unsettled(
     shown: set[Value],
 ) -> list[State]:
     """The states that need a copy; those in `shown` are read when the function ends."""
-    makers = {g.group.output: position for position, g in enumerate(groups)}
+    makers = {v: position for position, g in enumerate(groups) for v in g.group.outputs}
     taken = {roots.get(value, value) for value in function.outputs}
     loose: list[State] = []
     for state in function.states:

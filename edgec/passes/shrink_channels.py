@@ -113,7 +113,7 @@ def _fill_blocks(function: Function, needed: dict[Value, Flags]) -> bool:
     """Keep spare channels up to the next multiple; whether there were any to keep."""
     filled = False
     for node in function.nodes:
-        flags = needed[node.output]
+        flags = needed[node.outputs[0]]
         missing = -int(flags.sum()) % MULTIPLE
         if node.op.name in ACCUMULATING and missing and len(flags) % MULTIPLE == 0:
             flags[np.flatnonzero(~flags)[:missing]] = True
@@ -127,7 +127,7 @@ def _cheapest(interval: Interval | None) -> int:
 
 
 def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, Interval]) -> None:
-    wanted = needed[node.output]
+    wanted = needed[node.outputs[0]]
     data = [value for value in node.inputs if not isinstance(value, Constant)]
     if node.op.name in ACCUMULATING and node.output.type.dtype == "int32":
         x, w = node.inputs[:2]
@@ -164,6 +164,10 @@ def _foldable(node: Node, intervals: dict[Value, Interval]) -> Flags:
 def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
     """Channel by channel operators keep an output for every input that stays."""
     data = [value for value in node.inputs if not isinstance(value, Constant)]
+    if len(node.outputs) > 1:
+        for output in node.outputs:
+            needed[output][:] = True
+        return
     flags = needed[node.output]
     if _joins_channels(node):
         for value, part in _parts(node, flags):
@@ -224,7 +228,7 @@ class _Shrink:
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
-        values = [v for v in (*node.inputs, node.output) if not isinstance(v, Constant)]
+        values = [v for v in (*node.inputs, *node.outputs) if not isinstance(v, Constant)]
         if all(self.needed[value].all() for value in values):
             return None
         attrs = node.attrs

@@ -268,9 +268,9 @@ def _graph(compiled: Compiled) -> list[dict[str, Any]]:
         group = compiled.groups[step_of[node]].group
         if node is group.nodes[-1]:
             operators = "+".join(member.op.name for member in group.nodes)
-            rows.append(
-                _graph_row(step_of[node], operators, group.name, group.inputs, group.output)
-            )
+            first, *others = group.outputs
+            rows.append(_graph_row(step_of[node], operators, group.name, group.inputs, first))
+            rows += [_graph_row(None, "and", group.name, (first,), value) for value in others]
     return rows
 
 

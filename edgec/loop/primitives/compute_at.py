@@ -45,7 +45,7 @@ def compute_at(
     overlapping parts are computed again. The temporary keeps its shape here; `simplify` shrinks
     it to the part that one iteration needs, and `scope` says where that lives (registers up to
     64 elements, else scratch). Requires: every use of the temporary is inside the loop; the
-    block's own loops are not yet split; what the block reads is not written later.
+    block's own loops are not yet split; what the block reads is not written between the two.
     """
     _, _ = find_block(func, block)
     buffer = written_buffer(find_block(func, block)[0])
@@ -64,7 +64,7 @@ def compute_at(
     needed: set[Buffer] = set()
     for nest in nests:
         needed |= reads(nest.root)
-    require_stable("compute_at", func, nests, needed - {buffer})
+    require_stable("compute_at", func, nests, needed - {buffer}, target)
     box = region(buffer, target.body, outer=loops_on(*above, target), only="reads")
     assert box is not None
     moved = [
@@ -92,11 +92,26 @@ def require_temporary(primitive: str, block: str, buffer: Buffer) -> None:
         )
 
 
-def require_stable(primitive: str, func: PrimFunc, nests: list[Nest], needed: set[Buffer]) -> None:
-    """ScheduleError if a needed buffer is written by a statement after the first of the nests."""
-    started = False
+def require_stable(
+    primitive: str,
+    func: PrimFunc,
+    nests: list[Nest],
+    needed: set[Buffer],
+    user: Stmt | None = None,
+) -> None:
+    """ScheduleError if a needed buffer is written by a statement after the first of the nests.
+
+    With a `user`, to which the nests will move, what follows it in the loops around both does not
+    count: it runs after the user now and then.
+    """
+    last = None if user is None else _outermost_without(func, user, nests[0].root)
+    started = ended = False
     for stmt, path in walk(func.body):
         around = (*path, stmt)
+        if last is not None and any(s is last for s in around):
+            ended = True
+        elif ended:
+            return
         if any(s is nest.root for s in around for nest in nests):
             started = True
         elif started and isinstance(stmt, (Store, Call)):
@@ -106,6 +121,12 @@ def require_stable(primitive: str, func: PrimFunc, nests: list[Nest], needed: se
                     f"{primitive}: {min(b.name for b in clash)}, which {nests[0].block.name} "
                     "reads, is written after it"
                 )
+
+
+def _outermost_without(func: PrimFunc, stmt: Stmt, other: Stmt) -> Stmt:
+    """The largest statement around `stmt`, or itself, that does not hold `other`."""
+    path = next((*above, s) for s, above in walk(func.body) if s is stmt)
+    return next(s for s in path if not contains(s, other))
 
 
 def with_scope(

@@ -1,0 +1,340 @@
+"""lstm: the recurrence of a long short-term memory over a sequence, in integers.
+
+For every step t, with gates i, f, g, o (input, forget, cell, output), each of U units:
+
+    gates = saturate(given[t] + requantize(hidden W^T + bias))    given: the input's share
+    cell = saturate(logistic(f) * cell + logistic(i) * tanh(g))
+    hidden = logistic(o) * tanh(cell)
+    y[t] = hidden
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import (
+    IntArray,
+    Rounding,
+    quantize_multiplier,
+    requantize,
+    requantize_tflm,
+    wrap_int32,
+)
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop import values as loops
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.ops.accumulate import rescale
+from edgec.ops.requantize import RequantizeAttrs, weight_scales
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.sigmoid_table import (
+    ARGUMENT_BITS,
+    SigmoidLoops,
+    logistic_int16,
+    tanh_int16,
+)
+
+GATES = 4
+#: Scales of the gates before their functions, and of what these give.
+GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
+
+
+@dataclass(frozen=True)
+class LstmAttrs:
+    """recurrent: real factors of hidden W^T for each gate, to GATE_SCALE.
+
+    hidden: quantization of hidden and y; that of cell is in its type, a power of two without zero
+    point. clip: limit of stored cells, 0 for none. time_major: y is [T, 1, U], not [1, T, U].
+    """
+
+    recurrent: tuple[float, float, float, float]
+    hidden: Quant
+    clip: int = 0
+    time_major: bool = False
+    rounding: Rounding = "tflm"
+
+
+def _cell_bits(cell: TensorType) -> int:
+    """Integer bits of a cell; TypeMismatch unless its scale is a power of two."""
+    scale, zero_point = cell.scalar_quant()
+    mantissa, exponent = math.frexp(scale)
+    if mantissa != 0.5 or zero_point or not -15 <= exponent - 1 <= -1:
+        raise TypeMismatch(f"the cell {cell} needs a scale of a power of two, and no zero point")
+    return exponent - 1 + 15
+
+
+@register
+class Lstm(Op[LstmAttrs]):
+    """given int16 [T, 4U], hidden int8 [1, U], cell int16 [1, U], weights int8 [4U, U],
+    bias int32 [4U] -> y int8 [1, T, U], the next hidden and cell.
+
+    Gates lie one behind the other in the order i, f, g, o. Exact as TFLite Micro's.
+    """
+
+    name = "lstm"
+    attrs_class = LstmAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: LstmAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Types of the sequence and of both states."""
+        given, hidden, cell, weights, bias = inputs
+        units = hidden.shape[-1] if hidden.shape else 0
+        wanted = (
+            (given.shape[1:], given.dtype, (GATES * units,), "int16"),
+            (hidden.shape, hidden.dtype, (1, units), "int8"),
+            (cell.shape, cell.dtype, (1, units), "int16"),
+            (weights.shape, weights.dtype, (GATES * units, units), "int8"),
+            (bias.shape, bias.dtype, (GATES * units,), "int32"),
+        )
+        if any((shape, dtype) != (want, kind) for shape, dtype, want, kind in wanted):
+            raise TypeMismatch(f"lstm of {', '.join(map(str, inputs))}")
+        if hidden.quant != attrs.hidden or cell.quant is None or attrs.rounding != "tflm":
+            raise TypeMismatch(f"lstm of {hidden} and {cell} with rounding {attrs.rounding!r}")
+        _cell_bits(cell)
+        outer = (given.shape[0], 1) if attrs.time_major else (1, given.shape[0])
+        return (TensorType((*outer, units), "int8", attrs.hidden), hidden, cell)
+
+    def evaluate(
+        self,
+        attrs: LstmAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Step by step, as TFLite Micro's lstm_eval.cc."""
+        given, hidden, cell, weights, bias = (array.astype(np.int64) for array in inputs)
+        zero_point = attrs.hidden.zero_point[0]
+        bits = _cell_bits(input_types[2])
+        forget, update, output = _products(attrs, input_types[2])
+        factors = tuple(np.repeat(attrs.recurrent, hidden.size).tolist())
+        y = np.empty((given.shape[0], hidden.size), np.int8)
+        for step, now in enumerate(given):
+            sums = wrap_int32((hidden - zero_point) @ weights.T + bias)
+            own = np.clip(requantize(sums, factors, attrs.rounding), -32768, 32767)
+            gates = np.clip(now + own, -32768, 32767)[0]
+            i, f, g, o = np.split(gates, GATES)
+            kept = _rescaled(logistic_int16(f) * cell[0], forget)
+            new = _rescaled(logistic_int16(i) * tanh_int16(g, 15 - ARGUMENT_BITS), update)
+            cell = np.clip(kept + new, -32768, 32767)[None]
+            if attrs.clip:
+                cell = np.clip(cell, -attrs.clip, attrs.clip)
+            product = tanh_int16(cell[0], bits) * logistic_int16(o)
+            rounded = requantize_tflm(product, *map(np.asarray, quantize_multiplier(output)))
+            hidden = np.clip(rounded + zero_point, -128, 127)[None]
+            y[step] = hidden[0]
+        y = y.reshape(output_types[0].shape)
+        return y, hidden.astype(np.int8), cell.astype(np.int16)
+
+    def macs(self, attrs: LstmAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of the recurrent weights, in each step."""
+        return inputs[0].shape[0] * inputs[3].elements
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """A loop of steps over the states in their own places."""
+        attrs: LstmAttrs = node.attrs
+        given, hidden, cell = inputs[:3]
+        w, bias = inputs[3].data, inputs[4].data
+        y, next_hidden, next_cell = target.targets
+        units, steps = hidden.shape[1], given.shape[0]
+        zero_point = attrs.hidden.zero_point[0]
+        sums = w.sum(axis=1, dtype=np.int64)
+        folded = wrap_int32(bias.astype(np.int64) - zero_point * sums).astype(np.int32)
+        weights, biases = target.table("w", w), target.table("bias", folded)
+        factors = np.repeat(attrs.recurrent, units)
+        own = rescale(target, factors.tolist(), attrs.rounding, "int32")
+        forget, update, output = _products(attrs, node.inputs[2].type)
+        bits = _cell_bits(node.inputs[2].type)
+        sigmoid = SigmoidLoops(target)
+        define = target.definition
+
+        def scaled(product: Any, factor: float) -> Any:
+            multiplier, shift = quantize_multiplier(factor)
+            return loops.intrinsic("requantize_tflm", product, multiplier, shift)
+
+        define.compute(next_hidden, lambda n, c: hidden[n, c], name="start_hidden")
+        define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
+        with define.steps("steps", steps):
+            acc = define.reduce(
+                "acc",
+                [("k", 0, units)],
+                init=lambda t, c: biases[c],
+                update=lambda acc, t, c, k: (
+                    acc + loops.int32(next_hidden[0, k]) * loops.int32(weights[c, k])
+                ),
+                shape=(GATES * units,),
+                dtype="int32",
+            )
+
+            def gate(t: Any, c: Any) -> Any:
+                mine = loops.clamp(own(acc[c], c), -32768, 32767)
+                both = loops.int32(given[t, c]) + mine
+                return loops.int16(loops.clamp(both, -32768, 32767))
+
+            gates = define.compute("gates", gate, shape=(GATES * units,), dtype="int16")
+
+            def of_gate(number: int, c: Any) -> Any:
+                return loops.int32(gates[c + number * units])
+
+            def new_cell(t: Any, n: Any, c: Any) -> Any:
+                kept = sigmoid.logistic(of_gate(1, c)) * loops.int32(next_cell[n, c])
+                new = sigmoid.logistic(of_gate(0, c)) * sigmoid.tanh(
+                    of_gate(2, c), 15 - ARGUMENT_BITS
+                )
+                parts = [
+                    loops.clamp(scaled(kept, forget), -32768, 32767),
+                    loops.clamp(scaled(new, update), -32768, 32767),
+                ]
+                both = loops.clamp(parts[0] + parts[1], -32768, 32767)
+                if attrs.clip:
+                    both = loops.clamp(both, -attrs.clip, attrs.clip)
+                return loops.int16(both)
+
+            def new_hidden(t: Any, n: Any, c: Any) -> Any:
+                active = sigmoid.tanh(loops.int32(next_cell[n, c]), bits)
+                product = active * sigmoid.logistic(of_gate(3, c))
+                rounded = scaled(product, output)
+                return loops.int8(loops.clamp(rounded + zero_point, -128, 127))
+
+            define.compute(next_cell, new_cell, name="cell")
+            define.compute(next_hidden, new_hidden, name="hidden")
+            define.compute(
+                y,
+                lambda t, c: next_hidden[0, c],
+                shape=(units,),
+                at=lambda t, c: (t, 0, c) if attrs.time_major else (0, t, c),
+                name="out",
+            )
+        return y
+
+
+def _products(attrs: LstmAttrs, cell: TensorType) -> tuple[float, float, float]:
+    """Real factors of f * cell, of i * g, and of o * tanh(cell)."""
+    scale = cell.scalar_quant()[0]
+    return (
+        ACTIVATED_SCALE * scale / scale,
+        ACTIVATED_SCALE * ACTIVATED_SCALE / scale,
+        ACTIVATED_SCALE * ACTIVATED_SCALE / attrs.hidden.scale[0],
+    )
+
+
+def _rescaled(product: IntArray, factor: float) -> IntArray:
+    rounded = requantize_tflm(product, *map(np.asarray, quantize_multiplier(factor)))
+    return np.clip(rounded, -32768, 32767)
+
+
+#: Inputs of TFLite's operator by position.
+_X, _WEIGHTS, _RECURRENT, _BIAS = 0, slice(1, 5), slice(5, 9), slice(12, 16)
+_HIDDEN, _CELL, _COUNT = 18, 19, 24
+
+
+@from_tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite's LSTM on int8 with int16 cells: dense for all steps, then `lstm`.
+
+    Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
+    """
+    inputs = (*raw.inputs, *[None] * (_COUNT - len(raw.inputs)))
+    needed = (inputs[_X], *inputs[_WEIGHTS], *inputs[_RECURRENT], *inputs[_BIAS],
+              inputs[_HIDDEN], inputs[_CELL])  # fmt: skip
+    if None in needed:
+        raise ImportFailed("without an input gate, a bias or a state it is not supported")
+    if sum(value is not None for value in inputs) > len(needed):
+        raise ImportFailed("peepholes, projections and layer normalization are not supported")
+    if raw.attribute("fused_activation", "NONE") != "TANH":
+        raise ImportFailed("only the activation TANH is supported")
+    x, hidden, cell = inputs[_X], inputs[_HIDDEN], inputs[_CELL]
+    if (x.type.dtype, hidden.type.dtype, cell.type.dtype) != ("int8", "int8", "int16"):
+        raise ImportFailed(
+            f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 and int16"
+        )
+    declared = raw.output_types[0]
+    if declared is None or declared.quant != hidden.type.quant or len(x.type.shape) != 3:
+        raise ImportFailed("the output is not quantized as the hidden state")
+    units = hidden.type.shape[-1]
+    batch = x.type.shape[1 if raw.attribute("time_major", False) else 0]
+    if batch != 1 or hidden.type.shape != (1, units):
+        raise ImportFailed(f"a batch of {batch}: only 1 is supported")
+    steps = x.type.elements // x.type.shape[-1]
+    flat = builder.op(
+        "reshape", [x], ReshapeAttrs((steps, x.type.shape[-1])), name=f"{raw.name}/flat",
+        sources=(raw.name,),
+    )  # fmt: skip
+    stacked = _Stacked(builder, raw, units)
+    given = stacked.input_share(flat, inputs[_WEIGHTS], inputs[_BIAS])
+    recurrent, factors = stacked.weights("recurrent", inputs[_RECURRENT], hidden.type)
+    clip = raw.attribute("cell_clip", 0.0) / cell.type.scalar_quant()[0]
+    attrs = LstmAttrs(
+        recurrent=factors,
+        hidden=hidden.type.quant,
+        clip=int(min(clip, 32767)),
+        time_major=bool(raw.attribute("time_major", False)),
+        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+    )
+    zeros = builder.constant(f"{raw.name}.recurrent_bias", np.zeros(GATES * units, np.int32))
+    node = builder.node(
+        "lstm", [given, hidden, cell, recurrent, zeros], attrs, name=raw.name,
+        output_names=[raw.name, f"{raw.name}.hidden", f"{raw.name}.cell"],
+    )  # fmt: skip
+    y, next_hidden, next_cell = node.outputs
+    builder.become(hidden, next_hidden)
+    builder.become(cell, next_cell)
+    return y
+
+
+@dataclass(frozen=True)
+class _Stacked:
+    """Makes one constant of those of four gates."""
+
+    builder: GraphBuilder
+    raw: RawNode
+    units: int
+
+    def weights(
+        self, name: str, gates: Sequence[Any], x: TensorType
+    ) -> tuple[Constant, tuple[float, float, float, float]]:
+        """[4 units, inputs] with a scale for each row, and the gates' factors to GATE_SCALE."""
+        scale = np.float32(x.scalar_quant()[0])
+        scales: list[float] = []
+        for gate in gates:
+            if not isinstance(gate, Constant) or gate.type.dtype != "int8":
+                raise ImportFailed("its weights are not int8 constants")
+            if len(gate.type.shape) != 2 or gate.type.shape[0] != self.units:
+                raise ImportFailed(f"weights {list(gate.type.shape)} for {self.units} units")
+            scales.append(weight_scales(gate.type, 1)[0])
+        data = np.concatenate([gate.data for gate in gates])
+        quant = Quant(tuple(s for s in scales for _ in range(self.units)), (0,) * len(data), axis=0)
+        i, f, g, o = (float(scale) * s / GATE_SCALE for s in scales)
+        constant = self.builder.constant(f"{self.raw.name}.{name}", data, quant)
+        return constant, (i, f, g, o)
+
+    def input_share(self, x: Value, gates: Sequence[Any], biases: Sequence[Any]) -> Value:
+        """The input's share of all gates in all steps, int16 with ARGUMENT_BITS fraction bits."""
+        weights, factors = self.weights("weights", gates, x.type)
+        if any(not isinstance(b, Constant) or b.type.dtype != "int32" for b in biases):
+            raise ImportFailed("its biases are not int32 constants")
+        bias = self.builder.constant(
+            f"{self.raw.name}.bias", np.concatenate([b.data for b in biases])
+        )
+        name = f"{self.raw.name}/given"
+        sources = (self.raw.name,)
+        acc = self.builder.op(
+            "dense", [x, weights, bias], name=name, output_names=[f"{name}.acc"], sources=sources
+        )
+        attrs = RequantizeAttrs(
+            multiplier=tuple(f for f in factors for _ in range(self.units)),
+            output=Quant((GATE_SCALE,), (0,)),
+            minimum=-32768,
+            maximum=32767,
+            rounding=self.raw.rounding,  # type: ignore[arg-type]  # checked by infer
+            dtype="int16",
+        )
+        return self.builder.op("requantize", [acc], attrs, name=name, sources=sources)
