@@ -10,11 +10,12 @@ from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
-from edgec.codegen.project import HARNESS_DIRS, staged_folder, write_project
+from edgec.codegen.project import HARNESS_DIRS, write_project
 from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
 from edgec.options import Options
 from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
+from edgec.staging import staged_folder
 from edgec.target.board import Board, load_board
 from edgec.target.toolchain import find_toolchain
 
@@ -56,7 +57,7 @@ def deploy(
     when it breaks a given limit.
     """
     options = compiled.options
-    with staged_folder(out) as folder:
+    with staged_folder(out, MANIFEST_NAME) as folder:
         manifest = write_project(compiled.program, folder, board, options.harness)
         try:
             artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
@@ -91,7 +92,7 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
 
     Raises BudgetExceeded when arena, state or weights break a given limit by themselves.
     """
-    with staged_folder(out) as folder:
+    with staged_folder(out, MANIFEST_NAME) as folder:
         manifest = write_project(compiled.program, folder, None)
         check_budgets(compiled, manifest, None)
         if finish is not None:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from edgec.build.check_image import check_image
 from edgec.build.diagnose import explain_compiler, explain_linker, undefined_names
-from edgec.build.folder import whole_folder
 from edgec.build.image import Image, measure
 from edgec.errors import BuildFailed
+from edgec.staging import staged_folder
 from edgec.target.board import Board
 from edgec.target.board_files import board_header, linker_script
 from edgec.target.toolchain import WARNING_FLAGS, Toolchain
@@ -115,7 +115,7 @@ def build_firmware(
         raise BuildFailed(f"'{optimize}' is none of {', '.join(OPTIMIZE_FLAGS)}")
     project = Path(project).absolute()
     out = Path(out).absolute()
-    with whole_folder(out) as folder:
+    with staged_folder(out, ELF_NAME) as folder:
         (folder / "ec_board.h").write_text(board_header(board), "utf-8", newline="\n")
         script = linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only)
         if stack_bytes is None and not hardware_only and (project / "link.ld").is_file():

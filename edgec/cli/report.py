@@ -34,8 +34,10 @@ def command(
     diff = None if old is None else compare_reports(load_report(old), report)
     if page is not None:
         from edgec.report.html import render_page
+        from edgec.staging import staged_file
 
-        _write(page, render_page(report, diff))
+        with staged_file(page, hint="choose another --html") as temporary:
+            temporary.write_bytes(render_page(report, diff).encode("utf-8"))
     if as_json:
         click.echo(json.dumps(report if diff is None else {**report, "diff": diff}, indent=2))
         return
@@ -47,18 +49,3 @@ def command(
         print_report(report)
     if page is not None:
         click.echo(f"written to {page}")
-
-
-def _write(page: Path, text: str) -> None:
-    """The page, whole or not at all."""
-    import os
-
-    from edgec.errors import EdgecError
-
-    temporary = page.with_name(f".{page.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(text.encode("utf-8"))
-        os.replace(temporary, page)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise EdgecError(f"cannot write {page}: {error}", hint="choose another --html") from None

@@ -142,20 +142,12 @@ def _save(target: Path, built: Any, results: list[Any]) -> None:
     """Write the outputs as one .npz, whole or not at all; those of several steps stacked."""
     import numpy as np
 
-    from edgec.errors import EdgecError
+    from edgec.staging import staged_file
 
     stacked = [np.stack(arrays) for arrays in zip(*(r.outputs for r in results), strict=True)]
     arrays: dict[str, Any] = {
         port.name: array if len(results) > 1 else array[0]
         for port, array in zip(built.manifest.outputs, stacked, strict=True)
     }
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.npz")
-    try:
+    with staged_file(target, hint="choose another --output") as temporary:
         np.savez(temporary, **arrays)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise EdgecError(
-            f"cannot write {target}: {error.strerror}", hint="choose another --output"
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -8,12 +8,7 @@ Nothing depends on the clock, the machine or the folder: same program, same byte
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +19,6 @@ from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
-from edgec.errors import BuildFailed
 from edgec.options import Harness
 from edgec.resources import resource_dir
 from edgec.target.board import Board
@@ -89,60 +83,6 @@ def emit_model(program: Program) -> EmittedModel:
     """Only decide how the program looks as C, without writing anything."""
     program.check()
     return make_text(program)
-
-
-@contextmanager
-def staged_folder(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target` that becomes `target` if the block succeeds.
-
-    An earlier project in `target` (a folder with a manifest) or an empty folder is replaced;
-    anything else raises BuildFailed and is left alone. If the block raises, nothing changes.
-    """
-    target = Path(os.path.abspath(target))
-    _check_replaceable(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as problem:
-        raise BuildFailed(
-            f"cannot write to {target.parent}: {problem.strerror}",
-            hint="choose another output folder with -o",
-        ) from problem
-    try:
-        content = staging / "new"
-        content.mkdir()
-        try:
-            yield content
-        except OSError as problem:
-            if problem.errno not in (errno.ENOSPC, errno.EFBIG, errno.EROFS):
-                raise
-            raise BuildFailed(f"cannot write to {target.parent}: {problem.strerror}") from problem
-        _check_replaceable(target)
-        try:
-            if target.exists():
-                target.rename(staging / "old")
-            content.rename(target)
-        except BaseException as problem:  # also when the user stops us right here
-            if (staging / "old").exists() and not target.exists():
-                (staging / "old").rename(target)
-            if not isinstance(problem, OSError):
-                raise
-            raise BuildFailed(f"cannot replace {target}: {problem.strerror}") from problem
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _check_replaceable(target: Path) -> None:
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise BuildFailed(f"{target} is a file, not a folder", hint="choose another -o")
-    if any(target.iterdir()) and not (target / MANIFEST_NAME).is_file():
-        raise BuildFailed(
-            f"{target} exists and was not made by edgec",
-            details=(f"it is not empty and has no {MANIFEST_NAME}",),
-            hint="choose another output folder, or empty this one",
-        )
 
 
 def _model_files(text: ModelText) -> dict[str, str]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec import __version__
-from edgec.errors import BuildFailed, RunFailed
+from edgec.errors import BuildFailed, EdgecError, RunFailed
 from edgec.graph.ir import Constant, Value
 from edgec.report.summary import build_report
+from edgec.staging import staged_file
 
 if TYPE_CHECKING:
     from edgec.deploy import Built
@@ -160,13 +159,10 @@ def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
         {"instructions": row["instructions"], "cycles": row["cycles"]} for row in run["layers"]
     ]
     path = built.project / PROFILE_NAME
-    temporary = path.with_name(f".{PROFILE_NAME}.{os.getpid()}")
     try:
-        temporary.write_text(json.dumps(profile, indent=1) + "\n", encoding="ascii")
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        with staged_file(path, hint="") as temporary:
+            temporary.write_text(json.dumps(profile, indent=1) + "\n", encoding="ascii")
+    except EdgecError:
         return False
     return True
 

@@ -11,7 +11,7 @@ from repo_files import REPO_ROOT, relative
 
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
-    ("errors", "resources", "fixed_point", "float_math", "ordered_sum", "options"),
+    ("errors", "resources", "fixed_point", "float_math", "ordered_sum", "options", "staging"),
     ("graph", "target", "loop"),
     ("ops",),
     ("frontends", "passes", "quantize"),

@@ -89,10 +89,10 @@ def test_a_stopped_build_keeps_the_project_before(
 
 
 def test_stopped_between_the_two_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgec.codegen.project import staged_folder
+    from edgec.staging import staged_folder
 
     target = tmp_path / "out"
-    with staged_folder(target) as folder:
+    with staged_folder(target, "manifest.json") as folder:
         (folder / "manifest.json").write_text("first")
     real, count = Path.rename, iter(range(9))
 
@@ -102,7 +102,7 @@ def test_stopped_between_the_two_renames(tmp_path: Path, monkeypatch: pytest.Mon
         return real(path, to)
 
     monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(KeyboardInterrupt), staged_folder(target) as folder:
+    with pytest.raises(KeyboardInterrupt), staged_folder(target, "manifest.json") as folder:
         (folder / "manifest.json").write_text("second")
     assert (target / "manifest.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -15,8 +15,8 @@ from c_harness import build_shared, conv_program, load, loop, store
 
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.program import Golden, Port, Program, State, Step
-from edgec.codegen.project import staged_folder, write_project
-from edgec.errors import BuildFailed, ContractError
+from edgec.codegen.project import write_project
+from edgec.errors import ContractError
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Binary, Buffer, Cast, PrimFunc, Seq
 from edgec.loop.term import Var
@@ -441,35 +441,6 @@ def test_hostile_names_compile(image: np.ndarray, tmp_path: Path) -> None:
         assert model.init() == OK
         (out,) = model.run(image)
         np.testing.assert_array_equal(out, reference(base, image))
-
-
-def test_staged_folder_is_whole_or_nothing(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "project"
-    with pytest.raises(RuntimeError), staged_folder(target) as folder:
-        (folder / "half").write_text("x")
-        raise RuntimeError("stop")
-    assert not target.exists()
-    assert list(target.parent.iterdir()) == []
-    with staged_folder(target) as folder:
-        write_project(conv_program(), folder)
-    with staged_folder(target) as folder:
-        write_project(conv_program("other"), folder)
-    assert (target / "other.h").exists()
-    assert not (target / "tiny.h").exists()
-    assert [p.name for p in target.parent.iterdir()] == ["project"]
-
-
-def test_foreign_folder_is_left_alone(tmp_path: Path) -> None:
-    target = tmp_path / "mine"
-    target.mkdir()
-    (target / "thesis.txt").write_text("years of work")
-    with pytest.raises(BuildFailed, match="not made by edgec"), staged_folder(target):
-        pass
-    assert (target / "thesis.txt").read_text() == "years of work"
-    file = tmp_path / "file"
-    file.write_text("x")
-    with pytest.raises(BuildFailed, match="is a file"), staged_folder(file):
-        pass
 
 
 def test_broken_programs_are_refused(tmp_path: Path) -> None:
