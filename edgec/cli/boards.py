@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,10 +13,86 @@ from edgec.cli.arguments import json_option, print_json
 from edgec.report.table import Column, format_table, number, terminal_width
 
 
-@click.command()
+class _ShowByDefault(click.Group):
+    """`edgec boards NAME` is `edgec boards show NAME`, which scripts may leave out."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ShowByDefault)
+def command() -> None:
+    """List the boards, show one, or write a file for a new one."""
+
+
+@command.command()
+@click.argument("name")
+@click.option("--like", metavar="B", help="A shipped board with a chip of the same family.")
+@click.option("--title", default="", help="What it is, in words.")
+@click.option("--core", default="", metavar="CORE", help="Another core than that board's.")
+@click.option("--flash", default="", metavar="SIZE[@ORIGIN]", help="Flash of the program.")
+@click.option("--ram", default="", metavar="SIZE[@ORIGIN]", help="RAM of variables and arena.")
+@click.option("--stack", default="", metavar="SIZE", help="How much of it is the stack.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    help="A setting of the port, such as UART_TX_PIN=9 (repeatable).",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+    help="The file to write; default NAME.toml.",
+)  # fmt: skip
+def new(
+    name: str,
+    like: str | None,
+    title: str,
+    core: str,
+    flash: str,
+    ram: str,
+    stack: str,
+    settings: tuple[str, ...],
+    output: Path | None,
+) -> None:
+    """Write the file of a board of your own, after a shipped one with the same chip family.
+
+    What is not given is asked for on a terminal, and otherwise as on that board.
+    """
+    from edgec.errors import EdgecError
+    from edgec.staging import staged_file
+    from edgec.target.board import load_board
+    from edgec.target.new_board import NewBoard, new_board_text
+
+    if like is None and not sys.stdin.isatty():
+        raise click.UsageError("--like is missing: a shipped board with a chip of the same family")
+    if like is None:
+        like = click.prompt("A shipped board with a chip of the same family (`edgec boards`)")
+        board = load_board(like)
+        title = title or click.prompt("What it is, in words", default=name)
+        flash = flash or click.prompt("Flash", default=_kib(board.flash_bytes))
+        ram = ram or click.prompt("RAM", default=_kib(board.ram_bytes))
+        stack = stack or click.prompt("Stack", default=_kib(board.stack_bytes))
+    config = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {setting}: write KEY=VALUE")
+        config[key] = value
+    path = output or Path(f"{name}.toml")
+    if path.suffix != ".toml":
+        raise click.UsageError(f"{path}: a board's file ends in .toml")
+    text = new_board_text(NewBoard(name, like, title, core, flash, ram, stack, config))
+    if path.exists():
+        raise EdgecError(f"{path} is there already", hint="choose another --output, or remove it")
+    with staged_file(path, hint="choose another --output") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    click.echo(f"{path}: check it against your schematic, then `--board {path}`")
+
+
+@command.command()
 @click.argument("name", required=False)
 @json_option
-def command(name: str | None, as_json: bool) -> None:
+def show(name: str | None, as_json: bool) -> None:
     """List the boards, or show one by name, alias or TOML file."""
     from edgec.target.board import all_boards, load_board
 

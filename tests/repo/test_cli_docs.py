@@ -32,10 +32,13 @@ def documented(text: str) -> dict[str, str]:
 
 
 def options_of(name: str) -> dict[str, click.Option]:
+    """The options of a command, and of what is below it."""
     command = importlib.import_module(f"edgec.cli.{name}").command
+    below = command.commands.values() if isinstance(command, click.Group) else ()
     return {
         word: option
-        for option in command.params
+        for each in (command, *below)
+        for option in each.params
         if isinstance(option, click.Option)
         for word in option.opts
     }
