@@ -37,6 +37,12 @@ from edgec.cli.arguments import (
 @click.option("--output", type=click.Path(path_type=Path), metavar="Y.npz",
               help="Write the outputs here, by their names.")  # fmt: skip
 @click.option("--profile", is_flag=True, help="A row for every emitted group.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Profile N runs: least, median and most.")  # fmt: skip
+@click.option("--chrome-trace", type=click.Path(path_type=Path), metavar="T.json",
+              help="Write the profile for chrome://tracing and Perfetto.")  # fmt: skip
+@click.option("--speedscope", type=click.Path(path_type=Path), metavar="S.json",
+              help="Write the profile for speedscope.app.")  # fmt: skip
 @compile_options
 @json_option
 def command(
@@ -49,6 +55,9 @@ def command(
     steps: int,
     output: Path | None,
     profile: bool,
+    repeat: int,
+    chrome_trace: Path | None,
+    speedscope: Path | None,
     dump: Path | None,
     as_json: bool,
     **words: Any,
@@ -57,6 +66,8 @@ def command(
     from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
 
+    if not profile and (repeat > 1 or chrome_trace or speedscope):
+        raise click.UsageError("--repeat, --chrome-trace and --speedscope need --profile")
     target = None if output is None else _output_file(output)
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
         chosen, built = _built(model, board, engine, port, profile, dump, Path(work), words)
@@ -71,16 +82,44 @@ def command(
             arrays = generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
         with open_session(chosen, built, port=port) as session:
             results = _run_steps(session, arrays)
-            traced = _run_steps(session, arrays, profile=True) if profile else []
+            profiled = [
+                _run_steps(session, arrays, profile=True)[-1]
+                for _ in range(repeat if profile else 0)
+            ]
         if target is not None:
             _save(target, built, results)
-        report = run_report(built, chosen, results, traced[-1] if traced else None, target)
+        report = run_report(built, chosen, results, profiled, target)
         if profile and model.is_dir():
             keep_profile(built, report)
+        _export(built, results[-1], profiled, chrome_trace, speedscope)
     if as_json:
         print_json(report)
     else:
         print_run(report, profile)
+
+
+def _export(
+    built: Any, plain: Any, profiled: list[Any], chrome_path: Path | None, scope_path: Path | None
+) -> None:
+    """Write the files for viewers of profiles. EdgecError where nothing was counted."""
+    from edgec.errors import EdgecError
+    from edgec.report.profile import chrome_trace, make_profile, speedscope
+
+    wanted = [(chrome_path, chrome_trace), (scope_path, speedscope)]
+    for path, write in wanted:
+        if path is None:
+            continue
+        profile = make_profile(built.manifest, plain, profiled)
+        if not profile.unit:
+            raise EdgecError(
+                f"cannot write {path}: this engine counts nothing",
+                hint="use --engine core or qemu, or a real board",
+            )
+        clock_hz = built.board.clock_hz if built.board is not None else 0
+        try:
+            path.write_text(write(built.manifest, profile, clock_hz), encoding="ascii")
+        except OSError as error:
+            raise EdgecError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> list[Any]:

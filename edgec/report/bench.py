@@ -17,8 +17,7 @@ from edgec.deploy import deploy
 from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.report.figures import count
-from edgec.report.run import short_shapes, short_title
+from edgec.report.figures import count, short_shapes, short_title
 from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import default_engine, open_session
 from edgec.runners.samples import generate_inputs

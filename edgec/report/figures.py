@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 #: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
@@ -65,3 +66,14 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in runs)
+
+
+def short_title(title: str) -> str:
+    """The layer's own name: the last two parts of the first of joined names."""
+    name = title.split('"')[1] if '"' in title else title
+    return "/".join(name.split(";")[0].split("/")[-2:])
+
+
+def short_shapes(shapes: str) -> str:
+    """`[1,8,8,16] -> [1,4,4,16]` without batches of one: `8x8x16 -> 4x4x16`."""
+    return re.sub(r"\[(?:1,\s*)?([\d,\s]*)\]", lambda m: re.sub(r",\s*", "x", m[1]) or "1", shapes)

@@ -190,7 +190,7 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
     inputs = generate_inputs(seed, [(port.shape, port.dtype) for port in built.manifest.inputs])
     with open_session(engine, built) as session:
         result, traced = session.run(inputs), session.run(inputs, profile=True)
-    if not keep_profile(built, run_report(built, engine, [result], traced, None)):
+    if not keep_profile(built, run_report(built, engine, [result], [traced], None)):
         raise RunFailed(f"cannot write {folder / PROFILE_NAME}", hint="make the folder writable")
 
 

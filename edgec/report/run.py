@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.report.figures import count, percent, ratio, short_function
+from edgec.report.figures import (
+    count,
+    percent,
+    ratio,
+    short_function,
+    short_shapes,
+    short_title,
+)
+from edgec.report.profile import Profile, make_profile
 from edgec.report.table import Column, format_table, number
 from edgec.runners.samples import outputs_fnv1a32
 
 if TYPE_CHECKING:
     from edgec.deploy import Built
+    from edgec.runners.engine import RunResult
 
 
 def run_report(
-    built: Built, engine: str, results: Sequence[Any], traced: Any | None, path: Path | None
+    built: Built,
+    engine: str,
+    results: Sequence[RunResult],
+    profiled: Sequence[RunResult],
+    path: Path | None,
 ) -> dict[str, Any]:
-    """The object that `edgec run --json` prints. `layers` is empty without a traced run.
+    """The object that `edgec run --json` prints. `layers` is empty without profiled runs.
 
     results: those of all steps in a row; costs and values are the last one's.
     """
     result = results[-1]
+    profile = make_profile(built.manifest, result, profiled) if profiled else None
     return {
         "model": built.manifest.model,
         "board": built.board.name if built.board else None,
@@ -37,7 +50,9 @@ def run_report(
         "stack_bytes": result.stack_bytes,
         "outputs": str(path) if path else None,
         "output_fnv1a": outputs_fnv1a32(array for each in results for array in each.outputs),
-        "layers": _layers(built, traced) if traced is not None else [],
+        "layers": _layers(built, profiled, profile) if profile is not None else [],
+        "repeat": len(profiled),
+        "measuring": _measuring(profile) if profile is not None and profile.unit else None,
         "values": [
             {
                 "name": port.name,
@@ -50,12 +65,22 @@ def run_report(
     }
 
 
-def _layers(built: Built, traced: Any) -> list[dict[str, Any]]:
-    # A real board's clock counts cycles, not instructions.
-    costs = [s.instructions if s.instructions is not None else s.cycles for s in traced.steps]
-    total = sum(cost or 0 for cost in costs)
+def _measuring(profile: Profile) -> dict[str, Any]:
+    """What measuring cost, which is subtracted from the layers."""
+    return {
+        "unit": profile.unit,
+        "clock_overhead": profile.clock_overhead,
+        "hook_overhead": round(profile.hook_overhead, 3),
+    }
+
+
+def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> list[dict[str, Any]]:
+    """A row for every step: its median over the runs, with the least and the most."""
+    total = sum(layer.median for layer in profile.layers)
     rows = []
-    for entry, step, cost in zip(built.manifest.steps, traced.steps, costs, strict=True):
+    for index, entry in enumerate(built.manifest.steps):
+        layer = profile.layers[index] if profile.unit else None
+        step = profiled[-1].steps[index]
         rows.append(
             {
                 "title": entry.title,
@@ -65,21 +90,13 @@ def _layers(built: Built, traced: Any) -> list[dict[str, Any]]:
                 "macs": entry.macs,
                 "instructions": step.instructions,
                 "cycles": step.cycles,
-                "share": (cost or 0) / total if total else None,
+                "least": layer.least if layer else None,
+                "most": layer.most if layer else None,
+                "share": layer.median / total if layer and total else None,
             }
+            | ({profile.unit: layer.median} if layer else {})
         )
     return rows
-
-
-def short_title(title: str) -> str:
-    """The layer's own name: the last two parts of the first of joined names."""
-    name = title.split('"')[1] if '"' in title else title
-    return "/".join(name.split(";")[0].split("/")[-2:])
-
-
-def short_shapes(shapes: str) -> str:
-    """`[1,8,8,16] -> [1,4,4,16]` without batches of one: `8x8x16 -> 4x4x16`."""
-    return re.sub(r"\[(?:1,\s*)?([\d,\s]*)\]", lambda m: re.sub(r",\s*", "x", m[1]) or "1", shapes)
 
 
 def print_run(report: dict[str, Any], profile: bool) -> None:
@@ -108,12 +125,14 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
     # What an engine does not count has no column.
     counted = any(row["instructions"] is not None for row in layers)
     timed = any(row["cycles"] is not None for row in layers)
+    varied = any(row["least"] != row["most"] for row in layers)
     columns = [
         Column("layer", least=16, cut="start"),
         Column("shapes", optional=2),
         number("MACs"),
         *([number("instructions"), number("a MAC")] if counted else []),
         *([number("cycles", optional=1 if counted else 0)] if timed else []),
+        *([number("least", 1), number("most", 1)] if varied else []),
         *([number("share")] if counted or timed else []),
         Column("function", optional=3),
     ]
@@ -125,6 +144,7 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
             *([count(row["instructions"]), ratio(row["instructions"], row["macs"])]
               if counted else []),
             *([count(row["cycles"])] if timed else []),
+            *([count(row["least"]), count(row["most"])] if varied else []),
             *([percent(row["share"] or 0, 1)] if counted or timed else []),
             short_function(row["function"], report["model"]),
         )
@@ -132,7 +152,15 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     lines = [f"{report['model']} on {report['board']} ({report['engine']})", ""]
     lines += format_table(columns, rows)
-    if counted:
-        total = sum(row["instructions"] or 0 for row in layers)
-        lines.append(f"\nin the rows   {total:,} instructions, of the build that can be traced")
-    return [*lines, ""] if not counted else lines
+    lines.append("")
+    if report["measuring"]:
+        measuring, runs = report["measuring"], report["repeat"]
+        unit, hook = measuring["unit"], measuring["hook_overhead"]
+        total = sum(row[unit] or 0 for row in layers)
+        what = f"medians of {runs:,} runs" if runs > 1 else "one run"
+        lines += [
+            f"in the rows   {total:,} {unit}, {what}",
+            f"subtracted    {hook:.1f} for each look inside, {measuring['clock_overhead']:,} for "
+            "each reading of the clock",
+        ]
+    return lines

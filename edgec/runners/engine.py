@@ -51,6 +51,7 @@ class RunResult:
     `outputs` have the manifest's dtypes and shapes. `instructions` and `cycles` are those of the
     inference alone, without start-up and input; `resolution` is how many instructions (or
     cycles, where there are no instructions) the clock that counted them can tell apart.
+    `clock_overhead` is what reading the clock once costs, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `steps` has one entry for each step of the manifest and `traces` maps trace ids to bytes
     (uint8, one dimension, rows in order); both are empty unless the run asked for them.
@@ -61,6 +62,7 @@ class RunResult:
     cycles: int | None = None
     cycles_source: CyclesSource | None = None
     resolution: float = 1.0
+    clock_overhead: StepCost | None = None
     stack_bytes: int | None = None
     steps: tuple[StepCost, ...] = ()
     traces: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)

@@ -127,6 +127,7 @@ class LinkSession(Session):
             cycles=cost.cycles,
             cycles_source="measured" if cost.cycles is not None else None,
             resolution=float(one.instructions or one.cycles or 1),
+            clock_overhead=self._cost(done.overhead, model.identity),
             stack_bytes=model.client.stack().used_bytes,
             steps=tuple(steps) if stops else (),
             traces=traces,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from built_models import DIGITS, build
 
+from edgec.codegen.manifest import Manifest
+from edgec.report.profile import Profile, chrome_trace, make_profile, speedscope
 from edgec.report.run import run_report
-from edgec.runners.engine import RunResult, open_session
+from edgec.runners.engine import RunResult, StepCost, open_session
 from edgec.runners.samples import generate_inputs
 
 BOARD = "mps2_an386"
@@ -43,7 +47,7 @@ def test_rows_sum_up_to_the_run(engine: str) -> None:
 def test_every_row_names_its_source_layers(tmp_path: Path) -> None:
     compiled, built = build(DIGITS, BOARD, traced=True)
     traced = ran("core", profile=True)
-    rows = run_report(built, "core", [ran("core", profile=False)], traced, None)["layers"]
+    rows = run_report(built, "core", [ran("core", profile=False)], [traced], None)["layers"]
     names = {name for node in compiled.imported.main.nodes for name in (node.name, *node.sources)}
     assert len(rows) == len(built.manifest.steps)
     for row in rows:
@@ -61,3 +65,77 @@ def test_core_and_qemu_agree_within_the_clocks_resolution() -> None:
     # Both ends of the measured span may be off by one step of SysTick, and the firmware reads
     # the clock itself within it.
     assert abs(core.instructions - qemu.instructions) <= 2 * qemu.resolution
+
+
+def repeated(engine: str, runs: int) -> tuple[Manifest, RunResult, Profile]:
+    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    _, built = build(DIGITS, BOARD, traced=True)
+    inputs = generate_inputs(1, [(port.shape, port.dtype) for port in built.manifest.inputs])
+    with open_session(engine, built) as session:
+        plain = session.run(inputs)
+        profiled = [session.run(inputs, profile=True) for _ in range(runs)]
+    return built.manifest, plain, make_profile(built.manifest, plain, profiled)
+
+
+@pytest.mark.parametrize("engine", ["core", "qemu"])
+def test_medians_sum_up_to_the_plain_run(engine: str) -> None:
+    """What measuring costs is subtracted, so that nothing but the clock's resolution is left."""
+    _, plain, profile = repeated(engine, 5)
+    assert profile.unit == "instructions" and len(profile.runs) == 5
+    assert 0 < profile.hook_overhead <= 60
+    total = sum(layer.median for layer in profile.layers)
+    assert abs(total - (plain.instructions or 0)) <= len(profile.layers) * (1 + plain.resolution)
+    for layer, costs in zip(profile.layers, zip(*profile.runs, strict=True), strict=True):
+        assert layer.least == min(costs) <= layer.median <= max(costs) == layer.most
+        if engine == "core":
+            assert layer.least == layer.most  # the same instructions every time
+
+
+def test_exports_hold_every_run() -> None:
+    manifest, _, profile = repeated("core", 2)
+    trace = json.loads(chrome_trace(manifest, profile, 25_000_000))
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(spans) == 2 * (1 + len(manifest.steps))
+    for run in (1, 2):
+        whole, *layers = [span for span in spans if span["tid"] == run]
+        assert sum(layer["dur"] for layer in layers) == pytest.approx(whole["dur"])
+        at = 0.0
+        for layer, cost in zip(layers, profile.runs[run - 1], strict=True):
+            assert layer["ts"] == pytest.approx(at)
+            assert layer["args"]["instructions"] == cost
+            assert layer["dur"] == pytest.approx(cost / 1000)  # an instruction is a nanosecond
+            at += layer["dur"]
+    scope = json.loads(speedscope(manifest, profile, 25_000_000))
+    assert scope["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert len(scope["shared"]["frames"]) == 1 + len(manifest.steps)
+    for entry, costs in zip(scope["profiles"], profile.runs, strict=True):
+        assert (entry["type"], entry["unit"], entry["endValue"]) == ("evented", "none", sum(costs))
+        open_frames: list[int] = []
+        for event in entry["events"]:
+            if event["type"] == "O":
+                open_frames.append(event["frame"])
+            else:
+                assert open_frames.pop() == event["frame"]
+        assert not open_frames
+        times = [event["at"] for event in entry["events"]]
+        assert times == sorted(times)
+
+
+def test_cycles_become_microseconds_by_the_clock() -> None:
+    manifest, plain, _ = repeated("core", 1)
+    count = len(manifest.steps)
+    slow = replace(plain, instructions=None, cycles=100 * count,
+                   steps=tuple(StepCost(None, 110 + i) for i in range(count)))  # fmt: skip
+    fast = replace(slow, steps=tuple(StepCost(None, 90) for _ in range(count)))
+    profile = make_profile(manifest, slow, [fast, slow, fast])
+    assert profile.unit == "cycles"
+    assert profile.hook_overhead == 0.0  # these runs are not longer than the plain one
+    assert [layer.median for layer in profile.layers] == [90] * count
+    assert profile.layers[-1].most == 109 + count
+    spans = json.loads(chrome_trace(manifest, profile, 1_000_000))["traceEvents"]
+    assert [s["dur"] for s in spans if s["ph"] == "X" and s["tid"] == 1] == [90 * count] + [
+        90
+    ] * count
+    scope = json.loads(speedscope(manifest, profile, 2_000_000))["profiles"][0]
+    assert (scope["unit"], scope["endValue"]) == ("microseconds", 45 * count)

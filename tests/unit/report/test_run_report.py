@@ -7,17 +7,20 @@ from typing import Any
 import pytest
 
 from edgec.report.bench import print_bench
-from edgec.report.run import print_run, short_shapes, short_title
+from edgec.report.figures import short_shapes, short_title
+from edgec.report.run import print_run
 
 LAYER = {
     "title": 'conv2d+requantize "model/block_1/Relu;model/bn"', "function": "net_conv2d",
     "sources": [], "shapes": "[1,8,8,16], [1,8,8,16] -> [1,64]", "macs": 2_000_000,
     "instructions": 10_769_277, "cycles": 12_345_678, "share": 1.0,
+    "least": 10_769_270, "most": 10_770_000,
 }  # fmt: skip
 RUN: dict[str, Any] = {
     "model": "net", "board": "stm32", "engine": "core", "steps": 1, "instructions": 10_769_270,
     "cycles": 12_345_678, "cycles_source": "modelled", "stack_bytes": 136, "outputs": None,
-    "output_fnv1a": "0123abcd", "layers": [LAYER],
+    "output_fnv1a": "0123abcd", "layers": [LAYER], "repeat": 5,
+    "measuring": {"unit": "instructions", "clock_overhead": 12, "hook_overhead": 33.62},
     "values": [{"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16))}],
 }  # fmt: skip
 
@@ -36,20 +39,29 @@ def test_a_profile_keeps_its_numbers(
     print_run(RUN, True)
     text = capsys.readouterr().out
     for word in ("10,769,277", "10,769,270", "12,345,678 (modelled)", "2,000,000", "5.38",
+                 "medians of 5 runs", "33.6 for each look", "12 for each reading",
                  "100.0 %", "136 bytes", "0123abcd", "14 15 ..."):  # fmt: skip
         assert word in text
 
 
 def test_what_an_engine_does_not_count_has_no_column(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing = {"instructions": None, "cycles": None}
-    host = {**RUN, **nothing, "engine": "host", "layers": [{**LAYER, **nothing, "share": None}]}
+    nothing = {"instructions": None, "cycles": None, "least": None, "most": None}
+    host = {
+        **RUN,
+        **nothing,
+        "engine": "host",
+        "measuring": None,
+        "layers": [{**LAYER, **nothing, "share": None}],
+    }
     print_run(host, True)
     text = capsys.readouterr().out
     assert "instructions" not in text and "cycles" not in text and "share" not in text
-    measured = {**RUN, "instructions": None, "layers": [{**LAYER, "instructions": None}]}
+    unit = {"measuring": {"unit": "cycles", "clock_overhead": 0, "hook_overhead": 0.0}}
+    measured = {**RUN, **unit, "instructions": None, "layers": [{**LAYER, "instructions": None}]}
     print_run(measured, True)
     text = capsys.readouterr().out
     assert "instructions" not in text and "12,345,678" in text and "share" in text
+    assert "10,770,000" in text  # the most
 
 
 @pytest.mark.parametrize("width", ["80", "200"])

@@ -1,0 +1,170 @@
+"""What each layer costs over several runs, and exports for viewers of profiles.
+
+A run that is looked into costs more than one that is not. Reading the clock is measured and
+subtracted by the device; calling the hook at the end of steps and at values is what the profiled
+runs take longer than the plain one, shared over these calls and subtracted here. So the medians
+of the layers sum up to the plain run.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.codegen.manifest import Manifest
+from edgec.report.figures import short_title
+from edgec.runners.engine import RunResult, StepCost
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one step cost over the runs, measuring subtracted."""
+
+    least: int
+    median: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Costs of all steps, in `unit` ("instructions" or "cycles", "" where nothing is counted).
+
+    `runs` has the costs of every step for every run; `clock_overhead` is what reading the clock
+    once cost (the device has subtracted it), `hook_overhead` what one call of the hook cost.
+    """
+
+    unit: str
+    layers: tuple[LayerCost, ...]
+    runs: tuple[tuple[int, ...], ...]
+    clock_overhead: int
+    hook_overhead: float
+
+
+def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunResult]) -> Profile:
+    """Sum up profiled runs; `plain` is a run of the program that nobody looks into."""
+    first = profiled[0].steps
+    unit = ""
+    if first and all(step.instructions is not None for step in first):
+        unit = "instructions"
+    elif first and all(step.cycles is not None for step in first):
+        unit = "cycles"
+    if not unit:
+        return Profile("", (), (), 0, 0.0)
+
+    def counted(cost: Any) -> int:
+        value = getattr(cost, unit)
+        return 0 if value is None else int(value)
+
+    calls = Counter(trace.step for trace in manifest.traces)
+    calls.update(range(len(manifest.steps)))
+    sums = [sum(map(counted, result.steps)) for result in profiled]
+    hook = max(0.0, (statistics.median(sums) - counted(plain)) / sum(calls.values()))
+    runs = tuple(
+        tuple(
+            max(0, counted(step) - round(hook * calls[index]))
+            for index, step in enumerate(result.steps)
+        )
+        for result in profiled
+    )
+    layers = tuple(
+        LayerCost(min(costs), round(statistics.median(costs)), max(costs))
+        for costs in zip(*runs, strict=True)
+    )
+    overhead = profiled[0].clock_overhead or StepCost(0, 0)
+    return Profile(unit, layers, runs, counted(overhead), hook)
+
+
+def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
+    """Return the runs for chrome://tracing and Perfetto ("Trace Event Format", JSON object).
+
+    One thread for each run, one complete event for each layer; times in microseconds. Where
+    instructions are counted, each takes a nanosecond.
+    """
+    scale = _microseconds(profile, clock_hz)
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 1, "tid": 0,
+         "args": {"name": f"{manifest.model} on {manifest.board}"}}
+    ]  # fmt: skip
+    for number, costs in enumerate(profile.runs, 1):
+        at = 0
+        events.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": number,
+                       "args": {"name": f"run {number}"}})  # fmt: skip
+        events.append(_event(manifest.model, number, 0.0, sum(costs) * scale, {}))
+        for step, cost in zip(manifest.steps, costs, strict=True):
+            arguments = {
+                "function": step.function,
+                "sources": list(step.sources),
+                "shapes": step.shapes,
+                "macs": step.macs,
+                profile.unit: cost,
+            }
+            name = short_title(step.title)
+            events.append(_event(name, number, at * scale, cost * scale, arguments))
+            at += cost
+    body = {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "model": manifest.model,
+            "board": manifest.board,
+            "unit": profile.unit,
+            "clock_hz": clock_hz if profile.unit == "cycles" else None,
+            "clock_overhead": profile.clock_overhead,
+            "hook_overhead": profile.hook_overhead,
+        },
+    }
+    return json.dumps(body, indent=1) + "\n"
+
+
+def speedscope(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
+    """Return the runs for https://www.speedscope.app: an evented profile for each run.
+
+    Values are microseconds where cycles are counted, else instructions.
+    """
+    is_timed = profile.unit == "cycles"
+    scale = _microseconds(profile, clock_hz) if is_timed else 1.0
+    frames = [{"name": manifest.model}]
+    frames += [{"name": short_title(step.title), "file": step.function} for step in manifest.steps]
+    profiles = []
+    for number, costs in enumerate(profile.runs, 1):
+        at = 0
+        events: list[dict[str, Any]] = [{"type": "O", "frame": 0, "at": 0}]
+        for frame, cost in enumerate(costs, 1):
+            events.append({"type": "O", "frame": frame, "at": at * scale})
+            at += cost
+            events.append({"type": "C", "frame": frame, "at": at * scale})
+        events.append({"type": "C", "frame": 0, "at": at * scale})
+        profiles.append(
+            {
+                "type": "evented",
+                "name": f"{manifest.model} on {manifest.board}, run {number}",
+                "unit": "microseconds" if is_timed else "none",
+                "startValue": 0,
+                "endValue": at * scale,
+                "events": events,
+            }
+        )
+    body = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "name": manifest.model,
+        "exporter": f"edgec {manifest.edgec_version}",
+        "activeProfileIndex": 0,
+        "shared": {"frames": frames},
+        "profiles": profiles,
+    }
+    return json.dumps(body, indent=1) + "\n"
+
+
+def _event(
+    name: str, thread: int, start_us: float, length_us: float, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    return {"name": name, "cat": "layer", "ph": "X", "ts": start_us, "dur": length_us,
+            "pid": 1, "tid": thread, "args": arguments}  # fmt: skip
+
+
+def _microseconds(profile: Profile, clock_hz: int) -> float:
+    return 1e6 / clock_hz if profile.unit == "cycles" and clock_hz else 1e-3
