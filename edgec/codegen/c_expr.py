@@ -12,8 +12,11 @@ Rules the text follows, so that -Wconversion is silent and nothing is undefined:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from edgec.codegen.c_term import (
     AND,
@@ -130,6 +133,10 @@ class ExprPrinter:
         if self.named and expr in self.named:
             return self.named[expr]
         match expr:
+            case Const(value, "float32") if not math.isfinite(value):
+                # Not the quotient that arrays have: compilers leave that to run time.
+                bits = int(np.float32(value).view(np.uint32))
+                return CValue(Text(f"ec_f32_from_bits(0x{bits:08X}u)"), "float32")
             case Const(value, dtype):
                 text = literal(value, dtype)
                 return CValue(

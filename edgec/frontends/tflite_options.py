@@ -192,6 +192,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "FULLY_CONNECTED": ("FullyConnectedOptions", _fully_connected),
     "ADD": ("AddOptions", _add),
     "SUB": ("SubOptions", _add),
+    "DIV": ("DivOptions", _add),
     "MUL": ("MulOptions", _add),
     "CONCATENATION": ("ConcatenationOptions", _concatenation),
     "PACK": ("PackOptions", _axis),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec import fixed_point
+from edgec import fixed_point, float_math
 from edgec.errors import ContractError
 from edgec.loop.dtype import wrap
 
@@ -23,8 +23,8 @@ class IntrinsicDef:
     """One scalar function.
 
     `args` and `dtype` are the types taken and given; `meaning` computes one value;
-    `c_name` and `c_header` (below `runtime_c/include/edgec/`) say how C calls it; `instructions`
-    estimates its cost on a Cortex-M4 for the choice between variants.
+    `c_name` and `c_header` (in `runtime_c/include/edgec/` or `runtime_c/math/`) say how C calls
+    it; `instructions` estimates its cost on a Cortex-M4 for the choice between variants.
     """
 
     name: str
@@ -134,7 +134,24 @@ def requantize_onnx(acc: int, scale: float) -> int:
         return round_half_even_f32(float(np.float32(acc) * np.float32(scale)))
 
 
+def _float_function(
+    name: str, function: Callable[[np.ndarray], np.ndarray], instructions: int
+) -> IntrinsicDef:
+    """A function of `edgec.float_math`, on one number."""
+    return IntrinsicDef(
+        f"{name}_f32", ("float32",), "float32",
+        lambda x: float(function(np.asarray(x, np.float32))),
+        f"ec_{name}_f32", "ec_float.h", instructions,
+    )  # fmt: skip
+
+
 for _definition in (
+    _float_function("exp", float_math.exp, 35),
+    _float_function("log", float_math.log, 50),
+    _float_function("sigmoid", float_math.sigmoid, 60),
+    _float_function("tanh", float_math.tanh, 60),
+    _float_function("sqrt", float_math.sqrt, 15),
+    _float_function("rsqrt", float_math.rsqrt, 30),
     IntrinsicDef(
         "requantize_tflm", ("int32", "int32", "int32"), "int32",
         requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
+from edgec.float_math import float_maximum, float_minimum
 from edgec.loop import term as terms
 from edgec.loop.dtype import is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic
@@ -72,6 +73,8 @@ class Value:
         return self._binary("div", other, swap=True)
 
     def __neg__(self) -> Value:
+        if is_float(self.dtype):  # 0 - x would be a positive zero for both zeros
+            return self._binary("mul", -1)
         return self._binary("sub", 0, swap=True)
 
     def __lshift__(self, other: Operand) -> Value:
@@ -155,6 +158,8 @@ def _apply(op: str, a: Array, b: Array) -> Array:
         wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
         sign = np.where((a < 0) ^ (b < 0), -1, 1)
         return np.asarray(wide * sign).astype(a.dtype)
+    if op in ("min", "max") and is_float(str(a.dtype)):  # C's comparison, also of NaNs and zeros
+        return float_minimum(a, b) if op == "min" else float_maximum(a, b)
     function = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum,
         "max": np.maximum, "div": np.true_divide, "shl": np.left_shift, "shr": np.right_shift,

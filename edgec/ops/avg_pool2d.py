@@ -16,9 +16,9 @@ from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflit
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, index, int32, select
+from edgec.loop.values import cast, clamp, index, select
 from edgec.ops.accumulate import clipped
-from edgec.ops.activation import activation_range
+from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.window import (
     NO_PADDING,
@@ -69,7 +69,8 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     """x [N, H, W, C] -> [N, OH, OW, C], int8 or float32.
 
     int8 as TFLite Micro: the sum of stored values divided by their count, ties away from zero;
-    scales play no part (the output's are the input's in any sound model).
+    scales play no part (the output's are the input's in any sound model). float32: the sum, row by
+    row, and one division.
     """
 
     name = "avg_pool2d"
@@ -98,7 +99,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         """Sums and counts tap by tap, then one division."""
         x = inputs[0]
         output = output_types[0]
-        accumulate: Any = np.float64 if output.is_float else np.int64
+        accumulate: Any = np.float32 if output.is_float else np.int64
         padded = pad_hw(x.astype(accumulate), attrs.padding, 0)
         ones = pad_hw(np.ones((1, *x.shape[1:3], 1), accumulate), attrs.padding, 0)
         extents = output.shape[1:3]
@@ -112,7 +113,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             total += view
             count += exists
         if output.is_float:
-            return ((total / count).astype(output.dtype),)
+            return (total / count,)
         half = count // 2
         mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
         return (np.clip(mean, attrs.minimum, attrs.maximum).astype(np.int8),)
@@ -160,8 +161,10 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         """Sum what exists of each window, then divide by its count, rounding half away."""
         attrs: AvgPool2dAttrs = node.attrs
         (x,) = inputs
-        if node.output.type.is_float or attrs.rounding == "onnx":
-            raise TypeMismatch("float and onnx average pooling is not lowered yet")
+        is_float = node.output.type.is_float
+        if not is_float and attrs.rounding == "onnx":
+            raise TypeMismatch("onnx average pooling is not lowered yet")
+        wide = "float32" if is_float else "int32"
         (stride_h, stride_w), ((top, _), (left, _)) = attrs.stride, attrs.padding
         rows = clipped(x.shape[1], attrs.kernel[0], stride_h, 1, top)
         columns = clipped(x.shape[2], attrs.kernel[1], stride_w, 1, left)
@@ -173,44 +176,54 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             ],
             init=lambda n, h, w, c: 0,
             update=lambda acc, n, h, w, c, kh, kw: (
-                acc + int32(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c])
+                acc + cast(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c], wide)
             ),
             shape=node.output.type.shape,
-            dtype="int32",
+            dtype=wide,
         )
 
         def mean(*at: Any) -> Any:
             _, h, w, _ = at
             counts = (rows[1](h) - rows[0](h), columns[1](w) - columns[0](w))
             count = index(counts[0]) * index(counts[1])
+            if is_float:
+                return total[at] / cast(count, wide)
             acc, half = total[at], count / 2
             rounded = select(acc > 0, acc + half, acc - half) / count
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
 
-        return target.compute("element", node.output.type.shape, "int8", mean)
+        return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
 
 
 def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
-    """(kernel, stride, padding, minimum, maximum) of a TFLite pool of int8 values."""
+    """(kernel, stride, padding, minimum, maximum) of a TFLite pool of int8 or float32 values.
+
+    For floats the range is that of any int8 value, and means nothing.
+    """
     declared = raw.output_types[0]
     if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
         raise ImportFailed("an input is absent")
     x = raw.inputs[0].type
-    if x.dtype != "int8":
-        raise ImportFailed(f"{x.dtype} input: only int8 is supported yet")
+    if x.dtype not in ("int8", "float32"):
+        raise ImportFailed(f"{x.dtype} input: only int8 and float32 are supported yet")
     if len(x.shape) != 4:
         raise ImportFailed("the input is not of rank 4")
     kernel, stride = raw.attribute("kernel"), raw.attribute("stride")
     padding = tflite_padding(raw, x.shape[1:3], kernel, stride)
+    if x.is_float:
+        return kernel, stride, padding, -128, 127
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     return kernel, stride, padding, minimum, maximum
 
 
 @from_tflite("AVERAGE_POOL_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite AVERAGE_POOL_2D of int8 values."""
+    """TFLite AVERAGE_POOL_2D."""
     kernel, stride, padding, minimum, maximum = tflite_pool(raw)
     declared = raw.output_types[0]
+    if raw.inputs[0].type.is_float:
+        pool = AvgPool2dAttrs(kernel, stride, padding)
+        return append_activation(builder, raw, "avg_pool2d", raw.inputs, pool)
     attrs = AvgPool2dAttrs(
         kernel, stride, padding, declared.quant if declared else None, minimum, maximum,
         raw.rounding,  # type: ignore[arg-type]  # checked by infer

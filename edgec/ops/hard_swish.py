@@ -14,9 +14,11 @@ from edgec.fixed_point import (
     quantize_multiplier,
     rounding_divide_by_power_of_two,
 )
+from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_tflite, register
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.values import Value, clamp
 from edgec.ops.table import ByTable, tflite_unary
 
 _INT16_MIN, _INT16_MAX = -(1 << 15), (1 << 15) - 1
@@ -74,7 +76,7 @@ def _scales(x: TensorType, output: Quant) -> tuple[float, float]:
 
 @register
 class HardSwish(ByTable[HardSwishAttrs]):
-    """int8 as TFLite Micro, in 16-bit fixed point."""
+    """int8 as TFLite Micro, in 16-bit fixed point; floats from left to right."""
 
     name = "hard_swish"
     attrs_class = HardSwishAttrs
@@ -109,10 +111,26 @@ class HardSwish(ByTable[HardSwishAttrs]):
         result = rounding_divide_by_power_of_two(product, -exponent)
         return result + attrs.output.zero_point[0]
 
+    def of_floats(self, attrs: HardSwishAttrs, x: Array) -> Array:
+        """The function of a float32 array."""
+        zero, six = np.float32(0), np.float32(6)
+        limited = float_minimum(float_maximum(x + np.float32(3), zero), six)
+        return np.asarray(x * limited / six)
+
+    def of_float(self, attrs: HardSwishAttrs, x: Value) -> Value:
+        """The same in a loop, in every bit."""
+        return x * clamp(x + 3.0, 0.0, 6.0) / 6.0
+
 
 @from_tflite("HARD_SWISH")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite HARD_SWISH of int8 values."""
+    """TFLite HARD_SWISH of int8 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = HardSwishAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("hard_swish", [x], attrs, name=raw.name)
+
+
+@from_onnx("HardSwish")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX HardSwish of floats."""
+    return builder.op("hard_swish", raw.inputs, HardSwishAttrs(), name=raw.name)

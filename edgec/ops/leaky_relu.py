@@ -11,8 +11,8 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_tflite, register
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic, select
 from edgec.ops.table import ByTable, tflite_unary
@@ -50,7 +50,7 @@ def leaky_multipliers(alpha: float, x: float, y: float) -> tuple[float, float]:
 
 @register
 class LeakyRelu(ByTable[LeakyReluAttrs]):
-    """int8 and int16 as TFLite Micro: one rescaling for each sign."""
+    """int8 and int16 as TFLite Micro: one rescaling for each sign; floats: a product."""
 
     name = "leaky_relu"
     attrs_class = LeakyReluAttrs
@@ -89,12 +89,27 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
 
         return result
 
+    def of_floats(self, attrs: LeakyReluAttrs, x: Array) -> Array:
+        """The function of a float32 array."""
+        return np.where(x > 0, x, x * np.float32(attrs.alpha))
+
+    def of_float(self, attrs: LeakyReluAttrs, x: Value) -> Value:
+        """The same in a loop, in every bit."""
+        return select(x > 0.0, x, x * attrs.alpha)
+
 
 @from_tflite("LEAKY_RELU")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite LEAKY_RELU of int8 or int16 values."""
+    """TFLite LEAKY_RELU of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     if raw.rounding == "onnx":
         raise ImportFailed("it has no rounding of ONNX")
     attrs = LeakyReluAttrs(raw.attribute("alpha"), declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("leaky_relu", [x], attrs, name=raw.name)
+
+
+@from_onnx("LeakyRelu")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX LeakyRelu of floats."""
+    attrs = LeakyReluAttrs(float(raw.attribute("alpha", 0.01)))
+    return builder.op("leaky_relu", raw.inputs, attrs, name=raw.name)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec import float_math
 from edgec.errors import TypeMismatch
 from edgec.fixed_point import (
     IntArray,
@@ -17,8 +18,9 @@ from edgec.fixed_point import (
     rounding_divide_by_power_of_two,
 )
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_tflite, register
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.values import Value, intrinsic
 from edgec.ops.table import ByTable, tflite_unary
 
 #: Integer bits of the fixed-point argument in TFLite's logistic.h and tanh.h.
@@ -68,7 +70,7 @@ def check_argument(name: str, x: TensorType, output: Quant | None, wanted: Quant
 
 @register
 class Logistic(ByTable[LogisticAttrs]):
-    """int8 as TFLite Micro, by gemmlowp's fixed-point logistic."""
+    """int8 as TFLite Micro, by gemmlowp's fixed-point logistic; floats by `float_math.sigmoid`."""
 
     name = "logistic"
     attrs_class = LogisticAttrs
@@ -83,10 +85,24 @@ class Logistic(ByTable[LogisticAttrs]):
         result = rounding_divide_by_power_of_two(logistic(argument, INPUT_INTEGER_BITS), 31 - 8)
         return np.where(side == 0, result - 128, np.where(side < 0, -128, 127))
 
+    def of_floats(self, attrs: LogisticAttrs, x: Array) -> Array:
+        """The function of a float32 array."""
+        return float_math.sigmoid(x)
+
+    def of_float(self, attrs: LogisticAttrs, x: Value) -> Value:
+        """The same in a loop, in every bit."""
+        return intrinsic("sigmoid_f32", x)
+
 
 @from_tflite("LOGISTIC")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite LOGISTIC of int8 values."""
+    """TFLite LOGISTIC of int8 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = LogisticAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("logistic", [x], attrs, name=raw.name)
+
+
+@from_onnx("Sigmoid")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Sigmoid of floats."""
+    return builder.op("logistic", raw.inputs, LogisticAttrs(), name=raw.name)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
+from edgec.float_math import float_maximum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
@@ -18,6 +19,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.ops.accumulate import clipped
+from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import pool_type, tflite_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
@@ -65,8 +67,12 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         lowest = x.dtype.type(-np.inf if output.is_float else -128)
         padded = pad_hw(x, attrs.padding, lowest)
         result = np.full(output.shape, lowest, x.dtype)
-        for _, _, view in taps(padded, attrs.kernel, attrs.stride, (1, 1), output.shape[1:3]):
-            np.maximum(result, view, out=result)
+        windows = taps(padded, attrs.kernel, attrs.stride, (1, 1), output.shape[1:3])
+        for _, _, view in windows:
+            if output.is_float:
+                result = float_maximum(result, view)
+            else:
+                np.maximum(result, view, out=result)
         if output.is_float:
             return (result,)
         return (np.clip(result, attrs.minimum, attrs.maximum),)
@@ -113,8 +119,11 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
 
 @from_tflite("MAX_POOL_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite MAX_POOL_2D of int8 values."""
-    return builder.op("max_pool2d", raw.inputs, MaxPool2dAttrs(*tflite_pool(raw)), name=raw.name)
+    """TFLite MAX_POOL_2D."""
+    attrs = MaxPool2dAttrs(*tflite_pool(raw))
+    if raw.inputs[0].type.is_float:
+        return append_activation(builder, raw, "max_pool2d", raw.inputs, attrs)
+    return builder.op("max_pool2d", raw.inputs, attrs, name=raw.name)
 
 
 @from_onnx("MaxPool")

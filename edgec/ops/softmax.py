@@ -22,11 +22,12 @@ from edgec.fixed_point import (
 )
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, Validation, from_tflite, register
+from edgec.graph.op import Fusion, Op, RawNode, Validation, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, maximum, minimum, select
+from edgec.ops.softmax_float import along_last_axis, lower_rows, row_exponents
 
 #: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
 DIFF_INTEGER_BITS = 5
@@ -94,10 +95,10 @@ class Softmax(Op[SoftmaxAttrs]):
         (x,) = inputs
         if not x.shape or x.elements < 1:
             raise TypeMismatch("softmax needs at least one element")
-        if x.is_float:
+        if x.dtype == "float32":
             return (TensorType(x.shape, x.dtype),)
         if x.dtype != "int8" or x.quant is None or not x.quant.per_tensor:
-            raise TypeMismatch(f"softmax needs int8 quantized per tensor or float, not {x}")
+            raise TypeMismatch(f"softmax needs int8 quantized per tensor or float32, not {x}")
         if attrs.rounding not in ("tflm", "single"):
             raise TypeMismatch(f"softmax with rounding {attrs.rounding!r} is not defined")
         if attrs.output != OUTPUT_QUANT:
@@ -115,11 +116,12 @@ class Softmax(Op[SoftmaxAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Float: in float64, rounded once. Integer: as TFLite's softmax.h."""
+        """Float: see `edgec.ops.softmax_float`. Integer: as TFLite's softmax.h."""
         x = inputs[0]
         if output_types[0].is_float:
-            exponent = np.exp((x.astype(np.float64) - x.max(axis=-1, keepdims=True)) * attrs.beta)
-            return ((exponent / exponent.sum(axis=-1, keepdims=True)).astype(x.dtype),)
+            exponents, total = row_exponents(x, attrs.beta)
+            with np.errstate(invalid="ignore"):
+                return (exponents / total,)
 
         wide = x.astype(np.int64)
         table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
@@ -140,7 +142,9 @@ class Softmax(Op[SoftmaxAttrs]):
         attrs: SoftmaxAttrs = node.attrs
         (x,) = inputs
         if node.output.type.is_float:
-            raise TypeMismatch("float softmax is not lowered yet")
+            return lower_rows(
+                node, target, x, attrs.beta, lambda value, sum_: intrinsic("exp_f32", value) / sum_
+            )
         *outer, length = x.shape
         exps = target.table(
             "exp", exp_table(attrs.beta, node.inputs[0].type.scalar_quant()[0]).astype(np.int32)
@@ -205,11 +209,19 @@ class Softmax(Op[SoftmaxAttrs]):
 
 @from_tflite("SOFTMAX")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite SOFTMAX of int8 values."""
+    """TFLite SOFTMAX of int8 or float32 values."""
     declared = raw.output_types[0]
     if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
         raise ImportFailed("an input is absent")
+    if raw.inputs[0].type.dtype == "float32":
+        return builder.op("softmax", raw.inputs, SoftmaxAttrs(raw.attribute("beta")), name=raw.name)
     if raw.inputs[0].type.dtype != "int8" or declared.dtype != "int8":
         raise ImportFailed(f"{raw.inputs[0].type.dtype} to {declared.dtype}: only int8 yet")
     attrs = SoftmaxAttrs(raw.attribute("beta"), declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("softmax", raw.inputs, attrs, name=raw.name)
+
+
+@from_onnx("Softmax")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Softmax of floats."""
+    return along_last_axis(builder, raw, "softmax", SoftmaxAttrs())

@@ -1,4 +1,4 @@
-"""Functions of one quantized operand: of 8 bits by a table of all results, of 16 by arithmetic."""
+"""Functions of one operand: of 8 bits by a table of all results, of 16 and floats by arithmetic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ OPERANDS: IntArray = np.arange(-128, 128, dtype=np.int64)
 class ByTable(Op[AttrsT]):
     """int8 to int8, or int16 to int16 where a subclass says so, each quantized per tensor.
 
-    A subclass says what `stored` values become, and for int16 also how loops compute it.
+    Or float32 to float32, where `output` is None. A subclass says what `stored` values become, for
+    int16 also how loops compute it, and what floats do in arrays and in loops.
     """
 
     fusion = Fusion.ELEMENTWISE
@@ -51,15 +52,29 @@ class ByTable(Op[AttrsT]):
         """`stored` of an int16 value that is widened to int32, in the loop IR."""
         raise NotImplementedError
 
+    def of_floats(self, attrs: AttrsT, x: Array) -> Array:
+        """The function of a float32 array."""
+        raise NotImplementedError
+
+    def of_float(self, attrs: AttrsT, x: Value) -> Value:
+        """The same in a loop, in every bit."""
+        raise NotImplementedError
+
     def check(self, attrs: AttrsT, x: TensorType) -> None:
         """Raise TypeMismatch where a quantized input and output have no meaning."""
 
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of the input with the output's quantization."""
         (x,) = inputs
+        if x.dtype == "float32":
+            if attrs.output is not None:
+                raise TypeMismatch(f"{self.name} of floats has no quantization")
+            return (x,)
         if x.dtype not in self.dtypes or x.quant is None or not x.quant.per_tensor:
             known = " or ".join(self.dtypes)
-            raise TypeMismatch(f"{self.name} needs {known} quantized per tensor, not {x}")
+            raise TypeMismatch(
+                f"{self.name} needs {known} quantized per tensor or float32, not {x}"
+            )
         if attrs.output is None or not attrs.output.per_tensor:
             raise TypeMismatch(f"{self.name} of {x.dtype} needs an output quantized per tensor")
         if x.dtype == "int16" and any((*x.quant.zero_point, *attrs.output.zero_point)):
@@ -78,8 +93,11 @@ class ByTable(Op[AttrsT]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Every element by `stored`."""
+        """Every element by `stored`, or by `of_floats`."""
         (x,) = inputs
+        if output_types[0].is_float:
+            with np.errstate(all="ignore"):
+                return (self.of_floats(attrs, x),)
         if x.dtype == np.int8:
             return (self.table(attrs, input_types[0])[x.astype(np.int64) + 128],)
         info = np.iinfo(x.dtype)
@@ -90,6 +108,10 @@ class ByTable(Op[AttrsT]):
         """One load from the table for every element, or the arithmetic."""
         (x,) = inputs
         output = node.output.type
+        if output.is_float:
+            return target.compute(
+                "element", output.shape, "float32", lambda *at: self.of_float(node.attrs, x[at])
+            )
         if output.dtype == "int8":
             table = target.table("results", self.table(node.attrs, node.input_types[0]))
             return target.compute(

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from edgec import float_math
 from edgec.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_two, tanh
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_tflite, register
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.values import Value, intrinsic
 from edgec.ops.logistic import INPUT_INTEGER_BITS, check_argument, fixed_point_argument
 from edgec.ops.table import ByTable, tflite_unary
 
@@ -31,7 +33,7 @@ class TanhAttrs:
 
 @register
 class Tanh(ByTable[TanhAttrs]):
-    """int8 as TFLite Micro, by gemmlowp's fixed-point tanh."""
+    """int8 as TFLite Micro, by gemmlowp's fixed-point tanh; floats by `float_math.tanh`."""
 
     name = "tanh"
     attrs_class = TanhAttrs
@@ -46,10 +48,24 @@ class Tanh(ByTable[TanhAttrs]):
         result = rounding_divide_by_power_of_two(tanh(argument, INPUT_INTEGER_BITS), 31 - 7)
         return np.where(side == 0, result, np.where(side < 0, -128, 127))
 
+    def of_floats(self, attrs: TanhAttrs, x: Array) -> Array:
+        """The function of a float32 array."""
+        return float_math.tanh(x)
+
+    def of_float(self, attrs: TanhAttrs, x: Value) -> Value:
+        """The same in a loop, in every bit."""
+        return intrinsic("tanh_f32", x)
+
 
 @from_tflite("TANH")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite TANH of int8 values."""
+    """TFLite TANH of int8 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = TanhAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("tanh", [x], attrs, name=raw.name)
+
+
+@from_onnx("Tanh")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Tanh of floats."""
+    return builder.op("tanh", raw.inputs, TanhAttrs(), name=raw.name)

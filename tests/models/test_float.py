@@ -35,7 +35,12 @@ CORES = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505")
 
 MODELS = (
     FloatModel("tflm_hello_world_f32.tflite", 2e-6, CORES),
+    FloatModel("tflm_magic_wand_f32.tflite", 1e-6, CORES),
     FloatModel("mlperf_ad_autoencoder_f32.tflite", 2e-6, ("mps2_an385", "mps2_an386")),
+    FloatModel("mlperf_ic_resnet8_f32.tflite", 1e-6, ("mps2_an386",)),
+    FloatModel("mlperf_vww_mbv1_f32.tflite", 1e-6, ("mps2_an386",)),
+    FloatModel("mlperf_ic_resnet8_f32.onnx", 1e-6),
+    FloatModel("mlperf_vww_mbv1_f32.onnx", 1e-6),
 )
 PLACES = [(m, b) for m in MODELS for b in ("host", *m.boards)]
 

@@ -1,0 +1,82 @@
+"""log_softmax: the logarithm of softmax over the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.float_math import log
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.op import (
+    Fusion,
+    NoAttrs,
+    Op,
+    RawNode,
+    Validation,
+    from_onnx,
+    from_tflite,
+    register,
+)
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import intrinsic
+from edgec.ops.softmax_float import along_last_axis, lower_rows, row_differences, row_exponents
+
+
+@register
+class LogSoftmax(Op[NoAttrs]):
+    """float32; see `edgec.ops.softmax_float`."""
+
+    name = "log_softmax"
+    fusion = Fusion.OPAQUE
+    validation = Validation.ROUNDING
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of the input."""
+        (x,) = inputs
+        if x.dtype != "float32" or not x.shape or x.elements < 1:
+            raise TypeMismatch(f"log_softmax needs at least one float32 element, not {x}")
+        return (x,)
+
+    def evaluate(
+        self,
+        attrs: NoAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The difference from the largest element, less the logarithm of the sum."""
+        x = inputs[0]
+        with np.errstate(invalid="ignore"):
+            return (row_differences(x, 1.0) - log(row_exponents(x, 1.0)[1]),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """One logarithm for each row."""
+        return lower_rows(
+            node,
+            target,
+            inputs[0],
+            1.0,
+            finish=lambda difference, logarithm: difference - logarithm,
+            of_row=lambda total: intrinsic("log_f32", total),
+        )
+
+
+@from_tflite("LOG_SOFTMAX")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite LOG_SOFTMAX of floats."""
+    (x,) = raw.inputs
+    if x.type.dtype != "float32":
+        raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
+    return builder.op("log_softmax", raw.inputs, name=raw.name)
+
+
+@from_onnx("LogSoftmax")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX LogSoftmax."""
+    return along_last_axis(builder, raw, "log_softmax", NoAttrs())

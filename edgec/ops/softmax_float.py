@@ -1,0 +1,117 @@
+"""What softmax and log_softmax of float32 rows share.
+
+With m the largest element of a row, e[i] = exp((x[i] - m) * beta) and s the sum of e in order,
+softmax is e[i] / s and log_softmax is (x[i] - m) * beta - log(s). Every operation is rounded to
+float32. Exponentials are computed twice: keeping them would take as much memory as the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.float_math import exp, float_maximum
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node, Value
+from edgec.graph.op import RawNode
+from edgec.graph.types import Array
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value as LoopValue
+from edgec.loop.values import intrinsic, maximum
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import transposed
+
+
+def row_differences(x: Array, beta: float) -> Array:
+    """(x - the row's largest element) * beta."""
+    largest = np.full((*x.shape[:-1], 1), -np.inf, np.float32)
+    for k in range(x.shape[-1]):
+        largest = float_maximum(largest, x[..., k : k + 1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = x - largest
+        return difference if beta == 1 else np.asarray(difference * np.float32(beta))
+
+
+def row_exponents(x: Array, beta: float) -> tuple[Array, Array]:
+    """(e, s): the exponentials and, with extent 1 along the last axis, their sums in order."""
+    exponents = exp(row_differences(x, beta))
+    with np.errstate(over="ignore"):
+        return exponents, np.add.accumulate(exponents, axis=-1, dtype=np.float32)[..., -1:]
+
+
+def lower_rows(
+    node: Node,
+    target: Lowering,
+    x: Tensor,
+    beta: float,
+    finish: Callable[[LoopValue, LoopValue], LoopValue],
+    of_row: Callable[[LoopValue], LoopValue] | None = None,
+) -> Tensor:
+    """The loops; `finish` makes an element of its difference and the row's sum of exponentials.
+
+    of_row: what to make of the sum first, once for each row.
+    """
+    *outer, length = x.shape
+    define = target.definition
+    largest = define.reduce(
+        "largest",
+        [("k", 0, length)],
+        init=lambda *row: -math.inf,
+        update=lambda acc, *at: maximum(acc, x[at]),
+        shape=tuple(outer),
+        dtype="float32",
+    )
+
+    def difference(at: tuple[Any, ...]) -> LoopValue:
+        value = x[at] - largest[at[:-1]]
+        return value if beta == 1 else value * beta
+
+    total = define.reduce(
+        "total",
+        [("k", 0, length)],
+        init=lambda *row: 0,
+        update=lambda acc, *at: acc + intrinsic("exp_f32", difference(at)),
+        shape=tuple(outer),
+        dtype="float32",
+    )
+    if of_row is not None:
+        sums = total
+        total = define.compute(
+            "row", lambda *row: of_row(sums[row]), shape=tuple(outer), dtype="float32"
+        )
+
+    def element(*at: Any) -> LoopValue:
+        return finish(difference(at), total[at[:-1]])
+
+    return target.compute("element", node.output.type.shape, "float32", element)
+
+
+def along_last_axis(builder: GraphBuilder, raw: RawNode, op: str, attrs: Any) -> Value:
+    """Append an ONNX node that works along one axis as an operator along the last one.
+
+    From opset 13 on `axis` is that axis (-1); before, all axes from `axis` (1) on are one.
+    """
+    (x,) = raw.inputs
+    shape = x.type.shape
+    rank = len(shape)
+    if raw.opset < 13:
+        axis = int(raw.attribute("axis", 1))
+        rows = ReshapeAttrs((math.prod(shape[: axis % rank]), math.prod(shape[axis % rank :])))
+        flat = builder.op("reshape", [x], rows, name=f"{raw.name}/flatten", sources=(raw.name,))
+        made = builder.op(op, [flat], attrs, name=f"{raw.name}/rows", sources=(raw.name,))
+        return builder.op("reshape", [made], ReshapeAttrs(shape), name=raw.name)
+    axis = int(raw.attribute("axis", -1))
+    if not -rank <= axis < rank:
+        raise ImportFailed(f"axis {axis} of an input of rank {rank}")
+    if axis % rank == rank - 1:
+        return builder.op(op, [x], attrs, name=raw.name)
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]  # its own inverse
+    swapped = transposed(builder, x, tuple(order), f"{raw.name}/swapped")
+    made = builder.op(op, [swapped], attrs, name=f"{raw.name}/rows", sources=(raw.name,))
+    return transposed(builder, made, tuple(order), raw.name)

@@ -1,0 +1,139 @@
+/* Functions of floats without libm, the same bits on every machine.
+ *
+ * Only operations that IEEE 754 rounds correctly (+ - * / and comparisons) and integer operations
+ * on the bits, in the order of `edgec/float_math.py`, which states the bounds of their errors.
+ * Compile with -ffp-contract=off. edgec copies the functions a model uses into the model's own .c.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_FLOAT_H
+#define EC_FLOAT_H
+
+#include "edgec/ec_math.h"
+
+/* 2^n, n from -126 to 127 */
+static inline float ec_power_of_two_f32(int32_t n) {
+    return ec_f32_from_bits((uint32_t)(n + 127) << 23);
+}
+
+/* e^x: x = n ln 2 + r, a polynomial of r, and 2^n in two exact factors. */
+static inline float ec_exp_f32(float x) {
+    if (x != x) {
+        return x;
+    }
+    const float limited = ec_min_f32(ec_max_f32(x, -104.0f), 89.0f);
+    const float n = (limited * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (limited - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 0.0001978926593437791f;
+    p = p * r + 0.0013945752289146185f;
+    p = p * r + 0.00833350419998169f;
+    p = p * r + 0.04166628047823906f;
+    p = p * r + 0.1666666567325592f;
+    p = p * r + 0.5f;
+    const float y = (r * r * p + r) + 1.0f;
+    const int32_t power = (int32_t)n;
+    const int32_t half = power >> 1;
+    return y * ec_power_of_two_f32(half) * ec_power_of_two_f32(power - half);
+}
+
+/* The natural logarithm: x = 2^k (1 + f). -inf for zeros, NaN for negative numbers. */
+static inline float ec_log_f32(float x) {
+    uint32_t bits = ec_bits_from_f32(x);
+    if ((bits & 0x7FFFFFFFu) == 0) {
+        return ec_f32_from_bits(0xFF800000u);
+    }
+    if (bits >= 0x7F800000u) { /* negative, infinity or NaN */
+        return x < 0.0f ? ec_f32_from_bits(0x7FC00000u) : x;
+    }
+    int32_t bias = 127;
+    if (bits < 0x00800000u) { /* a denormal, whose exponent says nothing */
+        bits = ec_bits_from_f32(x * 8388608.0f);
+        bias = 127 + 23;
+    }
+    bits += 0x3F800000u - 0x3F3504F3u; /* the mantissa then starts at sqrt(1/2) */
+    const float k = (float)((int32_t)(bits >> 23) - bias);
+    const float f = ec_f32_from_bits((bits & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
+    const float s = f / (f + 2.0f);
+    const float z = s * s;
+    float p = 0.23584990203380585f;
+    p = p * z + 0.28537169098854065f;
+    p = p * z + 0.4000033736228943f;
+    p = p * z + 0.6666666269302368f;
+    const float half = 0.5f * f * f;
+    const float low = s * (z * p + half) + k * -2.12194440e-4f;
+    return k * 0.693359375f + (f - (half - low));
+}
+
+/* 1 / (1 + e^-x), by the exponential of -|x|, which cannot overflow. */
+static inline float ec_sigmoid_f32(float x) {
+    const float t = ec_exp_f32(x < 0.0f ? x : -x);
+    return (x < 0.0f ? t : 1.0f) / (t + 1.0f);
+}
+
+/* A polynomial near zero, 1 - 2 / (e^(2|x|) + 1) elsewhere. */
+static inline float ec_tanh_f32(float x) {
+    const float size = x < 0.0f ? -x : x;
+    if (size < 0.625f) {
+        const float z = x * x;
+        float p = 0.0021429588086903095f;
+        p = p * z + -0.008177394978702068f;
+        p = p * z + 0.021700700744986534f;
+        p = p * z + -0.05394676327705383f;
+        p = p * z + 0.1333320587873459f;
+        p = p * z + -0.3333333134651184f;
+        return x + x * z * p;
+    }
+    const float large = 1.0f - 2.0f / (ec_exp_f32(size + size) + 1.0f);
+    return x < 0.0f ? -large : large;
+}
+
+/* The square root, correctly rounded: an instruction where there is one, else digit by digit. */
+static inline float ec_sqrt_f32(float x) {
+#if defined(__GNUC__) && (defined(__SSE2__) || defined(__aarch64__) || \
+                          (defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__SOFTFP__)))
+    return __builtin_sqrtf(x);
+#else
+    uint32_t bits = ec_bits_from_f32(x);
+    if ((bits & 0x7FFFFFFFu) == 0 || bits == 0x7F800000u || x != x) {
+        return x;
+    }
+    if ((bits >> 31) != 0) {
+        return ec_f32_from_bits(0x7FC00000u);
+    }
+    int32_t exponent = (int32_t)(bits >> 23);
+    uint32_t rest = bits & 0x007FFFFFu;
+    if (exponent == 0) { /* a denormal: shift its first bit to where others have theirs */
+        exponent = 1;
+        while ((rest & 0x00800000u) == 0) {
+            rest <<= 1;
+            --exponent;
+        }
+    }
+    rest |= 0x00800000u;
+    exponent -= 127;
+    if ((exponent & 1) != 0) {
+        rest <<= 1;
+        --exponent;
+    }
+    rest <<= 1;
+    uint32_t root = 0;
+    uint32_t taken = 0; /* twice the root so far */
+    for (uint32_t digit = 0x01000000u; digit != 0; digit >>= 1) {
+        if (taken + digit <= rest) {
+            taken += digit + digit;
+            rest -= taken - digit;
+            root += digit;
+        }
+        rest <<= 1;
+    }
+    root += root & (rest != 0 ? 1u : 0u); /* 25 digits: the last one rounds; a tie is impossible */
+    return ec_f32_from_bits((root >> 1) + ((uint32_t)((exponent >> 1) + 126) << 23));
+#endif
+}
+
+/* 1 / sqrt(x), with both roundings. */
+static inline float ec_rsqrt_f32(float x) {
+    return 1.0f / ec_sqrt_f32(x);
+}
+
+#endif /* EC_FLOAT_H */
