@@ -130,11 +130,11 @@ class Add(Op[AddAttrs]):
         attrs: AddAttrs = node.attrs
         output = node.output.type
         operands = operand_tensors(target, inputs)
-        combine = _lowered_sum(node, self.sign)
+        combine = None if output.is_float else _lowered_sum(node, self.sign)
 
         def element(*indices: Any) -> Any:
             values = [tensor[broadcast_index(tensor.shape, indices)] for tensor in operands]
-            if output.is_float:
+            if combine is None:
                 return values[0] + values[1] if self.sign > 0 else values[0] - values[1]
             total = combine(int32(values[0]), int32(values[1]))
             return cast(clamp(total, attrs.minimum, attrs.maximum), output.dtype)
