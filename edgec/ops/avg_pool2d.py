@@ -16,7 +16,7 @@ from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflit
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, index, select
+from edgec.loop.values import cast, clamp, index, int32, select
 from edgec.ops.accumulate import clipped
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
