@@ -66,7 +66,7 @@ class Policy:
         product. Empty where the form turns out not to fit.
         """
         if form == MATRIX or form in ROWS:
-            vectors = schedule_vectors(func, form, window)
+            vectors = schedule_vectors(func, form, tables, window)
             return [] if vectors is None else [vectors]
         if form in PRODUCTS:
             product = schedule_product(func, form, tables, window)

@@ -1,5 +1,13 @@
 """The microkernels of the runtime, registered by importing their files."""
 
-from edgec.loop.microkernels import depthwise, matrix, mve_matrix, mve_rows, packing, rows
+from edgec.loop.microkernels import (
+    depthwise,
+    matrix,
+    mve_depthwise,
+    mve_matrix,
+    mve_rows,
+    packing,
+    rows,
+)
 
-__all__ = ["depthwise", "matrix", "mve_matrix", "mve_rows", "packing", "rows"]
+__all__ = ["depthwise", "matrix", "mve_depthwise", "mve_matrix", "mve_rows", "packing", "rows"]

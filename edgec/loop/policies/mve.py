@@ -1,7 +1,8 @@
-"""Convolution and dense on MVE: vectors of bytes along the input channels."""
+"""Convolution and dense on MVE: vectors of bytes along the channels."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
@@ -10,16 +11,17 @@ from edgec.loop.ir import Binary, Cast, Const, Expr, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
-from edgec.loop.policies.common import find_param
+from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.loop.window import Window
 
 #: Forms worth trying for an operator with its requantize, the fastest first.
 FORMS = {
     "conv2d": (MATRIX, WINDOW_ROWS, COLUMN_ROWS),
     "dense": (MATRIX,),
-    "depthwise_conv2d": (COLUMN_ROWS,),
+    "depthwise_conv2d": (COLUMN_ROWS, WINDOW_ROWS),
 }
 
 
@@ -46,7 +48,9 @@ class Limits:
         }  # fmt: skip
 
 
-def schedule_vectors(func: PrimFunc, form: str, window: Window | None) -> Schedule | None:
+def schedule_vectors(
+    func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+) -> Schedule | None:
     """A function lowered in one of the forms on microkernels; None where they cannot do it."""
     limits = find_limits(func)
     if limits is None:
@@ -55,6 +59,8 @@ def schedule_vectors(func: PrimFunc, form: str, window: Window | None) -> Schedu
     try:
         if form == MATRIX:
             _matrix(schedule, limits, window)
+        elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
+            _depthwise_rows(schedule, limits, window, tables["w"])
         elif form == WINDOW_ROWS:
             _window_rows(schedule, limits, window)
         else:
@@ -89,18 +95,44 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None) -> N
     """Row by row of the output, each on the rows that it reads, padded in scratch."""
     if window is None or window.is_pixel or not _has_long_runs(window):
         raise ScheduleError("the windows have no long runs")
-    _, _, pixels, channels = find_param(schedule.func, "out").shape
+    channels = find_param(schedule.func, "out").shape[3]
     _require_channels(channels)
     inner = _rows(schedule, window)
-    schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    row = inner.shape[1] * inner.shape[2]
+    loop, pixels, step = _pixels(schedule, inner)
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
-        "pitch": inner.dilation[0] * row, "step": inner.stride[1] * inner.shape[2],
+        "pitch": inner.dilation[0] * inner.shape[1] * inner.shape[2], "step": step,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize("out_d2" if pixels > 1 else "out_d3", "ec_conv_s8_mve", sizes)
+    schedule.tensorize(loop, "ec_conv_s8_mve", sizes)
+    _tensorize_padding(schedule, window)
+
+
+def _depthwise_rows(
+    schedule: Schedule, limits: Limits, window: Window | None, weights: Array
+) -> None:
+    """Row by row, 16 channels at a time; fewer for several pixels at once."""
+    channels = find_param(schedule.func, "out").shape[3]
+    if window is None or window.shape[2] != channels:
+        raise ScheduleError("channels have several outputs")
+    if weights.min() < -127:
+        raise ScheduleError("two products do not fit in int16")
+    inner = _rows(schedule, window)
+    loop, pixels, step = _pixels(schedule, inner)
+    if channels < SLICE and not (
+        SLICE % channels == 0
+        and step == channels
+        and pixels * channels >= SLICE
+        and window.is_padded  # in scratch: the output is somewhere else
+    ):
+        raise ScheduleError("pixels do not share vectors")
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1],
+        "pitch": inner.dilation[0] * inner.shape[1] * channels,
+        "tap": inner.dilation[1] * channels, "step": step, "pixels": pixels, "channels": channels,
+        **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, "ec_depthwise_s8_mve", sizes)
     _tensorize_padding(schedule, window)
 
 
@@ -136,11 +168,28 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None) -> N
 
 def _rows(schedule: Schedule, window: Window) -> Window:
     """Make the padded copy for each row of the output; the window over what is read."""
+    inner = window
     schedule.compute_at("acc", "out_d3")
-    if not window.is_padded:
-        return window
-    schedule.compute_at("padded", "out_d1", scope="scratch")
-    return window.padded(find_param(schedule.func, "out").shape[1])
+    if window.is_padded:
+        schedule.compute_at("padded", "out_d1", scope="scratch")
+        inner = window.padded(find_param(schedule.func, "out").shape[1])
+    decompose(schedule, "acc")
+    schedule.simplify()
+    return inner
+
+
+def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
+    """The loop that a kernel replaces: its name, its outputs, bytes between their inputs.
+
+    That is a row; where rows have one pixel and no padding of their own, all rows.
+    """
+    _, height, width, _ = find_param(schedule.func, "out").shape
+    row = window.shape[1] * window.shape[2]
+    if width > 1:
+        return "out_d2", width, window.stride[1] * window.shape[2]
+    if height > 1 and not any(p.name == "padded" for p in schedule.func.params):
+        return "out_d1", height, window.stride[0] * row
+    return "out_d3", 1, row
 
 
 def _tensorize_padding(schedule: Schedule, window: Window) -> None:

@@ -15,7 +15,7 @@ from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
-from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs as Depthwise
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -76,6 +76,7 @@ def check(function: Function, kernels: set[str]) -> None:
         assert np.array_equal(got.reshape(-1), expected.reshape(-1)), callees(variant)
 
 
+DEPTHWISE = {"ec_pad_rows_s8_mve", "ec_depthwise_s8_mve"}
 SAME, END = ((1, 1), (1, 1)), ((0, 1), (0, 1))
 GATHERED = {"ec_pad_rows_s8_mve", "ec_columns_s8_mve", "ec_conv_s8_mve"}
 CASES = [
@@ -105,11 +106,40 @@ CASES = [
         {"ec_columns_s8_mve", "ec_conv_s8_mve"},
     ),
     (
-        product(
-            "depthwise_conv2d", (1, 9, 6, 1), (3, 3, 8), DepthwiseConv2dAttrs((2, 2), (1, 1), END)
-        ),
+        product("depthwise_conv2d", (1, 9, 6, 1), (3, 3, 8), Depthwise((2, 2), (1, 1), END)),
         GATHERED,
     ),
+    (
+        product(
+            "depthwise_conv2d",
+            (1, 4, 5, 16),
+            (3, 3, 16),
+            Depthwise((1, 1), (1, 1), SAME),
+        ),
+        DEPTHWISE,
+    ),
+    (
+        product(
+            "depthwise_conv2d",
+            (1, 6, 5, 20),
+            (3, 3, 20),
+            Depthwise((2, 2), (1, 1), SAME),
+        ),
+        DEPTHWISE,
+    ),
+    (
+        product("depthwise_conv2d", (1, 3, 5, 8), (3, 3, 8), Depthwise((1, 1), (1, 1), SAME)),
+        DEPTHWISE,
+    ),
+    (
+        product("depthwise_conv2d", (1, 9, 6, 17), (3, 2, 17), Depthwise((1, 2), (3, 2))),
+        {"ec_depthwise_s8_mve"},
+    ),
+    (
+        product("depthwise_conv2d", (1, 9, 1, 40), (4, 1, 40), Depthwise((2, 1))),
+        {"ec_depthwise_s8_mve"},
+    ),
+    (product("conv2d", (1, 9, 1, 40), (8, 3, 1, 40), Conv2dAttrs((2, 1))), {"ec_conv_s8_mve"}),
 ]
 
 

@@ -1,0 +1,170 @@
+"""Depthwise convolution of int8 on MVE (`runtime_c/microkernels/mve/depthwise_s8.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.mve_matrix import SLICE, SOURCES, rescaled
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import int32
+
+Array = npt.NDArray[Any]
+
+#: The channel of each lane of the four int32 vectors that widening 16 int8 twice gives.
+LANES = np.array([4 * lane + first for first in (0, 2, 1, 3) for lane in range(4)])
+WORDS = SLICE // 4
+
+
+def depthwise(
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    step: int,
+    pixels: int,
+    channels: int,
+    zero_point: int,
+    minimum: int,
+    maximum: int,
+) -> PrimFunc:
+    """out[p, c] = requantized bias[c] + sum of x[kh*pitch + kw*tap + p*step + c] * w[kh, kw, c]."""
+    b = Definition("depthwise")
+    out = b.output("out", (pixels, channels), "int8")
+    last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
+    x = b.input("x", (last + channels,), "int8")
+    bias = b.constant("bias", (channels,), "int32")
+    multiplier = b.constant("multiplier", (channels,), "int32")
+    shift = b.constant("shift", (channels,), "int8")
+    w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, kh, kw: (
+            acc + int32(x[kh * pitch + kw * tap + p * step + c]) * int32(w[kh, kw, c])
+        ),
+        shape=(pixels, channels),
+        dtype="int32",
+    )
+    limits = (zero_point, minimum, maximum)
+    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    if kernel_h * kernel_w > 1:
+        schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def block_starts(channels: int) -> list[int]:
+    """The first channel of each 16; the second 16 may overlap the first."""
+    blocks = -(-channels // SLICE)
+    second = channels - SLICE * (blocks - 1)
+    return [0, *(second + SLICE * i for i in range(blocks - 1))]
+
+
+def tiled(array: Array) -> Array:
+    """The last axis repeated up to 16, if it is shorter."""
+    repeats = max(SLICE // array.shape[-1], 1)
+    return np.concatenate([array] * repeats, axis=-1)
+
+
+def pack_depthwise(
+    arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int, tap: int, **_: int
+) -> Array:
+    """The constants in the order of use, as int32 words."""
+    taps = kernel_h * kernel_w
+    tables = {name: tiled(arrays[name].reshape(-1)) for name in SOURCES[:1] + SOURCES[2:]}
+    w = tiled(arrays["w"].reshape(taps, -1))
+    offsets = [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
+    parts: list[Array] = []
+    for first in block_starts(w.shape[1]):
+        lanes = first + LANES
+        parts.append(tables["bias"][lanes])
+        weights = np.ascontiguousarray(w[:, first : first + SLICE]).view("<i4")
+        for start in range(0, taps, 2):
+            pair = slice(start, start + 2)
+            parts += [np.array(offsets[pair]), weights[pair].reshape(-1)]
+        scales = [tables[name][lanes].reshape(4, 4) for name in ("multiplier", "shift")]
+        parts.append(np.stack(scales, axis=1).reshape(-1))
+    return np.concatenate([part.astype(np.int32) for part in parts])
+
+
+def unpack_depthwise(
+    words: Array, kernel_h: int, kernel_w: int, channels: int, **_: int
+) -> dict[str, Any]:
+    """The constants in a stream by their names in the meaning."""
+    taps = kernel_h * kernel_w
+    wide = max(channels, SLICE)
+    found: dict[str, Any] = {name: np.zeros(wide, np.int64) for name in SOURCES}
+    w = np.zeros((taps, wide), np.int8)
+    size = block_words(taps)
+    for number, first in enumerate(block_starts(wide)):
+        part = words[number * size : (number + 1) * size]
+        lanes = first + LANES
+        found["bias"][lanes] = part[:SLICE]
+        position = SLICE
+        for start in range(0, taps, 2):
+            count = min(2, taps - start)
+            position += count
+            packed = np.ascontiguousarray(part[position : position + WORDS * count])
+            bytes_ = packed.astype("<i4").view(np.int8).reshape(count, SLICE)
+            w[start : start + count, first : first + SLICE] = bytes_
+            position += WORDS * count
+        scales = part[position:].reshape(4, 2, 4)
+        found["multiplier"][lanes] = scales[:, 0].reshape(-1)
+        found["shift"][lanes] = scales[:, 1].reshape(-1)
+    found["w"] = w
+    return {name: array[..., :channels] for name, array in found.items()}
+
+
+def block_words(taps: int) -> int:
+    """Words of a stream for 16 channels."""
+    return SLICE + taps * (1 + WORDS) + 2 * SLICE
+
+
+def _words(kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
+    return len(block_starts(max(channels, SLICE))) * block_words(kernel_h * kernel_w)
+
+
+def _instructions(
+    kernel_h: int,
+    kernel_w: int,
+    pixels: int,
+    channels: int,
+    zero_point: int,
+    minimum: int,
+    maximum: int,
+    **_: int,
+) -> float:
+    taps = kernel_h * kernel_w
+    is_short = (zero_point, minimum, maximum) == (-128, -128, 127)
+    each = 41 + 23 * (taps // 2) + 14 * (taps % 2) + (0 if is_short else 17)
+    if channels < SLICE:
+        return 120 + (5 + each) * -(-pixels * channels // SLICE)
+    return 90 + pixels * (5 + each * len(block_starts(channels)))
+
+
+register(
+    Microkernel(
+        "ec_depthwise_s8_mve",
+        depthwise,
+        sizes=(
+            "kernel_h", "kernel_w", "pitch", "tap", "step", "pixels", "channels", "zero_point",
+            "minimum", "maximum",
+        ),
+        header="mve/depthwise_s8.h",
+        needs=frozenset({"mve"}),
+        alignment=(("bias", 4),),
+        in_order=("out_p", 1),
+        stream=Stream(SOURCES, words=_words, pack=pack_depthwise, unpack=unpack_depthwise),
+        instructions=_instructions,
+    )
+)  # fmt: skip

@@ -1,0 +1,119 @@
+"""The MVE microkernel of depthwise convolutions does what it is registered to mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mve_machine import Call, MveMachine, has_qemu
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.target.core import find_core
+from edgec.target.toolchain import available_toolchains
+
+pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
+
+SOURCE = """
+#include "microkernels/mve/depthwise_s8.h"
+static void run(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_depthwise_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+}
+"""
+BUILDS = [
+    ("gcc", ("-O2",)),
+    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
+    ("gcc", ("-O2", "-DEC_NO_ASM")),
+    ("clang", ("-Os",)),
+]
+LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
+KERNEL = get_microkernel("ec_depthwise_s8_mve")
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+def machine(request, tmp_path_factory):
+    compiler, flags = request.param
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    return MveMachine(tools[0], SOURCE, ("run",), flags, tmp_path_factory.mktemp("depthwise"))
+
+
+def tables(rng, window, channels):
+    return {
+        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
+        "w": rng.integers(-127, 128, (*window, channels)).astype(np.int8),
+        "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
+        "shift": rng.integers(-15, 1, channels).astype(np.int8),
+    }
+
+
+def case(rng, window, tap, step, pixels, channels, limits, constants=None, x=None):
+    """The sizes of a call, its inputs and constants; rows lie a few bytes apart."""
+    pitch = (window[1] - 1) * tap + (pixels - 1) * step + channels + int(rng.integers(0, 9))
+    sizes = dict(
+        zip(KERNEL.sizes, (*window, pitch, tap, step, pixels, channels, *limits), strict=True)
+    )
+    elements = next(p.elements for p in meaning_of(KERNEL, tuple(sizes.values())).params
+                    if p.name == "x")  # fmt: skip
+    x = rng.integers(-128, 128, elements) if x is None else rng.choice(x, elements)
+    return sizes, x.astype(np.int8), constants or tables(rng, window, channels)
+
+
+def check(machine, cases):
+    calls, wanted = [], []
+    for sizes, x, constants in cases:
+        stream = KERNEL.stream.pack(constants, **sizes)
+        assert stream.size == KERNEL.stream.words(**sizes)
+        found = KERNEL.stream.unpack(stream, **sizes)
+        for key, array in constants.items():
+            assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
+        out = np.full((sizes["pixels"], sizes["channels"]), 77, np.int8)
+        values = out.reshape(-1).tolist()
+        KERNEL.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *sizes.values())
+        calls.append(Call(0, out, x, stream, list(sizes.values())))
+        wanted.append(np.array(values, np.int8).reshape(out.shape))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
+
+
+def test_every_number_of_taps(machine):
+    rng = np.random.default_rng(3)
+    cases = [case(rng, (taps, 1), 16, 16, 2, 16, LIMITS[taps % 4]) for taps in range(1, 26)]
+    cases += [case(rng, (2, taps), 20, 40, 2, 20, LIMITS[taps % 4]) for taps in range(1, 8)]
+    check(machine, cases)
+
+
+def test_every_number_of_channels(machine):
+    """Blocks that overlap, and pixels that share vectors, also with some left over."""
+    rng = np.random.default_rng(4)
+    cases = [
+        case(rng, (3, 3), channels, 2 * channels, 3, channels, LIMITS[channels % 4])
+        for channels in range(16, 66)
+    ]
+    cases += [
+        case(rng, (3, 3), channels, channels, pixels, channels, LIMITS[pixels % 4])
+        for channels in (1, 2, 4, 8)
+        for pixels in range(-(-16 // channels), 40, 3)
+    ]
+    check(machine, cases)
+
+
+def test_extremes_and_ties(machine):
+    rng = np.random.default_rng(5)
+    cases = []
+    for shift in range(-31, 1):
+        constants = tables(rng, (1, 1), 32)
+        near = (np.arange(32) - 16) * (1 << min(-shift, 24)) + rng.integers(-2, 3, 32)
+        constants["bias"] = near.astype(np.int32)
+        constants["w"][:] = 0
+        constants["multiplier"][::3] = 1 << 30
+        constants["multiplier"][1::3] = (1 << 31) - 1
+        constants["shift"][:] = shift
+        cases += [case(rng, (1, 1), 0, 32, 1, 32, limits, constants) for limits in LIMITS]
+    for limits in LIMITS:  # the largest products of two taps, of either sign
+        constants = tables(rng, (3, 3), 16)
+        constants["w"] = rng.choice([-127, 127], (3, 3, 16)).astype(np.int8)
+        constants["shift"][:] = -9
+        cases.append(case(rng, (3, 3), 16, 16, 4, 16, limits, constants, [-128, 127]))
+    check(machine, cases)
