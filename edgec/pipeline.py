@@ -37,6 +37,7 @@ from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.passes.narrow_accumulators import narrow_accumulators
+from edgec.passes.plain_convolutions import plain_convolutions
 from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.passes.simplify_views import simplify_views
@@ -55,6 +56,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_qdq", fuse_qdq),
     ("fold_constants", lambda function, rounding: fold_constants(function)),
     ("fold_padding", lambda function, rounding: fold_padding(function)),
+    ("plain_convolutions", lambda function, rounding: plain_convolutions(function)),
     ("simplify_views", lambda function, rounding: simplify_views(function)),
     ("narrow_accumulators", lambda function, rounding: narrow_accumulators(function)),
 )

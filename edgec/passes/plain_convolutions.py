@@ -1,0 +1,47 @@
+"""A depthwise convolution of one channel is a convolution, and large ones are faster as such.
+
+Small windows stay, which become straight code. Integers only: the order in which a convolution
+adds up floats is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.passes.rewriter import Rewriter
+
+#: Most taps of a window that stays depthwise.
+MOST_TAPS = 16
+
+
+def plain_convolutions(function: Function) -> Function:
+    """Depthwise weights [KH, KW, O] of one channel become [O, KH, KW, 1]."""
+    return Rewriter(function).run(_visit)
+
+
+def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.op.name != "depthwise_conv2d" or inputs[0].type.shape[3] != 1:
+        return None
+    weights = inputs[1]
+    if not isinstance(weights, Constant) or inputs[0].type.is_float:
+        return None
+    quant = weights.type.quant
+    if quant is not None and quant.axis is not None:
+        quant = quant.with_axis(0)
+    if weights.data.shape[0] * weights.data.shape[1] <= MOST_TAPS:
+        return None
+    data = np.ascontiguousarray(weights.data.transpose(2, 0, 1)[..., None])
+    old = node.attrs
+    return rewriter.builder.node(
+        "conv2d",
+        [inputs[0], rewriter.builder.constant(f"{weights.name}.ohwi", data, quant), *inputs[2:]],
+        Conv2dAttrs(old.stride, old.dilation, old.padding),
+        name=node.name,
+        output_names=[value.name for value in node.outputs],
+        origins=[value.origin for value in node.outputs],
+        sources=node.sources,
+    ).outputs
