@@ -33,13 +33,19 @@ from edgec.ops.softmax_float import along_last_axis, lower_rows, row_exponents
 DIFF_INTEGER_BITS = 5
 SUM_INTEGER_BITS = 12
 
-#: What TFLite's int8 softmax gives: all of 0..1 in 256 steps.
-OUTPUT_QUANT = Quant((1 / 256,), (-128,))
+#: What TFLite's softmax gives, by dtype: all of 0..1 in so many bits.
+OUTPUT_BITS = {"int8": 8, "int16": 16}
+OUTPUT_QUANTS = {
+    dtype: Quant((2.0**-bits,), (-(1 << (bits - 1)),)) for dtype, bits in OUTPUT_BITS.items()
+}
+OUTPUT_QUANT = OUTPUT_QUANTS["int8"]
+#: A file may round the output's scale by this part of it.
+SCALE_TOLERANCE = 0.001
 
 
 @dataclass(frozen=True)
 class SoftmaxAttrs:
-    """beta: factor of the input. output: quantization of an int8 result, None for floats.
+    """beta: factor of the input. output, dtype: of an integer result, None for floats.
 
     rounding: `tflm` and `single` are the same here; `onnx` is not defined yet.
     """
@@ -47,6 +53,16 @@ class SoftmaxAttrs:
     beta: float = 1.0
     output: Quant | None = None
     rounding: Rounding = "tflm"
+    dtype: str = "int8"
+
+
+def _is_whole_range(quant: Quant | None, dtype: str) -> bool:
+    """Whether a result covers 0..1; as near as TFLite Micro asks for."""
+    if quant is None or not quant.per_tensor or dtype not in OUTPUT_QUANTS:
+        return False
+    (scale,), zero_points = OUTPUT_QUANTS[dtype].scale, OUTPUT_QUANTS[dtype].zero_point
+    near = abs(quant.scale[0] - scale) <= SCALE_TOLERANCE * scale
+    return near and quant.zero_point == zero_points
 
 
 def scaled_multiplier(beta: float, input_scale: float) -> float:
@@ -101,13 +117,16 @@ class Softmax(Op[SoftmaxAttrs]):
             raise TypeMismatch(f"softmax needs int8 quantized per tensor or float32, not {x}")
         if attrs.rounding not in ("tflm", "single"):
             raise TypeMismatch(f"softmax with rounding {attrs.rounding!r} is not defined")
-        if attrs.output != OUTPUT_QUANT:
-            raise TypeMismatch("int8 softmax needs the output scale 1/256 and zero point -128")
+        if not _is_whole_range(attrs.output, attrs.dtype):
+            raise TypeMismatch(
+                "int8 softmax needs the output scale 1/256 and zero point -128, or int16 with"
+                " 1/65536 and -32768"
+            )
         if scaled_multiplier(attrs.beta, x.quant.scale[0]) <= 1:
             raise TypeMismatch("softmax: beta times the input scale is under 2**-26")
         if x.shape[-1] * (1 << (31 - SUM_INTEGER_BITS)) > INT32_MAX:
             raise TypeMismatch(f"softmax over {x.shape[-1]} elements: at most 4095 are possible")
-        return (TensorType(x.shape, "int8", attrs.output),)
+        return (TensorType(x.shape, attrs.dtype, attrs.output),)
 
     def evaluate(
         self,
@@ -130,12 +149,14 @@ class Softmax(Op[SoftmaxAttrs]):
         total = terms.sum(axis=-1, keepdims=True)
         headroom = count_leading_zeros(total)
         reciprocal = one_over_one_plus_x((total << headroom) - (1 << 31))
-        # 8 bits of output; the exponent passes 31 only where every result is 0.
-        exponent = SUM_INTEGER_BITS - headroom + 31 - 8
+        bits = OUTPUT_BITS[attrs.dtype]
+        # The exponent passes 31 only where every result is 0.
+        exponent = SUM_INTEGER_BITS - headroom + 31 - bits
         scaled = rounding_divide_by_power_of_two(
             rounding_doubling_high_multiply(reciprocal, exps), exponent
         )
-        return (np.clip(scaled - 128, -128, 127).astype(np.int8),)
+        half = 1 << (bits - 1)
+        return (np.clip(scaled - half, -half, half - 1).astype(attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Exponentials of the 256 possible differences are a table; the rest is per row."""
@@ -150,6 +171,7 @@ class Softmax(Op[SoftmaxAttrs]):
             "exp", exp_table(attrs.beta, node.inputs[0].type.scalar_quant()[0]).astype(np.int32)
         )
         rows = tuple(outer)
+        bits = OUTPUT_BITS[attrs.dtype]
         define = target.definition
 
         largest = define.reduce(
@@ -198,26 +220,31 @@ class Softmax(Op[SoftmaxAttrs]):
                 reciprocal[row],
                 exps[largest[row] - int32(x[at])],
             )
-            exponent = (SUM_INTEGER_BITS + 31 - 8) - headroom[row]
+            exponent = (SUM_INTEGER_BITS + 31 - bits) - headroom[row]
             divided = intrinsic("rounding_divide_by_power_of_two", scaled, minimum(exponent, 31))
-            if length > 256:  # only then can the exponent pass 31; every result is 0 there
+            if length > 1 << bits:  # only then can the exponent pass 31; every result is 0 there
                 divided = select(exponent > 31, 0, divided)
-            return cast(clamp(divided - 128, -128, 127), "int8")
+            half = 1 << (bits - 1)
+            return cast(clamp(divided - half, -half, half - 1), attrs.dtype)
 
-        return target.compute("element", node.output.type.shape, "int8", element)
+        return target.compute("element", node.output.type.shape, attrs.dtype, element)
 
 
 @from_tflite("SOFTMAX")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite SOFTMAX of int8 or float32 values."""
+    """TFLite SOFTMAX of int8 values to int8 or int16, or of float32."""
     declared = raw.output_types[0]
     if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
         raise ImportFailed("an input is absent")
     if raw.inputs[0].type.dtype == "float32":
         return builder.op("softmax", raw.inputs, SoftmaxAttrs(raw.attribute("beta")), name=raw.name)
-    if raw.inputs[0].type.dtype != "int8" or declared.dtype != "int8":
+    if raw.inputs[0].type.dtype != "int8" or declared.dtype not in OUTPUT_BITS:
         raise ImportFailed(f"{raw.inputs[0].type.dtype} to {declared.dtype}: only int8 yet")
-    attrs = SoftmaxAttrs(raw.attribute("beta"), declared.quant, raw.rounding)  # type: ignore[arg-type]
+    attrs = SoftmaxAttrs(
+        raw.attribute("beta"), declared.quant,
+        raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        declared.dtype,
+    )  # fmt: skip
     return builder.op("softmax", raw.inputs, attrs, name=raw.name)
 
 

@@ -21,10 +21,16 @@ from edgec.verify import verify_model
 
 #: With the bytes of state that each has.
 MODELS = {
+    "mww_hey_jarvis_int8.tflite": 2840,
+    "mww_vad_int8.tflite": 1120,
     "tflm_dtln_noise_suppression_int8.tflite": 768,
+    "tflm_keyword_scrambled_int8.tflite": 5120,
     "tflm_mnist_lstm_int8.tflite": 60,
     "xtensa_micro_speech_lstm.tflite": 240,
 }
+
+#: Tensors that are views of a model's input: they are no values of the compiled graph.
+RESHAPED_INPUTS = {"model/tf.expand_dims/ExpandDims1", "model_1/tf.expand_dims/ExpandDims1"}
 
 
 def generated(path: Path, steps: int) -> list[list[np.ndarray]]:
@@ -49,7 +55,7 @@ def test_c_over_a_sequence(name: str, sample_model: Callable[[str], Path], tmp_p
     host = load_board("host")
     result = verify_model(path, host, Options(), "host", generated(path, 4), tmp_path, layers=True)
     assert result.mismatches == 0, result.to_dict()["first_difference"]
-    assert result.uncovered == []
+    assert set(result.uncovered) <= RESHAPED_INPUTS
 
 
 @pytest.mark.parametrize("name", MODELS)

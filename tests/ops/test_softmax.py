@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from against_tflm import assert_same_bits, differences
 from quantized_cases import log_uniform, random_zero_point
+from single_node import check_nests
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
@@ -13,10 +14,14 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.softmax import OUTPUT_QUANT, Softmax, SoftmaxAttrs, exp_table
 
 
-def softmax_model(shape: tuple[int, ...], scale: float, zero_point: int, beta: float) -> bytes:
+def softmax_model(
+    shape: tuple[int, ...], scale: float, zero_point: int, beta: float, dtype: str = "int8"
+) -> bytes:
     model = TfliteBuilder()
     x = model.tensor("x", shape, "int8", scale=scale, zero_point=zero_point)
-    y = model.tensor("y", shape, "int8", scale=1 / 256, zero_point=-128)
+    wide = dtype == "int16"
+    y = model.tensor("y", shape, dtype, scale=1.5259e-5 if wide else 1 / 256,
+                     zero_point=-32768 if wide else -128)  # fmt: skip
     model.operator("SOFTMAX", [x], [y], "SoftmaxOptions", Beta=beta)
     return model.build([x], [y])
 
@@ -29,6 +34,17 @@ def test_random_rows_equal_tflm(block: int, tmp_path) -> None:
         shape = [(4, depth), (1, 2, 3, depth), (depth,)][int(rng.integers(3))]
         scale, beta = log_uniform(rng, 1e-4, 10.0), float(rng.choice([1.0, 1.0, 0.3, 4.0]))
         assert_same_bits(softmax_model(shape, scale, random_zero_point(rng), beta), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_rows_to_int16_equal_tflm(seed: int, tmp_path) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (4, int(rng.integers(1, 300)))
+    scale = log_uniform(rng, 1e-3, 2.0)
+    model = softmax_model(shape, scale, random_zero_point(rng), 1.0, "int16")
+    function = assert_same_bits(model, tmp_path).main
+    (x,) = function.params
+    check_nests(function, [rng.integers(-128, 128, x.type.shape).astype(np.int8)])
 
 
 @pytest.mark.parametrize("scale", [0.003, 0.02, 0.1446925, 0.7, 3.0])
