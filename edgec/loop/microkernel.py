@@ -54,7 +54,8 @@ class Microkernel:
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
     inputs come before the first write: only then may output and input overlap freely. `in_order`
     names the meaning's outermost loop and a number: the kernel takes so many of its steps at a
-    time, in any order among these, and goes through all in the order of the loop.
+    time, in any order among these (with `reads_first`: all reads of these before their writes),
+    and goes through all in the order of the loop.
 
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores

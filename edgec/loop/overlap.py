@@ -150,6 +150,15 @@ def _nothing(count: int) -> _Summary:
     return _Summary(-never, never, never)
 
 
+@dataclass(frozen=True)
+class _Order:
+    """A microkernel's outermost loop, the steps that it takes at once, whether reads are first."""
+
+    loop: For
+    at_once: int
+    reads_first: bool
+
+
 class _Walk:
     def __init__(self, input: Buffer, output: Buffer) -> None:
         self.input = input
@@ -289,7 +298,9 @@ class _Walk:
             extent = (body.stop - body.start).constant
             known = extent is not None and extent * steps.count <= BATCH
             if body.var.name == loop and extent is not None and known:
-                return self.ordered_call(kernel.pointers(meaning), pointers, body, at_once, steps)
+                params = kernel.pointers(meaning)
+                order = _Order(body, at_once, kernel.reads_first)
+                return self.ordered_call(params, pointers, order, steps)
         for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
@@ -321,11 +332,11 @@ class _Walk:
         self,
         params: tuple[Buffer, ...],
         pointers: list[BufferRef],
-        loop: For,
-        at_once: int,
+        order: _Order,
         steps: _Steps,
     ) -> _Summary:
         """A microkernel that goes through its outermost loop, some steps at a time."""
+        loop, at_once = order.loop, order.at_once
         extent = (loop.stop - loop.start).constant
         assert extent is not None
         groups = -(-extent // at_once)
@@ -349,10 +360,17 @@ class _Walk:
             else:
                 base = np.repeat(_end(pointer.buffer, flat, 0, steps), groups * at_once)
                 write = np.maximum(write, base + inside.write)
-        read = read.reshape(-1, at_once).min(axis=1)
-        write = write.reshape(-1, at_once).max(axis=1)
-        group = _Summary(read, write, np.full(len(read), -NEVER)).mixed()
-        return _in_sequence(group, steps.count, groups)
+        first = read.reshape(-1, at_once).min(axis=1)
+        last = write.reshape(-1, at_once).max(axis=1)
+        group = _Summary(first, last, np.full(len(first), -NEVER))
+        if not order.reads_first:
+            return _in_sequence(group.mixed(), steps.count, groups)
+        # Nothing closer than the meaning itself, which takes one step at a time.
+        single = _Summary(*(a.reshape(steps.count, -1)[:, :extent].reshape(-1) for a in
+                            (read, write, np.full(len(read), -NEVER))))  # fmt: skip
+        by_steps = _in_sequence(single, steps.count, extent)
+        by_groups = _in_sequence(group, steps.count, groups)
+        return replace(by_groups, distance=np.maximum(by_groups.distance, by_steps.distance))
 
 
 def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:

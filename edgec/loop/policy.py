@@ -17,6 +17,7 @@ from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
 from edgec.loop.policies.mve import mve_forms, schedule_vectors
+from edgec.loop.policies.mve_elements import schedule_linear_sum
 from edgec.loop.policies.per_element import (
     has_short_windows,
     schedule_per_element,
@@ -78,6 +79,8 @@ class Policy:
             if not {"plane", "acc"} <= temporaries:
                 return []
             schedule_planes(schedule, straight=not is_small)
+        elif self.core.has("mve") and schedule_linear_sum(schedule):
+            return [schedule]
         elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif func.name in SUMS_AT:

@@ -7,7 +7,7 @@ expressions are mostly equal objects, and `bounds` gives the interval that a ter
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -271,9 +271,29 @@ def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
             if parts.get(quotient) == coefficient * atom.divisor:
                 rest = {a: c for a, c in kept if a not in (atom, quotient)}
                 return _normal(rest, offset) + atom.dividend * coefficient
+            wider = _wider_mod(atom, coefficient, kept)
+            if wider is not None:
+                other, both = wider
+                rest = {a: c for a, c in kept if a not in (atom, other)}
+                return _normal(rest, offset) + both * coefficient
     if len(kept) > 1:
         kept.sort(key=_sort_key)
     return Term(tuple(kept), offset)
+
+
+def _wider_mod(
+    atom: FloorMod, coefficient: int, parts: Sequence[tuple[Atom, int]]
+) -> tuple[Atom, Term] | None:
+    """(x // n % m)*n + x % n is x % (n*m): the other atom, and what both are."""
+    quotient = Term(((FloorDiv(atom.dividend, atom.divisor), 1),), 0)
+    for other, factor in parts:
+        if (
+            isinstance(other, FloorMod)
+            and factor == coefficient * atom.divisor
+            and other.dividend == quotient
+        ):
+            return other, floor_mod(atom.dividend, atom.divisor * other.divisor)
+    return None
 
 
 def _sort_key(part: tuple[Atom, int]) -> str:

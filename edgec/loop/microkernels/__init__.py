@@ -4,10 +4,20 @@ from edgec.loop.microkernels import (
     depthwise,
     matrix,
     mve_depthwise,
+    mve_elements,
     mve_matrix,
     mve_rows,
     packing,
     rows,
 )
 
-__all__ = ["depthwise", "matrix", "mve_depthwise", "mve_matrix", "mve_rows", "packing", "rows"]
+__all__ = [
+    "depthwise",
+    "matrix",
+    "mve_depthwise",
+    "mve_elements",
+    "mve_matrix",
+    "mve_rows",
+    "packing",
+    "rows",
+]

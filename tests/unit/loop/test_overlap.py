@@ -112,6 +112,7 @@ KERNELS = (
     Microkernel("test_copy4_reads_first", copy4, reads_first=True),
     Microkernel("test_copy4_by_1", copy4, in_order=("i", 1)),
     Microkernel("test_copy4_by_3", copy4, in_order=("i", 3)),
+    Microkernel("test_copy4_by_3_reads_first", copy4, in_order=("i", 3), reads_first=True),
     Microkernel("test_copy4_of_another_loop", copy4, in_order=("j", 1)),
 )
 
@@ -123,6 +124,7 @@ KERNELS = (
         ("call test_copy4_reads_first(&out[i*4], &x[i*4])", 0),
         ("call test_copy4_by_1(&out[i*4], &x[i*4])", 1),
         ("call test_copy4_by_3(&out[i*4], &x[i*4])", 3),
+        ("call test_copy4_by_3_reads_first(&out[i*4], &x[i*4])", 0),
         ("call test_copy4_of_another_loop(&out[i*4], &x[i*4])", 4),
         ("call test_copy4_from(&out[i*4], &x[i*4], 3)", 1),
         ("call test_copy4(&out[i*4], &x[0])", None),

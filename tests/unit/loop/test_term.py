@@ -98,3 +98,11 @@ def test_pickling_leaves_cached_values_behind():
     copy = pickle.loads(pickle.dumps(term))
     assert copy == term
     assert "_hash" not in copy.__dict__
+
+
+def test_mixed_radix_becomes_the_number_again() -> None:
+    x = as_term(Var("x", 0, 240))
+    digits = x // 60 * 60 + x // 20 % 3 * 20 + x // 5 % 4 * 5 + x % 5
+    assert digits == x
+    assert x // 5 % 4 * 5 + x % 5 == x % 20
+    assert x // 5 % 4 * 4 + x % 5 != x % 20

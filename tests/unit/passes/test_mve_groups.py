@@ -13,6 +13,7 @@ from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.ir import Call
 from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
+from edgec.ops.add import AddAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs as Depthwise
@@ -146,6 +147,28 @@ CASES = [
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_groups_take_kernels_and_mean_the_same(case: int) -> None:
     check(*CASES[case])
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_sums_of_equal_shapes_are_one_call(op: str) -> None:
+    b = GraphBuilder()
+    values = [b.param(name, TensorType((1, 3, 5, 7), "int8", QUANT)) for name in ("x", "y")]
+    function = b.finish([b.op(op, values, AddAttrs(Quant((0.11,), (2,))), name="sum")])
+    (variant,) = variants(function)
+    assert callees(variant) == {"ec_linear_sum_s8_mve"}
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-128, 128, (1, 3, 5, 7)).astype(np.int8) for _ in range(2))
+    (expected,) = interpret(function, [x, y])
+    assert np.array_equal(run_loops(variant.function, {"x": x, "x2": y})["out"], expected)
+    assert sorted(distance for _, distance in variant.overlaps) == [0, 0]
+
+
+def test_sums_that_broadcast_are_plain_loops() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 3, 5, 7), "int8", QUANT))
+    y = b.param("y", TensorType((1, 1, 1, 7), "int8", QUANT))
+    function = b.finish([b.op("add", [x, y], AddAttrs(Quant((0.11,), (2,))), name="sum")])
+    assert not callees(variants(function)[0])
 
 
 def test_few_channels_are_plain_loops() -> None:

@@ -1,0 +1,56 @@
+/* Element-wise functions of int8 for the vectors of Armv8.1-M (MVE).
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_ELEMENTS_S8_H
+#define EC_MVE_ELEMENTS_S8_H
+
+#include "edgec/ec_kernel.h"
+
+/* out[i] = (a[i] * first + b[i] * second + constant) >> shift, limited to [minimum, maximum], for
+ * i < count. No sum overflows, whichever product is added first. Four elements at a time, which are
+ * read before they are written; nothing needs an alignment. */
+static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
+                                           int32_t count, int32_t first, int32_t second,
+                                           int32_t constant, int32_t shift, int32_t minimum,
+                                           int32_t maximum) {
+#if EC_MVE_ASM
+    const int32_t given[7] = { count, first, second, constant, -shift, minimum, maximum };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = a;
+    register const int8_t *r2 __asm__("r2") = b;
+    register const int32_t *r3 __asm__("r3") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        "push {r4-r10}\n"
+        "vpush {d8-d11}\n"
+        "ldm r3, {r4-r10}\n"
+        "vdup.32 q3, r5\n"
+        "vdup.32 q4, r9\n"
+        "vdup.32 q5, r10\n"
+        "dlstp.32 lr, r4\n"
+        "1:\n"
+        "vldrb.s32 q0, [r1], #4\n"
+        "vldrb.s32 q1, [r2], #4\n"
+        "vmlas.s32 q0, q3, r7\n"
+        "vmla.s32 q0, q1, r6\n"
+        "vshl.s32 q0, r8\n"
+        "vmax.s32 q0, q0, q4\n"
+        "vmin.s32 q0, q0, q5\n"
+        "vstrb.32 q0, [r0], #4\n"
+        "letp lr, 1b\n"
+        "vpop {d8-d11}\n"
+        "pop {r4-r10}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "lr", "q0", "q1", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        const int32_t value = (a[i] * first + constant + b[i] * second) >> shift;
+        out[i] = (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+    }
+#endif
+}
+
+#endif /* EC_MVE_ELEMENTS_S8_H */

@@ -1,0 +1,58 @@
+"""The MVE microkernels of element-wise functions do what they are registered to mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mve_machine import Call, MveMachine, has_qemu
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel
+from edgec.target.core import find_core
+from edgec.target.toolchain import available_toolchains
+
+pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
+
+SOURCE = """
+#include "microkernels/mve/elements_s8.h"
+static void run(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+}
+"""
+BUILDS = [
+    ("gcc", ("-O2",)),
+    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
+    ("gcc", ("-O2", "-DEC_NO_ASM")),
+    ("clang", ("-Os",)),
+]
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+def machine(request, tmp_path_factory):
+    compiler, flags = request.param
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    return MveMachine(tools[0], SOURCE, ("run",), flags, tmp_path_factory.mktemp("elements"))
+
+
+def test_linear_sums(machine):
+    """Every length up to some vectors, factors of both signs, limits, all operands."""
+    rng = np.random.default_rng(3)
+    kernel = get_microkernel("ec_linear_sum_s8_mve")
+    calls, wanted = [], []
+    for count in [*range(1, 40), 256]:
+        shift = int(rng.integers(0, 23))
+        first, second = (int(f) for f in rng.integers(-(2 << shift), 3 << shift, 2))
+        constant = int(rng.integers(-(20 << shift), 20 << shift))
+        low = int(rng.integers(-128, 100))
+        numbers = (count, first, second, constant, shift, low, int(rng.integers(low, 128)))
+        a, b = (rng.permutation(256)[:count].astype(np.int16) - 128 for _ in range(2))
+        a, b = a.astype(np.int8), b.astype(np.int8)
+        values = [77] * count
+        kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
+        calls.append(Call(0, np.full(count, 77, np.int8), a, b, numbers))
+        wanted.append(np.array(values, np.int8))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
