@@ -16,10 +16,11 @@ from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflit
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, index, int32, select
+from edgec.loop.values import Value, cast, clamp, index, int32, select
 from edgec.ops.accumulate import clipped
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
+from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
@@ -37,7 +38,7 @@ class AvgPool2dAttrs:
 
     output: quantization of an int8 mean, None for floats. minimum, maximum: inclusive range of
     the stored mean; ignored for floats. rounding: `tflm` and `single` are the same here; `onnx`
-    is not defined yet.
+    see `edgec.ops.onnx_pool`.
     """
 
     kernel: Pair
@@ -83,8 +84,8 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         pooled = pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding)
         if x.is_float:
             return (pooled,)
-        if attrs.rounding not in ("tflm", "single"):
-            raise TypeMismatch(f"avg_pool2d with rounding {attrs.rounding!r} is not defined")
+        if attrs.rounding == "onnx" and (x.quant is None or attrs.output is None):
+            raise TypeMismatch("avg_pool2d as ONNX Runtime needs quantized input and output")
         if not -128 <= attrs.minimum <= attrs.maximum <= 127:
             raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
         return (TensorType(pooled.shape, x.dtype, attrs.output),)
@@ -99,7 +100,11 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         """Sums and counts tap by tap, then one division."""
         x = inputs[0]
         output = output_types[0]
-        accumulate: Any = np.float32 if output.is_float else np.int64
+        as_onnx = _as_onnx(attrs, input_types[0])
+        if as_onnx is not None:
+            x = real_elements(x, as_onnx[0])
+        in_floats = x.dtype == np.float32
+        accumulate: Any = np.float32 if in_floats else np.int64
         padded = pad_hw(x.astype(accumulate), attrs.padding, 0)
         ones = pad_hw(np.ones((1, *x.shape[1:3], 1), accumulate), attrs.padding, 0)
         extents = output.shape[1:3]
@@ -114,8 +119,11 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             count += exists
         if output.is_float:
             return (total / count,)
-        half = count // 2
-        mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
+        if as_onnx is not None:
+            mean = stored_mean(total / count, as_onnx[1])
+        else:
+            half = count // 2
+            mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
         return (np.clip(mean, attrs.minimum, attrs.maximum).astype(np.int8),)
 
     def row_window(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
@@ -162,12 +170,15 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         attrs: AvgPool2dAttrs = node.attrs
         (x,) = inputs
         is_float = node.output.type.is_float
-        if not is_float and attrs.rounding == "onnx":
-            raise TypeMismatch("onnx average pooling is not lowered yet")
-        wide = "float32" if is_float else "int32"
+        as_onnx = _as_onnx(attrs, node.inputs[0].type)
+        wide = "float32" if is_float or as_onnx is not None else "int32"
         (stride_h, stride_w), ((top, _), (left, _)) = attrs.stride, attrs.padding
         rows = clipped(x.shape[1], attrs.kernel[0], stride_h, 1, top)
         columns = clipped(x.shape[2], attrs.kernel[1], stride_w, 1, left)
+
+        def real(value: Value) -> Value:
+            return cast(value, wide) if as_onnx is None else real_element(value, as_onnx[0])
+
         total = target.definition.reduce(
             "acc",
             [
@@ -176,7 +187,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             ],
             init=lambda n, h, w, c: 0,
             update=lambda acc, n, h, w, c, kh, kw: (
-                acc + cast(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c], wide)
+                acc + real(x[n, h * stride_h + kh - top, w * stride_w + kw - left, c])
             ),
             shape=node.output.type.shape,
             dtype=wide,
@@ -188,11 +199,22 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             count = index(counts[0]) * index(counts[1])
             if is_float:
                 return total[at] / cast(count, wide)
-            acc, half = total[at], count / 2
-            rounded = select(acc > 0, acc + half, acc - half) / count
+            if as_onnx is not None:
+                rounded = stored_value(total[at] / cast(count, wide), as_onnx[1])
+            else:
+                acc, half = total[at], count / 2
+                rounded = select(acc > 0, acc + half, acc - half) / count
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
+
+
+def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None:
+    """Quantization of input and output where ONNX Runtime's arithmetic is asked for."""
+    if x.is_float or attrs.rounding != "onnx":
+        return None
+    assert x.quant is not None and attrs.output is not None
+    return x.quant, attrs.output
 
 
 def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:

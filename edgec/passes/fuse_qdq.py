@@ -9,6 +9,7 @@ and output, and rounding `onnx`:
 3. max pooling, reshape, transpose with equal parameters on both sides: the same on integers.
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x.
+6. A reshape or transpose moves before the dequantize that it reads.
 
 What does not match stays as it is, in float.
 """
@@ -35,6 +36,8 @@ from edgec.passes.rewriter import Rewriter
 ACCUMULATING = ("conv2d", "depthwise_conv2d", "dense")
 #: Operators that only move or choose stored integers.
 MOVING = ("max_pool2d", "reshape", "transpose")
+#: Those that change places with a dequantize.
+VIEWS = ("reshape", "transpose")
 
 
 def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
@@ -45,6 +48,8 @@ def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
 def _visit(
     rewriter: Rewriter, node: Node, inputs: tuple[Value, ...], rounding: Rounding
 ) -> Sequence[Value] | None:
+    if node.op.name in VIEWS:
+        return _move_integers(rewriter, node, inputs[0])
     if node.op.name != "quantize":
         return None
     quant: Quant = node.attrs.output
@@ -84,6 +89,25 @@ def _visit(
             return None
         made = builder.op(above.op, [integers[0]], above.attrs, **_identity(node, above))
     return None if made is None else (made,)
+
+
+def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
+    """reshape(dequantize(x)) as dequantize(reshape(x)), so that what follows finds integers."""
+    stored = _integer(rewriter, value)
+    if stored is None or isinstance(stored, Constant):
+        return None
+    if stored.type.quant is None or not stored.type.quant.per_tensor:
+        return None
+    builder = rewriter.builder
+    moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
+    return builder.node(
+        "dequantize",
+        [moved],
+        name=f"{node.name}/dequantize",
+        output_names=[node.output.name],
+        origins=[node.output.origin],
+        sources=node.sources,
+    ).outputs
 
 
 def _identity(node: Node, above: Node) -> dict[str, Any]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
+from onnx_builder import OnnxBuilder
 from quantized_cases import log_uniform, random_activation, random_window, random_zero_point
+from single_node import check_nests
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
+from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.avg_pool2d import AvgPool2d, AvgPool2dAttrs
+from edgec.passes.fuse_qdq import fuse_qdq
+from edgec.passes.simplify_views import simplify_views
+from edgec.passes.sink_transposes import sink_transposes
+from edgec.runners.oracle import open_oracle
 
 
 def pool_model(kind: str, seed: int) -> bytes:
@@ -51,6 +62,39 @@ def test_float_padding_is_not_counted() -> None:
     (result,) = AvgPool2d().evaluate(attrs, [x], [type_], AvgPool2d().infer(attrs, type_))
     assert result.dtype == np.float32
     assert result.ravel().tolist() == [1, 3]
+
+
+def qdq_pool(seed: int, path: Path, **attributes: Any) -> Path:
+    """QuantizeLinear, AveragePool, QuantizeLinear with other parameters."""
+    rng = np.random.default_rng(seed)
+    shape = (1, int(rng.integers(1, 6)), 8, 7)
+    builder = OnnxBuilder(seed, shape)
+    scale = log_uniform(rng, 0.01, 0.1)
+    x = builder.qdq("x", scale, int(rng.integers(-128, 128)))
+    kind = "AveragePool" if attributes else "GlobalAveragePool"
+    pooled = builder.add(kind, [x], **attributes)
+    out_scale = float(np.float32(scale * rng.uniform(0.3, 1.5)))
+    return builder.save(builder.qdq(pooled, out_scale, int(rng.integers(-128, 128))), path)
+
+
+@pytest.mark.parametrize("attributes", [
+    {"kernel_shape": [8, 7]},
+    {"kernel_shape": [2, 3], "strides": [2, 1]},
+    {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2]},
+], ids=str)  # fmt: skip
+def test_qdq_pools_equal_onnxruntime(attributes: dict[str, Any], tmp_path: Path) -> None:
+    for seed in range(15):
+        path = qdq_pool(seed, tmp_path / "m.onnx", **attributes)
+        imported = import_model(path).main
+        function = simplify_views(fuse_qdq(sink_transposes(imported)))
+        assert "avg_pool2d" in {n.op.name for n in function.nodes if not n.output.type.is_float}
+        oracle = open_oracle(path)
+        rng = np.random.default_rng(seed)
+        for _ in range(3):
+            x = rng.normal(0, 2, function.params[0].type.shape).astype(np.float32)
+            (mine,) = interpret(function, [x])
+            np.testing.assert_array_equal(mine, oracle.run([x]).outputs[0])
+        check_nests(function, [x])
 
 
 def test_infer_refuses_what_has_no_meaning() -> None:

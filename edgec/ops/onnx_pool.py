@@ -1,0 +1,40 @@
+"""ONNX Runtime's QLinearAveragePool, in every bit.
+
+Stored x and y with scales s and zero points z, n elements in the window:
+
+    y = clamp(rint(mean / s_y + z_y)),    mean = (sum of (x - z_x) * s_x, row by row) / n
+
+all in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgec.graph.types import Array, Quant
+from edgec.loop.values import Value, cast, int32, intrinsic
+
+
+def real_elements(x: Array, quant: Quant) -> Array:
+    """Stored elements as float32 numbers."""
+    centred = (x.astype(np.int64) - quant.zero_point[0]).astype(np.float32)
+    return np.asarray(centred * np.float32(quant.scale[0]))
+
+
+def stored_mean(mean: Array, output: Quant) -> Any:
+    """float32 means as stored integers before the clamp."""
+    ratio = mean / np.float32(output.scale[0]) + np.float32(output.zero_point[0])
+    return np.rint(np.clip(ratio, -(2.0**20), 2.0**20)).astype(np.int64)
+
+
+def real_element(x: Value, quant: Quant) -> Value:
+    """`real_elements` of one value."""
+    return cast(int32(x) - quant.zero_point[0], "float32") * quant.scale[0]
+
+
+def stored_value(mean: Value, output: Quant) -> Value:
+    """`stored_mean` of one value."""
+    ratio = mean / output.scale[0] + float(output.zero_point[0])
+    return intrinsic("round_half_even_f32", ratio)
