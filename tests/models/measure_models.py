@@ -74,10 +74,14 @@ def source_buffers(function: Function) -> list[Buffer]:
         for value in (*node.inputs, *node.outputs):
             stops[value] = step + 1
     stops |= {value: steps[-1] + 1 for value in function.results}
+    data = set(function.params)
+    for node in function.nodes:
+        if not data.isdisjoint(node.inputs):  # not made of constants alone
+            data.update(node.outputs)
     return [
         Buffer(value.name, value.type.nbytes, starts.get(value, 0), stops[value])
         for value in function.values()
-        if value.origin is not None and value in stops
+        if value.origin is not None and value in stops and value in data
     ]
 
 
