@@ -26,6 +26,8 @@ COMMANDS = {
     "inspect": "Show a model's graph, its operators, shapes and sizes.",
     "ops": "List the operators that are supported, and how each format names them.",
     "boards": "List the boards, or show one.",
+    "debug": "Debug a project's program with GDB, emulated or on its board.",
+    "monitor": "Show what a serial port says.",
     "doctor": "Check which tools and packages are installed, and say how to mend what is not.",
     "report": "Show what a build costs and why, or compare two, as text, JSON or HTML.",
     "bench": "Measure the sample models and compare them with the baselines.",

@@ -2,6 +2,7 @@
 
     <model>.h  <model>.c  <model>_weights.c  ec_status.h  CMakeLists.txt  manifest.json
     main.c  link.ld  port/  link/                                  only for a microcontroller board
+    toolchain.cmake  CMakePresets.json  debug.gdb                  likewise
 
 Nothing depends on the clock, the machine or the folder: same program, same bytes.
 """
@@ -24,7 +25,7 @@ from edgec.resources import resource_dir
 from edgec.target.board import Board
 from edgec.target.board_files import board_header, linker_script, port_headers, port_sources
 
-PORT_DIR, LINKER_SCRIPT = "port", "link.ld"
+PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
 HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
 """Folders of `runtime_c/`, and of a project, with what serves a model on a board."""
 
@@ -54,7 +55,7 @@ def write_project(
     emitted = make_text(program)
     files = _model_files(emitted.text)
     if board is not None and board.core.is_embedded:
-        firmware_files = _board_files(program, emitted.text, board, harness)
+        firmware_files = _board_files(program, emitted, board, harness)
         sources = tuple(name for name in firmware_files if name.endswith(".c"))
         firmware: FirmwareText | None = FirmwareText(
             core=board.core.name,
@@ -96,9 +97,10 @@ def _model_files(text: ModelText) -> dict[str, str]:
 
 
 def _board_files(
-    program: Program, text: ModelText, board: Board, harness: Harness
+    program: Program, emitted: EmittedModel, board: Board, harness: Harness
 ) -> dict[str, str]:
     """By path inside the project, the files that only a board's program has."""
+    text = emitted.text
     if harness == "mlperf-tiny":
         types = tuple(port.c_type for port in text.outputs)
         main = _render("main_mlperf_tiny.c.j2", m=text, h=harness_text(program, types))
@@ -108,6 +110,14 @@ def _board_files(
         "main.c": main,
         LINKER_SCRIPT: linker_script(board),
         f"{PORT_DIR}/ec_board.h": board_header(board),
+        "toolchain.cmake": _render("toolchain.cmake.j2", core=board.core.name),
+        "CMakePresets.json": _render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),
+        DEBUG_SCRIPT: _render(
+            "debug.gdb.j2",
+            m=text,
+            board_name=board.name,
+            step_functions=tuple(dict.fromkeys(emitted.step_functions)),
+        ),
     }
     for path in (*port_sources(board), *port_headers(board)):
         files[f"{PORT_DIR}/{path.name}"] = path.read_text(encoding="utf-8")

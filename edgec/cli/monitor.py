@@ -1,0 +1,92 @@
+"""`edgec monitor`: what a serial port says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("project", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option("--port", metavar="P", help="The port; default: the one that leads to the board.")
+@click.option("--board", metavar="B", help="Board name, alias or TOML file: for port and speed.")
+@click.option("--baud", type=click.IntRange(min=50), metavar="N", help="Speed; default: the "
+              "board's, else 115200.")  # fmt: skip
+@click.option("--hello", is_flag=True, help="First ask the program who it is.")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="S",
+              help="End after S seconds; default: at Ctrl-C.")  # fmt: skip
+def command(
+    project: Path | None,
+    port: str | None,
+    board: str | None,
+    baud: int | None,
+    hello: bool,
+    seconds: float | None,
+) -> None:
+    """Show what arrives: text as it is, frames of the link by name. With DIR, a project, the
+    addresses of a fault are named."""
+    from edgec.link.monitor import Monitor
+    from edgec.link.ports import find_port
+    from edgec.link.transport import SerialTransport
+    from edgec.target.board import load_board
+
+    locate = None
+    chosen = load_board(board) if board is not None else None
+    if project is not None:
+        from edgec.deploy import open_project
+
+        built = open_project(project, board)
+        chosen = built.board
+        assert built.artefact is not None  # `open_project` has looked
+        if chosen is not None and not chosen.is_host:
+            locate = _locator(built.artefact)
+    link = chosen.link if chosen is not None else None
+    rate = baud or (link.baud if link is not None else 115200)
+    transport = SerialTransport(port or find_port(chosen), rate)
+    monitor = Monitor(locate)
+    try:
+        click.echo(f"{transport.name} at {rate} baud", err=True)
+        if hello:
+            _say_hello(transport)
+        end = None if seconds is None else time.monotonic() + seconds
+        while end is None or time.monotonic() < end:
+            left = 0.5 if end is None else max(0.0, min(0.5, end - time.monotonic()))
+            data = transport.read(left)
+            for line in monitor.feed(data) if data else monitor.flush():
+                click.echo(line)
+    finally:
+        transport.close()
+
+
+def _say_hello(transport: object) -> None:
+    from edgec.errors import LinkError
+    from edgec.link.client import LinkClient
+
+    try:
+        identity = LinkClient(transport).hello(2.0)  # type: ignore[arg-type]  # a Transport
+    except LinkError as error:
+        click.echo(f"[no answer to hello: {error.message}]")
+    else:
+        click.echo(
+            f"[model '{identity.model}' on {identity.board}, build {identity.model_hash:08x}, "
+            f"edgec {identity.edgec_version}, {identity.clock_hz / 1e6:g} MHz]"
+        )
+
+
+def _locator(elf: Path) -> Callable[[int], str]:
+    """A function from an address to the name of the function there, with the distance."""
+    from edgec.build.elf import read_elf
+
+    functions = read_elf(elf).functions()
+
+    def locate(address: int) -> str:
+        plain = address & ~1  # Thumb addresses are odd
+        for symbol in functions:
+            if symbol.address <= plain < symbol.address + symbol.length:
+                return f"{symbol.name} + {plain - symbol.address}"
+        return ""
+
+    return locate

@@ -1,0 +1,242 @@
+"""What `edgec doctor` looks at: packages, programs with their versions, ports, USB devices."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.errors import ToolMissing
+from edgec.link.ports import SerialPort, describe_port, list_serial_ports
+from edgec.runners.flash.runner import ProgramTool
+from edgec.runners.flash.tools import TOOLS, load_tool
+from edgec.target.board import all_boards
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for. `needed_for` says what does not work without it; `problem`
+    what is wrong with it though it is there; `mend` what to do."""
+
+    name: str
+    found: str
+    needed_for: str
+    mend: str
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is there and can be used."""
+        return bool(self.found) and not self.problem
+
+
+#: (module, its distribution, extra or empty, what it is for)
+PACKAGES = (
+    ("numpy", "numpy", "", "everything"),
+    ("jinja2", "jinja2", "", "writing C"),
+    ("elftools", "pyelftools", "", "measuring firmware"),
+    ("rich", "rich", "", "printing tables"),
+    ("onnx", "onnx", "", "reading ONNX models"),
+    ("tflite", "tflite", "", "reading TFLite models"),
+    ("flatbuffers", "flatbuffers", "", "reading TFLite models"),
+    ("serial", "pyserial", "", "talking to boards"),
+    ("unicorn", "unicorn", "sim", "the engine `core`"),
+    ("capstone", "capstone", "sim", "checking instructions on the engine `core`"),
+    ("ziglang", "ziglang", "toolchain", "building without an installed C compiler"),
+    ("tflite_micro", "tflite-micro", "verify", "comparing with TFLite Micro"),
+    ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
+    ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
+)
+
+#: (program, Debian package, what it is for)
+PROGRAMS = (
+    ("gcc", "gcc", "building for this computer with gcc (clang serves too)"),
+    ("arm-none-eabi-gcc", "gcc-arm-none-eabi", "building firmware with gcc (clang serves too)"),
+    ("qemu-system-arm", "qemu-system-arm", "the engine `qemu`: whole boards"),
+    ("gdb-multiarch", "gdb-multiarch", "`edgec debug`"),
+    ("cmake", "cmake", "building a project in a larger one"),
+)
+
+#: Oldest versions that this edgec is known to work with.
+OLDEST = {
+    "arm-none-eabi-gcc": (10, 0),
+    "qemu-system-arm": (7, 0),
+    "cmake": (3, 13),
+    "openocd": (0, 11),
+    "esptool": (5, 0),
+}
+
+#: How a program tells its version, where that is not --version; None: it does not.
+_VERSION_WORDS: dict[str, tuple[str, ...] | None] = {
+    "stm32flash": None,
+    "jlink": None,
+    "esptool": ("version",),
+}
+
+#: "vendor:product" of USB devices that flashing tools use -> what they are.
+#: From OpenOCD's contrib/60-openocd.rules and the chips' own documents.
+USB_DEVICES = {
+    "0483:3748": "ST-LINK/V2",
+    "0483:374b": "ST-LINK/V2-1",
+    "0483:3752": "ST-LINK/V2-1",
+    "0483:374e": "ST-LINK/V3",
+    "0483:374f": "ST-LINK/V3",
+    "0483:3753": "ST-LINK/V3",
+    "0483:3754": "ST-LINK/V3",
+    "0483:df11": "an STM32 in its USB boot loader",
+    "0d28:0204": "DAPLink",
+    "1366:0101": "J-Link",
+    "1366:0105": "J-Link",
+    "2e8a:0003": "an RP2040 in its USB boot loader",
+}
+_USB_ROOTS = (Path("/sys/bus/usb/devices"), Path("/dev/bus/usb"))
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    return [*_packages(), *_programs(), *_flash_tools(), *_ports(), *usb_devices(*_USB_ROOTS)]
+
+
+def _packages() -> list[Finding]:
+    version = sys.version.split()[0]
+    found = [Finding("python", version, "everything", "install Python 3.11 or newer")]
+    for module, distribution, extra, purpose in PACKAGES:
+        there = importlib.util.find_spec(module) is not None
+        text = _package_version(distribution) if there else ""
+        mend = f'pip install "edgec[{extra}]"' if extra else f"pip install {distribution}"
+        found.append(Finding(distribution, text, purpose, mend))
+    return found
+
+
+def _package_version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed"
+
+
+def _programs() -> list[Finding]:
+    return [
+        _program(program, shutil.which(program), purpose, f"install it (Debian: apt install {deb})")
+        for program, deb, purpose in PROGRAMS
+    ]
+
+
+def _flash_tools() -> list[Finding]:
+    """The programs of `edgec flash`, each found by what knows it."""
+    found = []
+    for name in TOOLS:
+        tool = load_tool(name)
+        if isinstance(tool, ProgramTool):
+            boards = sum(any(r.name == name for r in board.runners) for board in all_boards())
+            purpose = f"`edgec flash --runner {name}`: {boards} boards"
+            found.append(_program(name, tool.find(), purpose, tool.get))
+    return found
+
+
+def _program(name: str, path: str | None, purpose: str, mend: str) -> Finding:
+    if path is None:
+        return Finding(name, "", purpose, mend)
+    text = _first_line(path, _VERSION_WORDS.get(name, ("--version",)))
+    return Finding(name, text, purpose, mend, _too_old(name, text))
+
+
+def _first_line(path: str, words: tuple[str, ...] | None) -> str:
+    """The first line of what a program says of its version, or its path."""
+    if words is None:
+        return path
+    try:
+        done = subprocess.run(
+            [path, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return f"{path} (does not answer)"
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return lines[0] if lines else path
+
+
+def _too_old(name: str, text: str) -> str:
+    oldest = OLDEST.get(name)
+    numbers = re.findall(r"(\d+)\.(\d+)", text)
+    if oldest is None or not numbers:
+        return ""
+    # The last of a line such as "gcc (15:12.2.rel1-1) 12.2.1" is the program's own; QEMU's first.
+    found = tuple(map(int, numbers[0 if name.startswith("qemu") else -1]))
+    if found >= oldest:
+        return ""
+    return f"older than {oldest[0]}.{oldest[1]}, the oldest known to work"
+
+
+def _ports() -> list[Finding]:
+    purpose = "running on a real board"
+    try:
+        ports = list_serial_ports()
+    except ToolMissing as missing:
+        return [Finding("serial ports", "", purpose, missing.hint)]
+    if not ports:
+        mend = "plug a board in; a cable that only charges shows nothing"
+        return [Finding("serial ports", "", purpose, mend)]
+    return [port_finding(port) for port in ports]
+
+
+def port_finding(port: SerialPort) -> Finding:
+    """A serial port: the boards that it may be, and whether this user may open it."""
+    boards = [b.name for b in all_boards() if b.link is not None and port.usb in b.link.usb]
+    text = describe_port(port) + (f" (may be {', '.join(boards)})" if boards else "")
+    problem, mend = _forbidden(Path(port.device))
+    return Finding(f"port {port.device}", text, "running on a real board", mend, problem)
+
+
+def usb_devices(described: Path, opened: Path) -> list[Finding]:
+    """Probes and boot loaders on USB: Linux lists them below `described` and opens them below
+    `opened`; nothing elsewhere."""
+    found = []
+    for folder in sorted(described.glob("*")) if described.is_dir() else ():
+        words = [_word(folder / name) for name in ("idVendor", "idProduct", "busnum", "devnum")]
+        kind = USB_DEVICES.get(f"{words[0]}:{words[1]}")
+        if kind is None or not (words[2].isdigit() and words[3].isdigit()):
+            continue
+        device = opened / f"{int(words[2]):03d}" / f"{int(words[3]):03d}"
+        problem, mend = _forbidden(device)
+        mend = mend and (
+            "install the udev rules of your flashing tool (Debian: they come with apt install "
+            "openocd), then plug it in again"
+        )
+        text = f"{kind} (USB {words[0]}:{words[1]}, {_word(folder / 'serial') or 'no number'})"
+        found.append(Finding(f"USB {folder.name}", text, "flashing", mend, problem))
+    return found
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _forbidden(device: Path) -> tuple[str, str]:
+    """What keeps this user from a device file, and how to change that; empty where nothing does."""
+    if os.name != "posix" or not device.exists() or os.access(device, os.R_OK | os.W_OK):
+        return "", ""
+    import grp
+
+    try:
+        group = grp.getgrgid(device.stat().st_gid).gr_name
+    except KeyError:
+        group = "dialout"
+    return (
+        f"your user may not open {device}",
+        f"sudo usermod -aG {group} $USER, then log in again",
+    )

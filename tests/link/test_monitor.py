@@ -1,0 +1,52 @@
+"""What a port says, as lines."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from edgec.link.frame import Frame
+from edgec.link.monitor import Monitor
+
+
+def test_text_comes_by_lines() -> None:
+    monitor = Monitor()
+    assert monitor.feed(b"Boot") == []
+    assert monitor.feed(b"ing\r\n\r\nta\tb\xc3\xa4\nrest") == ["Booting", "ta\tb\u00e4"]
+    assert monitor.flush() == ["rest"]
+    assert monitor.flush() == []
+
+
+def test_frames_are_named() -> None:
+    frames = Frame(0x01, 7).pack() + Frame(0x86, 7, b"\n" * 300).pack() + Frame(0xFF, 0).pack()
+    expected = ["[link: request hello, 0 bytes]", "[link: answer to run, 300 bytes]",
+                "[link: the device got something damaged]"]  # fmt: skip
+    assert Monitor().feed(b"hi\n" + frames + b"bye\n") == ["hi", *expected, "bye"]
+    # However the bytes are cut.
+    chance = random.Random(2)
+    stream, lines, monitor = b"hi\n" + frames + b"bye\n", [], Monitor()
+    while stream:
+        count = chance.randrange(1, 9)
+        lines += monitor.feed(stream[:count])
+        stream = stream[count:]
+    assert lines == ["hi", *expected, "bye"]
+
+
+def test_other_bytes_are_readable() -> None:
+    monitor = Monitor()
+    assert monitor.feed(b"\x80\x01\xff") == []
+    assert monitor.flush() == ["\\x80\\x01\\xff"]
+
+
+@pytest.mark.parametrize(("number", "name"), [("3", "HardFault"), ("12", "exception 12")])
+def test_faults_are_explained(number: str, name: str) -> None:
+    def locate(address: int) -> str:
+        return "kws_run + 12" if address == 0x1234 else ""
+
+    line = f"fault {number} pc 0x1234 lr 0x99"
+    assert Monitor(locate).feed(line.encode() + b"\r\n") == [
+        line,
+        f"[the program stopped by a {name}]",
+        "[pc is in kws_run + 12]",
+    ]

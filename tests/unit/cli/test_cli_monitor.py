@@ -1,0 +1,61 @@
+"""`edgec monitor` on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tty
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgec.build.elf import read_elf
+from edgec.codegen.manifest import Manifest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+
+
+@pytest.fixture
+def line():
+    """A terminal on which bytes are said a moment after it has been opened."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    timers: list[threading.Timer] = []
+
+    def say(data: bytes) -> str:
+        timers.append(threading.Timer(0.3, os.write, (master, data)))
+        timers[-1].start()
+        return os.ttyname(slave)
+
+    yield say
+    for timer in timers:
+        timer.join()
+    os.close(master)
+    os.close(slave)
+
+
+def test_text_and_faults(line: Callable, edgec: Callable, dense_model: Path, work: Path) -> None:
+    assert edgec("build", dense_model, "--board", "stm32", "-o", "out").status == 0
+    model = Manifest.load(work / "out").model
+    symbol = read_elf(work / "out" / "build" / "firmware.elf").symbol(f"{model}_run")
+    assert symbol is not None
+    port = line(b"hello\r\n" + f"fault 3 pc 0x{symbol.address + 4:08x} lr 0x0\r\n".encode())
+    ran = edgec("monitor", "out", "--port", port, "--seconds", "1.2")
+    assert ran.status == 0 and f"{port} at 115200 baud" in ran.err
+    assert ran.out.splitlines() == [
+        "hello",
+        f"fault 3 pc 0x{symbol.address + 4:08x} lr 0x0",
+        "[the program stopped by a HardFault]",
+        f"[pc is in {model}_run + 4]",
+    ]
+
+
+def test_nobody_answers_hello(line: Callable, edgec: Callable) -> None:
+    ran = edgec("monitor", "--port", line(b"Zephyr booted\r\n"), "--hello", "--seconds", "0.1",
+                "--baud", "9600")  # fmt: skip
+    assert "[no answer to hello: another program runs on the device" in ran.out
+
+
+def test_port_that_is_not_there(refused: Callable, work: Path) -> None:
+    assert "cannot open the serial port" in refused("monitor", "--port", work / "none")
