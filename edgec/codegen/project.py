@@ -24,6 +24,7 @@ from edgec.options import Harness
 from edgec.resources import resource_dir
 from edgec.target.board import Board
 from edgec.target.board_files import board_header, linker_script, port_headers, port_sources
+from edgec.target.toolchain import EMBEDDED_FLAGS
 
 PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
 HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
@@ -36,6 +37,7 @@ class FirmwareText:
 
     core: str
     core_flags: str
+    compile_flags: str
     sources: tuple[str, ...]
     include_dirs: tuple[str, ...]
     linker_script: str
@@ -60,6 +62,7 @@ def write_project(
         firmware: FirmwareText | None = FirmwareText(
             core=board.core.name,
             core_flags=" ".join(board.core.gcc_flags),
+            compile_flags=" ".join(EMBEDDED_FLAGS),
             sources=sources,
             include_dirs=(".", PORT_DIR, HARNESS_DIRS[harness]),
             linker_script=LINKER_SCRIPT,
