@@ -1,6 +1,7 @@
-/* ec_port_ticks: core clocks in 64 bits, by the DWT's cycle counter where it moves, else by
- * SysTick. SysTick's interrupt extends both: 24 bits of its own, and the 32 of the DWT, which
- * wraps long after.
+/* ec_port_ticks: core clocks in 64 bits, by SysTick, whose interrupt extends its 24 bits.
+ *
+ * A program that is built for profiles (EC_TRACE_HOOK) reads the DWT's cycle counter instead where
+ * it moves: no interrupt of its own falls into what it measures. SysTick extends it, too.
  */
 #include "ec_cortex_m.h"
 #include "ec_port.h"
@@ -11,8 +12,9 @@
 
 /* Data watchpoint and trace unit: DDI 0403 C1.8. Cores of v6-M have no cycle counter, and may
  * fault on its address. */
-#if defined(EC_HAVE_DWT) || defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || \
-    defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
+#if defined(EC_HAVE_DWT) ||                                                              \
+    (defined(EC_TRACE_HOOK) && (defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || \
+                                defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)))
 #define EC_DEMCR EC_REG32(0xE000EDFCu) /* debug exception and monitor control */
 #define EC_DWT_CTRL EC_REG32(0xE0001000u)
 #define EC_DWT_CYCCNT EC_REG32(0xE0001004u)
