@@ -40,8 +40,7 @@ void ec_systick_handler(void) {
 }
 
 void ec_port_init(void) {
-    ec_nordic_clock_start();
-    ec_nordic_uart_start();
+    ec_nordic_start();
     TIMER_BITMODE = 3u; /* 32 bits */
     TIMER_PRESCALER = 0u;
     TIMER_CC1 = 0x80000000u;

@@ -8,8 +8,7 @@
 #define NVMC_ICACHECNF EC_REG32(0x4001E540u)
 
 void ec_port_init(void) {
-    ec_nordic_clock_start();
+    ec_nordic_start();
     NVMC_ICACHECNF = 1u; /* the instruction cache between flash and core */
-    ec_nordic_uart_start();
     ec_ticks_start(EC_CLOCK_HZ);
 }
