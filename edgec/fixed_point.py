@@ -159,6 +159,19 @@ def requantize(x: npt.NDArray[Any], multiplier: tuple[float, ...], rounding: Rou
     raise ValueError(f"unknown rounding {rounding!r}")
 
 
+#: What round_half_away saturates at.
+MOST_ROUNDED = 1 << 30
+
+
+def round_half_away(x: npt.NDArray[Any]) -> IntArray:
+    """C's round() of float32 or float64 values, limited to +-MOST_ROUNDED; 0 for a NaN."""
+    limited = np.clip(np.where(np.isnan(x), x.dtype.type(0), x), -MOST_ROUNDED, MOST_ROUNDED)
+    whole = np.trunc(limited)
+    rest = limited - whole  # exact
+    rounded: IntArray = whole.astype(np.int64) + (rest >= 0.5) - (rest <= -0.5)
+    return rounded
+
+
 def saturating_shift_left(x: npt.NDArray[Any], exponent: int) -> IntArray:
     """gemmlowp's SaturatingRoundingMultiplyByPOT for an exponent >= 0: x * 2**exponent."""
     shifted: IntArray = np.clip(x.astype(np.int64) << exponent, INT32_MIN, INT32_MAX)

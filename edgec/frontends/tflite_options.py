@@ -4,6 +4,7 @@
     padding                     "SAME" or "VALID"
     fused_activation            "NONE", "RELU", "RELU6" ...: the schema's ActivationFunctionType
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
+    asymmetric                  whether floats are quantized at run time with a zero point
     alpha, beta                 float
     axis                        int, may be negative
     batch_dims, block_size      int
@@ -76,6 +77,7 @@ def _fully_connected(options: Any) -> dict[str, Any]:
     return {
         "fused_activation": _activation(options),
         "weights_format": _choice("weights format", _WEIGHTS_FORMAT, options.WeightsFormat()),
+        "asymmetric": bool(options.AsymmetricQuantizeInputs()),
     }
 
 

@@ -128,6 +128,11 @@ def round_half_even_f32(value: float) -> int:
     return int(np.rint(min(max(float(value), -(2.0**31)), 2.0**31 - 128)))
 
 
+def round_half_away(value: float) -> int:
+    """The nearest integer, ties away from zero, limited to +-2**30; 0 for a NaN."""
+    return int(fixed_point.round_half_away(np.asarray(value, np.float64)))
+
+
 def requantize_onnx(acc: int, scale: float) -> int:
     """float32(acc) * scale in float32, rounded half to even and saturated to int32."""
     with np.errstate(over="ignore"):
@@ -187,6 +192,14 @@ for _definition in (
     IntrinsicDef(
         "round_half_even_f32", ("float32",), "int32",
         round_half_even_f32, "ec_round_half_even_f32", "ec_fixed_point.h", 6,
+    ),
+    IntrinsicDef(
+        "round_half_away_f32", ("float32",), "int32",
+        round_half_away, "ec_round_half_away_f32", "ec_fixed_point.h", 9,
+    ),
+    IntrinsicDef(
+        "round_half_away_f64", ("float64",), "int32",
+        round_half_away, "ec_round_half_away_f64", "ec_fixed_point.h", 60,
     ),
     IntrinsicDef(
         "rounding_doubling_high_multiply", ("int32", "int32"), "int32",

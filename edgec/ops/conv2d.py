@@ -21,6 +21,7 @@ from edgec.loop.window import Window
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
+from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -234,7 +235,9 @@ def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
 @from_tflite("CONV_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite CONV_2D: a conv2d and a requantize, or in float32 and a clip."""
-    operands = tflite_operands(builder, raw, channel_axis=0, wide_bias=("int32", "int64"))
+    operands = tflite_operands(
+        builder, raw, channel_axis=0, wide_bias=("int32", "int64"), hybrid=True
+    )
     x, weights, bias = operands
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("the input or the weights are not of rank 4")
@@ -250,6 +253,9 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         dilation=dilation,
         padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
     )
+    if x.type.is_float and not weights.type.is_float:
+        rescale = hybrid_rescale(weights.type, channels, depthwise=False)
+        return append_hybrid(builder, raw, "conv2d", (x, weights, bias), attrs, rescale)
     if x.type.is_float:
         return append_activation(builder, raw, "conv2d", [x, weights, bias], attrs)
     multiplier = product_multipliers(

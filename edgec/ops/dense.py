@@ -19,6 +19,7 @@ from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands, with_bias
+from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.requantize import (
     append_requantize,
@@ -90,8 +91,11 @@ class Dense(Op[NoAttrs]):
 
 @from_tflite("FULLY_CONNECTED")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite FULLY_CONNECTED: a dense and a requantize, between reshapes where ranks differ."""
-    x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
+    """TFLite FULLY_CONNECTED: a dense and a requantize, between reshapes where ranks differ.
+
+    Of floats and int8 weights: TFLite's hybrid kernel.
+    """
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=0, hybrid=True)
     declared = raw.output_types[0]
     if raw.attribute("weights_format", "DEFAULT") != "DEFAULT":
         raise ImportFailed("shuffled weights are not supported")
@@ -106,7 +110,11 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
     # All in double, as for convolutions: older TFLite sources round the product of two scales to
     # float32 here; accumulators next to ties show that TFLite Micro's interpreter does not.
-    if x.type.is_float:
+    if x.type.is_float and not weights.type.is_float:
+        scales = weight_scales(weights.type, channels)
+        rescale = RescaleRowsAttrs(scales, raw.attribute("asymmetric", False))
+        result = append_hybrid(builder, raw, "dense", (x, weights, bias), None, rescale)
+    elif x.type.is_float:
         result = append_activation(builder, raw, "dense", [x, weights, bias])
     else:
         multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)

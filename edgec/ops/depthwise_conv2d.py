@@ -20,6 +20,7 @@ from edgec.loop.values import cast
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -210,7 +211,7 @@ def _lower_planes(node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor
 @from_tflite("DEPTHWISE_CONV_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite DEPTHWISE_CONV_2D, weights [1, KH, KW, O]; `depth_multiplier` follows from them."""
-    x, weights, bias = tflite_operands(builder, raw, channel_axis=3)
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=3, hybrid=True)
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4 or weights.type.shape[0] != 1:
         raise ImportFailed("the input is not [N, H, W, C] or the weights are not [1, KH, KW, O]")
     _, kernel_h, kernel_w, channels = weights.type.shape
@@ -226,6 +227,9 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     flat = builder.constant(
         weights.name, weights.data.reshape(kernel_h, kernel_w, channels), quant, weights.origin
     )
+    if x.type.is_float and not weights.type.is_float:
+        rescale = hybrid_rescale(weights.type, channels, depthwise=True)
+        return append_hybrid(builder, raw, "depthwise_conv2d", (x, flat, bias), attrs, rescale)
     if x.type.is_float:
         return append_activation(builder, raw, "depthwise_conv2d", [x, flat, bias], attrs)
     multiplier = product_multipliers(

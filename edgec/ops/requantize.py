@@ -153,13 +153,19 @@ def check_finite(weights: Constant) -> None:
 
 
 def tflite_operands(
-    builder: GraphBuilder, raw: RawNode, channel_axis: int, wide_bias: tuple[str, ...] = ("int64",)
+    builder: GraphBuilder,
+    raw: RawNode,
+    channel_axis: int,
+    *,
+    wide_bias: tuple[str, ...] = ("int64",),
+    hybrid: bool = False,
 ) -> tuple[Value, Constant, Value]:
     """(x, weights, bias) of a TFLite convolution or fully connected node, all checked.
 
-    They are int8, int8 and int32; int16, int8 and one of `wide_bias`; or all float32. The bias,
-    one for each index of the weights' `channel_axis`, has the accumulators' dtype. A missing one
-    becomes zeros, of int64 for int16 as in TFLite Micro. Raises ImportFailed for what is not
+    They are int8, int8 and int32; int16, int8 and one of `wide_bias`; all float32; or, where
+    `hybrid` allows it, float32, int8 and float32. The bias, one for each index of the weights'
+    `channel_axis`, has the accumulators' dtype. A missing one becomes zeros, of int64 for int16
+    as in TFLite Micro. Raises ImportFailed for what is not
     lowered yet.
     """
     if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
@@ -168,13 +174,15 @@ def tflite_operands(
     if not isinstance(weights, Constant):
         raise ImportFailed("weights that are computed are not supported: they must be constants")
     dtype = x.type.dtype
-    if dtype not in _WEIGHTS_DTYPE or weights.type.dtype != _WEIGHTS_DTYPE[dtype]:
+    hybrid = hybrid and (dtype, weights.type.dtype) == ("float32", "int8")
+    if not hybrid and weights.type.dtype != _WEIGHTS_DTYPE.get(dtype):
         raise ImportFailed(
             f"{dtype} input and {weights.type.dtype} weights: only both int8, int16 and int8, or"
             " both float32 are supported yet"
         )
     if x.type.is_float:
-        check_finite(weights)
+        if not hybrid:
+            check_finite(weights)
     elif x.type.quant is None or not x.type.quant.per_tensor:
         raise ImportFailed("the input is not quantized per tensor")
     if len(weights.type.shape) <= channel_axis:

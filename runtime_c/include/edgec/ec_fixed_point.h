@@ -147,6 +147,32 @@ static inline int32_t ec_round_half_even_f32(float value) {
     }
 }
 
+/* The nearest integer, ties away from zero, limited to -2^30 and 2^30; 0 for a NaN. */
+static inline int32_t ec_round_half_away_f32(float value) {
+    if (value >= 1073741824.0f) {
+        return INT32_C(1) << 30;
+    }
+    if (value > -1073741824.0f) {
+        const int32_t whole = (int32_t)value;
+        const float rest = value - (float)whole;
+        return whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+    }
+    return value == value ? -(INT32_C(1) << 30) : 0;
+}
+
+/* The nearest integer, ties away from zero, limited to -2^30 and 2^30; 0 for a NaN. */
+static inline int32_t ec_round_half_away_f64(double value) {
+    if (value >= 1073741824.0) {
+        return INT32_C(1) << 30;
+    }
+    if (value > -1073741824.0) {
+        const int32_t whole = (int32_t)value;
+        const double rest = value - whole;
+        return whole + (rest >= 0.5 ? 1 : 0) - (rest <= -0.5 ? 1 : 0);
+    }
+    return value == value ? -(INT32_C(1) << 30) : 0;
+}
+
 /* float32(acc) * scale, rounded half to even and saturated (ONNX Runtime). */
 static inline int32_t ec_requantize_onnx(int32_t acc, float scale) {
     return ec_round_half_even_f32((float)acc * scale);
