@@ -17,7 +17,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic
-from edgec.ops.activation import activation_range
+from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 
 #: Quantized element types.
@@ -120,12 +120,14 @@ class Mul(Op[MulAttrs]):
 
 @from_tflite("MUL")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite MUL of quantized tensors with its fused activation."""
+    """TFLite MUL of quantized or float tensors with its fused activation."""
     declared = raw.output_types[0]
     if len(raw.inputs) != 2 or None in raw.inputs or declared is None:
         raise ImportFailed("an input is absent")
+    if declared.dtype == "float32":
+        return append_activation(builder, raw, "mul", raw.inputs, MulAttrs())
     if declared.dtype not in QUANTIZED:
-        raise ImportFailed(f"{declared.dtype} output: only int8 and int16 are supported yet")
+        raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     attrs = MulAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
     return builder.op("mul", raw.inputs, attrs, name=raw.name)

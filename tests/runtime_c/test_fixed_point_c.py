@@ -48,6 +48,9 @@ WRAPPERS = {
     "float": "void all_{0}(int32_t n, const float *a, int32_t *y);\n"
     "void all_{0}(int32_t n, const float *a, int32_t *y) {{\n"
     "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i]);\n    }}\n}}\n",
+    "double": "void all_{0}(int32_t n, const double *a, int32_t *y);\n"
+    "void all_{0}(int32_t n, const double *a, int32_t *y) {{\n"
+    "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i]);\n    }}\n}}\n",
     "onnx": "void all_{0}(int32_t n, const int32_t *a, const float *b, int32_t *y);\n"
     "void all_{0}(int32_t n, const int32_t *a, const float *b, int32_t *y) {{\n"
     "    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i]);\n    }}\n}}\n",
@@ -77,6 +80,8 @@ FUNCTIONS = {
     "ec_saturate_s16": "int32x1",
     "ec_round_half_even_f32": "float",
     "ec_round_half_even_small_f32": "float",
+    "ec_round_half_away_f32": "float",
+    "ec_round_half_away_f64": "double",
     "ec_requantize_onnx": "onnx",
     "ec_requantize_onnx_s8": "onnx_s8",
 }
@@ -238,6 +243,20 @@ def test_round_half_even(call: Call) -> None:
     values = values[~np.isnan(values)]
     expected = np.clip(np.rint(values.astype(np.float64)), -1024, 1024)
     np.testing.assert_array_equal(call("ec_round_half_even_small_f32", values), expected)
+
+
+def test_round_half_away(call: Call) -> None:
+    halves = np.arange(-3000, 3000) / 2
+    near = np.nextafter(halves.astype(np.float32), np.float32(0))
+    wide = 2.0 ** np.arange(-40, 60)
+    special = [np.nan, np.inf, -np.inf, 2.0**30, -(2.0**30), 2.0**30 - 64, 8388607.5]
+    values = np.concatenate([halves, near, wide, -wide, special]).astype(np.float32)
+    expected = fixed_point.round_half_away(values)
+    np.testing.assert_array_equal(call("ec_round_half_away_f32", values), expected)
+    exact = np.nextafter(halves, 0.0)
+    values = np.concatenate([values.astype(np.float64), exact])
+    expected = fixed_point.round_half_away(values)
+    np.testing.assert_array_equal(call("ec_round_half_away_f64", values), expected)
 
 
 def test_gemmlowp_steps(call: Call) -> None:
