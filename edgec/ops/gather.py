@@ -54,7 +54,7 @@ class Gather(Op[GatherAttrs]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """NumPy's take."""
-        return (np.ascontiguousarray(np.take(inputs[0], inputs[1], axis=attrs.axis)),)
+        return (np.asarray(np.take(inputs[0], inputs[1], axis=attrs.axis), order="C"),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """A copy; the index comes from the table."""

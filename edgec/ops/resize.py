@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import IntArray
@@ -17,9 +18,11 @@ from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, int32, select
+from edgec.loop.values import Value, cast, clamp, select
 from edgec.ops.slice import constant_integers
 from edgec.ops.window import Pair
+
+FloatArray = npt.NDArray[np.float32]
 
 #: Fraction bits of TFLite's integer bilinear interpolation along one axis.
 FRACTION_BITS = 10
@@ -76,9 +79,31 @@ def bilinear_positions(
     return np.minimum(lower, extent - 1), upper, place - lower * one
 
 
+def float_positions(
+    extent: int, size: int, attrs: ResizeAttrs
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """(lower, upper, float32 weight of the upper): for each new position.
+
+    Source: ComputeInterpolationValues in TFLite's resize_bilinear.h, in float32.
+    """
+    single = np.float32
+    scale = single(extent) / single(size)
+    if attrs.align_corners and size > 1:
+        scale = single(extent - 1) / single(size - 1)
+    place = np.arange(size).astype(single)
+    if attrs.half_pixel_centers:
+        place = (place + single(0.5)) * scale - single(0.5)
+    else:
+        place = place * scale
+    lower = np.maximum(np.floor(place).astype(np.int64), 0)
+    upper = np.minimum(np.ceil(place).astype(np.int64), extent - 1)
+    lower = np.minimum(lower, extent - 1)
+    return lower, upper, place - lower.astype(single)
+
+
 @register
 class Resize(Op[ResizeAttrs]):
-    """x [N, H, W, C] -> [N, *size, C]: any dtype by nearest neighbour, int8 bilinear."""
+    """x [N, H, W, C] -> [N, *size, C]: any dtype by nearest neighbour, int8 or float32 bilinear."""
 
     name = "resize"
     attrs_class = ResizeAttrs
@@ -93,8 +118,8 @@ class Resize(Op[ResizeAttrs]):
             raise TypeMismatch(f"unknown method {attrs.method!r}")
         if attrs.align_corners and attrs.half_pixel_centers:
             raise TypeMismatch("resize with aligned corners and half-pixel centres")
-        if attrs.method == "bilinear" and x.dtype != "int8":
-            raise TypeMismatch(f"bilinear resize of {x.dtype}: only int8 is supported yet")
+        if attrs.method == "bilinear" and x.dtype not in ("int8", "float32"):
+            raise TypeMismatch(f"bilinear resize of {x.dtype}: only int8 and float32 are supported")
         return (x.with_shape((x.shape[0], *attrs.size, x.shape[3])),)
 
     def evaluate(
@@ -104,16 +129,18 @@ class Resize(Op[ResizeAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Rows and columns chosen; bilinear with 20 fraction bits, ties away from zero."""
+        """Rows and columns chosen; int8 bilinear with 20 fraction bits, ties away from zero."""
         x = inputs[0]
         if attrs.method == "nearest":
             rows = nearest_positions(x.shape[1], attrs.size[0], attrs)
             columns = nearest_positions(x.shape[2], attrs.size[1], attrs)
             return (np.ascontiguousarray(x[:, rows][:, :, columns]),)
-        one = 1 << FRACTION_BITS
-        top, bottom, down = bilinear_positions(x.shape[1], attrs.size[0], attrs)
-        left, right, across = bilinear_positions(x.shape[2], attrs.size[1], attrs)
-        wide = x.astype(np.int64)
+        is_float = x.dtype == np.float32
+        one: Any = np.float32(1) if is_float else 1 << FRACTION_BITS
+        positions: Any = float_positions if is_float else bilinear_positions
+        top, bottom, down = positions(x.shape[1], attrs.size[0], attrs)
+        left, right, across = positions(x.shape[2], attrs.size[1], attrs)
+        wide = x if is_float else x.astype(np.int64)
         down, across = down[:, None, None], across[:, None]
         total = (
             wide[:, top][:, :, left] * (one - down) * (one - across)
@@ -121,6 +148,8 @@ class Resize(Op[ResizeAttrs]):
             + wide[:, top][:, :, right] * (one - down) * across
             + wide[:, bottom][:, :, right] * down * across
         )
+        if is_float:
+            return (total,)
         half = 1 << (2 * FRACTION_BITS - 1)
         rounded = np.where(
             total > 0, (total + half) >> 2 * FRACTION_BITS, -((half - total) >> 2 * FRACTION_BITS)
@@ -153,34 +182,42 @@ def _nearest_index(target: Lowering, name: str, extent: int, size: int, attrs: R
 
 
 def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
+    """Four products of an element and its two weights, added up in this order."""
     attrs: ResizeAttrs = node.attrs
-    one = 1 << FRACTION_BITS
+    dtype = x.dtype
+    wide = "float32" if dtype == "float32" else "int32"
+    positions: Any = float_positions if dtype == "float32" else bilinear_positions
+    one: float = 1.0 if dtype == "float32" else 1 << FRACTION_BITS
 
     def axis(name: str, extent: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        parts = bilinear_positions(extent, size, attrs)
-        names = (f"{name}_low", f"{name}_high", f"{name}_weight")
-        low, high, weight = (
-            target.table(each, part.astype(np.int32))
-            for each, part in zip(names, parts, strict=True)
+        low, high, weight = positions(extent, size, attrs)
+        return (
+            target.table(f"{name}_low", low.astype(np.int32)),
+            target.table(f"{name}_high", high.astype(np.int32)),
+            target.table(f"{name}_weight", weight.astype(wide)),
         )
-        return low, high, weight
 
     top, bottom, down = axis("row", x.shape[1], attrs.size[0])
     left, right, across = axis("column", x.shape[2], attrs.size[1])
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
-        # |x| <= 2**7 and weights sum to 2**20: 32 bits hold the sum with its rounding.
-        def read(row: Tensor, column: Tensor) -> Value:
-            return int32(x[n, row[h], column[w], c])
+        def part(row: Tensor, column: Tensor, vertical: Value, horizontal: Value) -> Value:
+            return cast(x[n, row[h], column[w], c], wide) * vertical * horizontal
 
-        upper = read(top, left) * (one - across[w]) + read(top, right) * across[w]
-        lower = read(bottom, left) * (one - across[w]) + read(bottom, right) * across[w]
-        total = upper * (one - down[h]) + lower * down[h]
+        # Integers: |x| <= 2**7 and weights sum to 2**20, so 32 bits hold the sum and its rounding.
+        total = (
+            part(top, left, one - down[h], one - across[w])
+            + part(bottom, left, down[h], one - across[w])
+            + part(top, right, one - down[h], across[w])
+            + part(bottom, right, down[h], across[w])
+        )
+        if wide == "float32":
+            return total
         half = 1 << (2 * FRACTION_BITS - 1)
         rounded = select(total > 0, total + half, total - half) / (1 << 2 * FRACTION_BITS)
         return cast(clamp(rounded, -128, 127), "int8")
 
-    return target.compute("element", node.output.type.shape, "int8", element)
+    return target.compute("element", node.output.type.shape, dtype, element)
 
 
 def _import_tflite(kind: str, method: str) -> None:

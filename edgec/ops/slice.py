@@ -65,7 +65,7 @@ class Slice(Op[SliceAttrs]):
             begin + stride * np.arange(count)
             for begin, stride, count in zip(attrs.begin, attrs.stride, attrs.shape, strict=True)
         )
-        return (np.ascontiguousarray(inputs[0][np.ix_(*grids)]),)
+        return (np.asarray(inputs[0][np.ix_(*grids)], order="C"),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """A copy with indices multiplied and shifted."""

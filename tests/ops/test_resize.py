@@ -49,6 +49,12 @@ def test_nearest_neighbours_of_other_types_equal_tflm(dtype: str, tmp_path: Path
         check_operator(data, tmp_path, seed)
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_float_interpolation_equals_tflm(mode: tuple[bool, bool], tmp_path: Path) -> None:
+    for seed in range(15):
+        check_operator(resized("RESIZE_BILINEAR", seed, mode, "float32"), tmp_path, seed)
+
+
 @pytest.mark.parametrize(
     ("attrs", "x", "message"),
     [
