@@ -144,7 +144,7 @@ class _GraphImporter:
         # Stand-ins, so that the operators behind are checked as well.
         for number in operator.outputs:
             try:
-                type_ = tensor_type(self.graph.tensors[number])
+                type_ = tensor_type(self.graph.tensors[number], computed=True)
             except ImportFailed:
                 self.unknown.add(number)
             else:
@@ -163,7 +163,9 @@ class _GraphImporter:
         if operator.problem or not operator.outputs:
             raise ImportFailed(operator.problem or "it has no output")
         inputs = tuple(self.operand(number, operator) for number in operator.inputs)
-        declared = tuple(tensor_type(self.graph.tensors[n]) for n in operator.outputs)
+        declared = tuple(
+            tensor_type(self.graph.tensors[n], computed=True) for n in operator.outputs
+        )
         rounding = self.match
         if self.match == "litert":
             rounding = "single" if operator.kind == "FULLY_CONNECTED" else "tflm"
@@ -182,7 +184,7 @@ class _GraphImporter:
         if len(made) != len(operator.outputs):
             raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
-            if value.type != type_:
+            if not _fits(value.type, type_, self.graph.tensors[number].signature):
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
             self.values[number] = self.named(value, self.graph.tensors[number], first)
         for number in operator.inputs:
@@ -239,11 +241,11 @@ class _GraphImporter:
     def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
         """The value with the provenance of the tensor that it stands for."""
         if isinstance(value, Constant):
-            return replace(value, origin=origin(tensor))
+            return replace(value, origin=origin(tensor, value.type.shape))
         made = self.builder.nodes[first:]
         if not any(value in node.outputs for node in made):
             return value
-        fresh = Value(value.name, value.type, origin(tensor))
+        fresh = Value(value.name, value.type, origin(tensor, value.type.shape))
 
         def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
             return tuple(fresh if v is value else v for v in values)
@@ -286,13 +288,32 @@ def short_name(tensor: RawTensor) -> str:
     return tensor.name.split(";", 1)[0][:200] or f"tensor_{tensor.index}"
 
 
-def origin(tensor: RawTensor) -> Origin:
-    """Provenance of the value that stands for a tensor."""
-    return Origin(tensor.name or f"tensor {tensor.index}", tensor.shape, tensor.index)
+def origin(tensor: RawTensor, shape: tuple[int, ...] | None = None) -> Origin:
+    """Provenance of what stands for a tensor; its own `shape` where the file leaves that open."""
+    return Origin(
+        tensor.name or f"tensor {tensor.index}",
+        tensor.shape if shape is None else shape,
+        tensor.index,
+    )
 
 
-def tensor_type(tensor: RawTensor) -> TensorType:
-    """The graph's type of a tensor; ImportFailed where the graph has none for it."""
+def _fits(made: TensorType, declared: TensorType, signature: tuple[int, ...]) -> bool:
+    """Whether a type is the declared one, but for extents that the signature leaves open."""
+    if len(made.shape) != len(declared.shape) or len(signature) != len(declared.shape):
+        return made == declared
+    shape = tuple(
+        mine if open_ < 0 else extent
+        for mine, extent, open_ in zip(made.shape, declared.shape, signature, strict=True)
+    )
+    return made == declared.with_shape(shape)
+
+
+def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
+    """The graph's type of a tensor; ImportFailed where the graph has none for it.
+
+    computed: an operator makes it, so that extents which the file leaves open follow from its
+    inputs.
+    """
     if tensor.problem:
         raise ImportFailed(f"{shown(tensor)}: {tensor.problem}")
     dtype = tensor.dtype.lower()
@@ -302,7 +323,7 @@ def tensor_type(tensor: RawTensor) -> TensorType:
         raise ImportFailed(f"{shown(tensor)}: its shape signature has another rank")
     for axis, extent in enumerate(tensor.shape):
         dynamic = bool(tensor.signature) and tensor.signature[axis] < 0 and axis > 0
-        if extent < 0 or dynamic:
+        if extent < 0 or (dynamic and not computed):
             raise ImportFailed(
                 f"{shown(tensor)} has a dynamic shape (dimension {axis}): only fixed shapes are"
                 " supported yet",

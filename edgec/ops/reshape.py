@@ -9,6 +9,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.evaluate import constant_value
 from edgec.graph.ir import Constant
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
@@ -51,11 +52,27 @@ class Reshape(Op[ReshapeAttrs]):
 
 @from_tflite("RESHAPE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite RESHAPE to the shape that the output tensor declares, as TFLite Micro does it."""
+    """TFLite RESHAPE to the shape that the output tensor declares, as TFLite Micro does it.
+
+    Where the file leaves that open, to the shape that is computed from constants.
+    """
     declared = raw.output_types[0]
     if declared is None or not raw.inputs or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
-    return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(declared.shape), name=raw.name)
+    x, shape = raw.inputs[0], declared.shape
+    if declared.elements != x.type.elements and len(raw.inputs) > 1 and raw.inputs[1] is not None:
+        computed = constant_value(builder.nodes, raw.inputs[1])
+        if computed is not None:
+            shape = _completed([int(extent) for extent in computed.reshape(-1)], x.type)
+    return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
+
+
+def _completed(shape: list[int], x: TensorType) -> tuple[int, ...]:
+    """A shape whose extent -1, if there is one, is what remains of the elements of x."""
+    if shape.count(-1) == 1:
+        known = math.prod(extent for extent in shape if extent != -1)
+        shape[shape.index(-1)] = x.elements // known if known else 0
+    return tuple(shape)
 
 
 @from_tflite("SQUEEZE")
@@ -75,10 +92,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     if not raw.attribute("allowzero", 0):
         shape = [x.type.shape[i] if e == 0 and i < len(x.type.shape) else e
                  for i, e in enumerate(shape)]  # fmt: skip
-    if shape.count(-1) == 1:
-        known = math.prod(e for e in shape if e != -1)
-        shape[shape.index(-1)] = x.type.elements // known if known else 0
-    return builder.op("reshape", [x], ReshapeAttrs(tuple(shape)), name=raw.name)
+    return builder.op("reshape", [x], ReshapeAttrs(_completed(shape, x.type)), name=raw.name)
 
 
 def _axes(raw: RawNode) -> list[int] | None:

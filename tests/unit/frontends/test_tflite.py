@@ -188,7 +188,6 @@ def test_operators_without_outputs_are_named_after_their_kind(tmp_path) -> None:
         ({"y": {"shape": (1, 4, 4, 2)}}, "the file declares int8[1, 4, 4, 2]"),
         ({"y": {"shape": (1, 4, 0, 3)}}, "is empty"),
         ({"y": {"shape": (1, 4, -1, 3)}}, "has a dynamic shape (dimension 2)"),
-        ({"y": {"signature": (1, -1, 4, 3)}}, "has a dynamic shape (dimension 1)"),
         ({"y": {"shape": (1, 1 << 15, 1 << 15, 3)}}, "is larger than 1 GiB"),
         ({"w": {"shape": (3, 1, 1, 1), "data": np.ones(3, np.int8)}}, "grouped convolution"),
         ({"w": {"shape": (3, 5, 5, 2), "data": np.ones(150, np.int8)}}, "does not fit in 4"),
