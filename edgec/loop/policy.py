@@ -17,7 +17,7 @@ from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
 from edgec.loop.policies.mve import mve_forms, schedule_vectors
-from edgec.loop.policies.mve_elements import schedule_linear_sum
+from edgec.loop.policies.mve_elements import schedule_on_vectors
 from edgec.loop.policies.per_element import (
     has_short_windows,
     schedule_per_element,
@@ -67,8 +67,7 @@ class Policy:
         product. Empty where the form turns out not to fit.
         """
         if form == MATRIX or form in ROWS:
-            vectors = schedule_vectors(func, form, tables, window)
-            return [] if vectors is None else [vectors]
+            return schedule_vectors(func, form, tables, window)
         if form in PRODUCTS:
             product = schedule_product(func, form, tables, window)
             return [] if product is None else [product]
@@ -79,7 +78,7 @@ class Policy:
             if not {"plane", "acc"} <= temporaries:
                 return []
             schedule_planes(schedule, straight=not is_small)
-        elif self.core.has("mve") and schedule_linear_sum(schedule):
+        elif self.core.has("mve") and schedule_on_vectors(schedule):
             return [schedule]
         elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)

@@ -69,3 +69,21 @@ def test_against_tflite_micro(
     assert found["arena_bytes"] <= fast["arena_planned_bytes"]
     assert found["code_bytes"] <= fast["code_bytes"] / 2
     assert found["instructions"] <= plain["instructions"] / 2
+
+
+#: Instructions relative to TFLite Micro with CMSIS-NN on a Cortex-M55, at most.
+MOST_ON_VECTORS = {
+    "kws": 0.43, "ic": 0.45, "vww": 0.27, "ad": 0.34, "sww": 0.50, "person_detect": 0.38,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_vectors_against_tflite_micro(
+    name: str, shared_dir: Path, sample_model: Callable[[str], Path]
+) -> None:
+    baselines = json.loads((shared_dir / "baselines.json").read_text(encoding="utf-8"))
+    found = figures(sample_model(MODELS[name]), "mps3_an547")
+    theirs = baselines["tflm_cmsis_nn"]["m55"][name]
+    assert found["instructions"] <= MOST_ON_VECTORS[name] * theirs["instructions"]
+    assert found["arena_bytes"] <= theirs["arena_planned_bytes"]
+    assert found["code_bytes"] <= theirs["code_bytes"] / 2

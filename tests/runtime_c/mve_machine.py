@@ -56,6 +56,10 @@ void __aeabi_memcpy(void *to, const void *from, size_t bytes);
 void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 void __aeabi_memcpy4(void *to, const void *from, size_t bytes);
 void __aeabi_memcpy4(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void __aeabi_memclr4(void *to, size_t bytes);
+void __aeabi_memclr4(void *to, size_t bytes) { memset(to, 0, bytes); }
+void __aeabi_memclr8(void *to, size_t bytes);
+void __aeabi_memclr8(void *to, size_t bytes) { memset(to, 0, bytes); }
 static void finish(const char *name, uint32_t bytes) {
     uint32_t length = 0;
     while (name[length] != 0) { ++length; }

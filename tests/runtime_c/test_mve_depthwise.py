@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 SOURCE = """
 #include "microkernels/mve/depthwise_s8.h"
 static void run(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+    ec_depthwise_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                        n[10], n[11]);
 }
 """
 BUILDS = [
@@ -48,11 +49,16 @@ def tables(rng, window, channels):
     }
 
 
-def case(rng, window, tap, step, pixels, channels, limits, constants=None, x=None):
+def case(rng, window, tap, step, pixels, channels, limits, constants=None, x=None, rows=1):
     """The sizes of a call, its inputs and constants; rows lie a few bytes apart."""
     pitch = (window[1] - 1) * tap + (pixels - 1) * step + channels + int(rng.integers(0, 9))
+    row_step = pitch * int(rng.integers(1, 3))
     sizes = dict(
-        zip(KERNEL.sizes, (*window, pitch, tap, step, pixels, channels, *limits), strict=True)
+        zip(
+            KERNEL.sizes,
+            (*window, pitch, tap, row_step, rows, step, pixels, channels, *limits),
+            strict=True,
+        )
     )
     elements = next(p.elements for p in meaning_of(KERNEL, tuple(sizes.values())).params
                     if p.name == "x")  # fmt: skip
@@ -68,7 +74,7 @@ def check(machine, cases):
         found = KERNEL.stream.unpack(stream, **sizes)
         for key, array in constants.items():
             assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
-        out = np.full((sizes["pixels"], sizes["channels"]), 77, np.int8)
+        out = np.full((sizes["rows"] * sizes["pixels"], sizes["channels"]), 77, np.int8)
         values = out.reshape(-1).tolist()
         KERNEL.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *sizes.values())
         calls.append(Call(0, out, x, stream, list(sizes.values())))
@@ -97,6 +103,16 @@ def test_every_number_of_channels(machine):
         for pixels in range(-(-16 // channels), 40, 3)
     ]
     check(machine, cases)
+
+
+def test_rows(machine):
+    """Several rows of pixels, with vectors that end with a row and that do not."""
+    rng = np.random.default_rng(6)
+    check(machine, [
+        case(rng, (3, 3), channels, channels * s, pixels, channels, LIMITS[rows % 4], rows=rows)
+        for rows in (1, 2, 5)
+        for channels, s, pixels in ((16, 1, 3), (20, 2, 1), (8, 1, 4), (8, 1, 5), (2, 1, 11))
+    ])  # fmt: skip
 
 
 def test_extremes_and_ties(machine):

@@ -1,4 +1,4 @@
-"""The MVE microkernels of element-wise functions do what they are registered to mean."""
+"""The MVE microkernels of sums and means do what they are registered to mean."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 
 SOURCE = """
 #include "microkernels/mve/elements_s8.h"
-static void run(void *out, const void *x, const void *s, const int32_t *n) {
+#include "microkernels/mve/mean_s8.h"
+static void run_mean(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_mean_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4]);
+}
+static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
     ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
 }
 """
@@ -34,7 +39,9 @@ def machine(request, tmp_path_factory):
     tools = [t for t in tools if t.is_zig == (compiler == "clang")]
     if not tools:
         pytest.skip(f"no {compiler} for cortex-m55")
-    return MveMachine(tools[0], SOURCE, ("run",), flags, tmp_path_factory.mktemp("elements"))
+    return MveMachine(
+        tools[0], SOURCE, ("run_sum", "run_mean"), flags, tmp_path_factory.mktemp("elements")
+    )
 
 
 def test_linear_sums(machine):
@@ -54,5 +61,25 @@ def test_linear_sums(machine):
         kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
         calls.append(Call(0, np.full(count, 77, np.int8), a, b, numbers))
         wanted.append(np.array(values, np.int8))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
+
+
+def test_means(machine):
+    """Few and many values, also more than int16 holds the sum of; ties; channels that overlap."""
+    rng = np.random.default_rng(4)
+    kernel = get_microkernel("ec_mean_s8_mve")
+    calls, wanted = [], []
+    for height, width, channels, low, high in (
+        (1, 1, 16, -128, 127), (1, 2, 17, -128, 127), (2, 2, 40, -100, 90), (3, 5, 31, -128, 127),
+        (5, 51, 16, -128, 127), (4, 64, 16, -128, 127), (3, 172, 20, -128, 127),
+    ):  # fmt: skip
+        for values in ((-128, 128), (127, 128), (-128, -127), (0, 2)):
+            numbers = (height, width, channels, low, high)
+            x = rng.integers(*values, height * width * channels).astype(np.int8)
+            out = [77] * channels
+            kernel.run(out, 0, x.tolist(), 0, *numbers)
+            calls.append(Call(1, np.full(channels, 77, np.int8), x, np.zeros(0, np.int8), numbers))
+            wanted.append(np.array(out, np.int8))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers

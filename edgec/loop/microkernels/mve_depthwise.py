@@ -27,6 +27,8 @@ def depthwise(
     kernel_w: int,
     pitch: int,
     tap: int,
+    row_step: int,
+    rows: int,
     step: int,
     pixels: int,
     channels: int,
@@ -34,11 +36,14 @@ def depthwise(
     minimum: int,
     maximum: int,
 ) -> PrimFunc:
-    """out[p, c] = requantized bias[c] + sum of x[kh*pitch + kw*tap + p*step + c] * w[kh, kw, c]."""
+    """out[h, p, c] = requantized bias[c] + sum of x[at] * w[kh, kw, c].
+
+    at = h * row_step + p * step + kh * pitch + kw * tap + c.
+    """
     b = Definition("depthwise")
-    out = b.output("out", (pixels, channels), "int8")
+    out = b.output("out", (rows, pixels, channels), "int8")
     last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
-    x = b.input("x", (last + channels,), "int8")
+    x = b.input("x", ((rows - 1) * row_step + last + channels,), "int8")
     bias = b.constant("bias", (channels,), "int32")
     multiplier = b.constant("multiplier", (channels,), "int32")
     shift = b.constant("shift", (channels,), "int8")
@@ -46,15 +51,16 @@ def depthwise(
     acc = b.reduce(
         "acc",
         [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, kh, kw: (
-            acc + int32(x[kh * pitch + kw * tap + p * step + c]) * int32(w[kh, kw, c])
+        init=lambda h, p, c: bias[c],
+        update=lambda acc, h, p, c, kh, kw: (
+            acc
+            + int32(x[kh * pitch + kw * tap + h * row_step + p * step + c]) * int32(w[kh, kw, c])
         ),
-        shape=(pixels, channels),
+        shape=(rows, pixels, channels),
         dtype="int32",
     )
     limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    b.compute(out, lambda h, p, c: rescaled(acc[h, p, c], multiplier[c], shift[c], *limits))
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_c")
     if kernel_h * kernel_w > 1:
@@ -137,6 +143,7 @@ def _words(kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
 def _instructions(
     kernel_h: int,
     kernel_w: int,
+    rows: int,
     pixels: int,
     channels: int,
     zero_point: int,
@@ -146,10 +153,10 @@ def _instructions(
 ) -> float:
     taps = kernel_h * kernel_w
     is_short = (zero_point, minimum, maximum) == (-128, -128, 127)
-    each = 41 + 23 * (taps // 2) + 14 * (taps % 2) + (0 if is_short else 17)
+    each = 38 + 23 * (taps // 2) + 14 * (taps % 2) + (0 if is_short else 18)
     if channels < SLICE:
-        return 120 + (5 + each) * -(-pixels * channels // SLICE)
-    return 90 + pixels * (5 + each * len(block_starts(channels)))
+        return 120 + rows * (10 + (5 + each) * -(-pixels * channels // SLICE))
+    return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
 
 
 register(
@@ -157,8 +164,8 @@ register(
         "ec_depthwise_s8_mve",
         depthwise,
         sizes=(
-            "kernel_h", "kernel_w", "pitch", "tap", "step", "pixels", "channels", "zero_point",
-            "minimum", "maximum",
+            "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
+            "channels", "zero_point", "minimum", "maximum",
         ),
         header="mve/depthwise_s8.h",
         needs=frozenset({"mve"}),

@@ -1,11 +1,12 @@
-"""Element-wise functions on MVE (`runtime_c/microkernels/mve/elements_s8.h`)."""
+"""Sums of tensors and means of channels on MVE (`elements_s8.h`, `mean_s8.h`)."""
 
 from __future__ import annotations
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.values import clamp, int8, int32
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import clamp, index, int8, int32, select
 
 
 def linear_sum(
@@ -24,6 +25,47 @@ def linear_sum(
     return b.build()
 
 
+def mean(kernel_h: int, kernel_w: int, channels: int, minimum: int, maximum: int) -> PrimFunc:
+    """out[c] = the mean of x[h, w, c] over all h and w, ties away from zero, limited."""
+    b = Definition("mean")
+    out = b.output("out", (channels,), "int8")
+    x = b.input("x", (kernel_h, kernel_w, channels), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda c: 0,
+        update=lambda acc, c, kh, kw: acc + int32(x[kh, kw, c]),
+        shape=(channels,),
+        dtype="int32",
+    )
+    count = index(kernel_h) * index(kernel_w)
+    half = count / 2
+
+    def element(c: int) -> object:
+        total = acc[c]
+        rounded = select(total > 0, total + half, total - half) / count
+        return int8(clamp(rounded, minimum, maximum))
+
+    b.compute(out, element)  # type: ignore[arg-type]
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+register(
+    Microkernel(
+        "ec_mean_s8_mve",
+        mean,
+        sizes=("kernel_h", "kernel_w", "channels", "minimum", "maximum"),
+        header="mve/mean_s8.h",
+        needs=frozenset({"mve"}),
+        instructions=lambda kernel_h, kernel_w, channels, **_: (
+            20 + -(-channels // 16) * (240 + 6 * kernel_h * kernel_w)
+        ),
+    )
+)
 register(
     Microkernel(
         "ec_linear_sum_s8_mve",

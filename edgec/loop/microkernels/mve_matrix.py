@@ -199,8 +199,8 @@ def _conv_instructions(
     **_: int,
 ) -> float:
     whole = slices_of(kernel_w * in_channels) - 1
-    row = 20 + 14 * whole + 2 * -(-whole // 4)
-    each = 27 + kernel_h * row + _tail(zero_point, minimum)
+    row = 16 + 14 * whole + 4 * max(-(-whole // 4), 1)
+    each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(zero_point, minimum)
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
+from edgec.loop.intrinsics import INT32_MAX
 from edgec.loop.ir import Binary, Cast, Const, Expr, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
@@ -16,6 +19,9 @@ from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
+
+#: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
+MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
 #: Forms worth trying for an operator with its requantize, the fastest first.
 FORMS = {
@@ -50,24 +56,57 @@ class Limits:
 
 def schedule_vectors(
     func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
-) -> Schedule | None:
-    """A function lowered in one of the forms on microkernels; None where they cannot do it."""
+) -> list[Schedule]:
+    """A function lowered in one of the forms on microkernels; empty where they cannot do it."""
     limits = find_limits(func)
     if limits is None:
-        return None
-    schedule = Schedule(func)
-    try:
-        if form == MATRIX:
-            _matrix(schedule, limits, window)
-        elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
-            _depthwise_rows(schedule, limits, window, tables["w"])
-        elif form == WINDOW_ROWS:
-            _window_rows(schedule, limits, window)
-        else:
-            _column_rows(schedule, limits, window)
-    except ScheduleError:
-        return None
-    return schedule
+        return []
+    found = []
+    for rows in _rows_at_once(func, form, window):
+        schedule = Schedule(func)
+        try:
+            if form == MATRIX:
+                _matrix(schedule, limits, window)
+            elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
+                _depthwise_rows(schedule, limits, window, rows, tables)
+            elif form == WINDOW_ROWS:
+                _window_rows(schedule, limits, window, rows)
+            else:
+                _column_rows(schedule, limits, window, rows)
+        except ScheduleError:
+            continue
+        found.append(schedule)
+    return found
+
+
+def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]:
+    """For how many rows of the output the input is padded at once, the most first.
+
+    Neighbouring rows share most of what they read; scratch is what that costs.
+    """
+    if form == MATRIX or window is None:
+        return [1]
+    _, height, width, _ = find_param(func, "out").shape
+    if form == WINDOW_ROWS and (not window.is_padded or func.name != "depthwise_conv2d"):
+        return [1]  # a convolution takes much longer than a copy
+    inner = window.padded(height) if window.is_padded else window
+    row_bytes = inner.shape[1] * inner.shape[2] if window.is_padded else 0
+    parts = [rows for rows in range(1, height + 1) if height % rows == 0]
+    found = [r for r in parts if _rows_read(window, r) * row_bytes <= MOST_PADDED]
+    most = {max(found, default=1), 1}
+    if form == COLUMN_ROWS:
+        most.add(max((r for r in found if _fits_columns(window, r, width)), default=1))
+    return sorted(most, reverse=True)
+
+
+def _fits_columns(window: Window, rows: int, width: int) -> bool:
+    """Whether the windows of so many rows of the output may lie side by side."""
+    return rows * width * window.depth <= MOST_COLUMNS
+
+
+def _rows_read(window: Window, rows: int) -> int:
+    """Rows of the input that some neighbouring rows of the output read."""
+    return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
 
 
 def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
@@ -91,13 +130,13 @@ def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
     schedule.tensorize("out_d0" if pixels > 1 else "out_d1", "ec_conv_s8_mve", sizes)
 
 
-def _window_rows(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
     """Row by row of the output, each on the rows that it reads, padded in scratch."""
     if window is None or window.is_pixel or not _has_long_runs(window):
         raise ScheduleError("the windows have no long runs")
     channels = find_param(schedule.func, "out").shape[3]
     _require_channels(channels)
-    inner = _rows(schedule, window)
+    inner = _pad_rows(schedule, window, rows)
     loop, pixels, step = _pixels(schedule, inner)
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
@@ -105,20 +144,28 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None) -> N
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, "ec_conv_s8_mve", sizes)
-    _tensorize_padding(schedule, window)
+    _tensorize_padding(schedule, window, rows)
 
 
 def _depthwise_rows(
-    schedule: Schedule, limits: Limits, window: Window | None, weights: Array
+    schedule: Schedule,
+    limits: Limits,
+    window: Window | None,
+    rows: int,
+    tables: Mapping[str, Array],
 ) -> None:
     """Row by row, 16 channels at a time; fewer for several pixels at once."""
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
-    if weights.min() < -127:
+    if tables["w"].min() < -127:
         raise ScheduleError("two products do not fit in int16")
-    inner = _rows(schedule, window)
+    if not _leaves_room(tables):
+        raise ScheduleError("a sum and the zero point may not fit in int32")
+    inner = _pad_rows(schedule, window, rows)
     loop, pixels, step = _pixels(schedule, inner)
+    if rows > 1:
+        loop = "out_d1_i"
     if channels < SLICE and not (
         SLICE % channels == 0
         and step == channels
@@ -129,14 +176,22 @@ def _depthwise_rows(
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1],
         "pitch": inner.dilation[0] * inner.shape[1] * channels,
-        "tap": inner.dilation[1] * channels, "step": step, "pixels": pixels, "channels": channels,
-        **limits.sizes,
+        "tap": inner.dilation[1] * channels,
+        "row_step": inner.stride[0] * inner.shape[1] * channels, "rows": rows, "step": step,
+        "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, "ec_depthwise_s8_mve", sizes)
-    _tensorize_padding(schedule, window)
+    _tensorize_padding(schedule, window, rows)
 
 
-def _column_rows(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+def _leaves_room(tables: Mapping[str, Array]) -> bool:
+    """Whether every rescaled sum is at least 128 away from the ends of int32."""
+    w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
+    return bool(np.all((most < INT32_MAX - 128) | (tables["shift"] < 0)))
+
+
+def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
     """The same, with the windows of a row side by side: few inputs in a run of them."""
     if window is None or not is_gathered(window):
         raise ScheduleError("the windows are not gathered")
@@ -144,34 +199,39 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None) -> N
         raise ScheduleError("there are no columns")
     _, _, pixels, channels = find_param(schedule.func, "out").shape
     _require_channels(channels)
-    schedule.compute_at("acc", "out_d3")
-    schedule.compute_at("col", "out_d1", scope="scratch")
-    inner = window
-    if window.is_padded:
-        inner = window.padded(find_param(schedule.func, "out").shape[1])
-        schedule.compute_at("padded", "out_d1", scope="scratch")
-    schedule.decompose_reduction("acc", "acc_k")
-    schedule.simplify()
+    inner = _pad_rows(schedule, window, rows)
+    loop, count = ("out_d2" if pixels > 1 else "out_d3"), pixels
+    if rows > 1 and _fits_columns(window, rows, pixels):
+        loop, count = "out_d1_i", rows * pixels
+        if pixels > 1:
+            loop = schedule.fuse("out_d1_i", "out_d2")
     sizes = {
         "kernel_h": 1, "kernel_w": 1, "in_channels": inner.depth, "pitch": 0, "step": inner.depth,
-        "pixels": pixels, "channels": channels, **limits.sizes,
+        "pixels": count, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize("out_d2" if pixels > 1 else "out_d3", "ec_conv_s8_mve", sizes)
+    schedule.tensorize(loop, "ec_conv_s8_mve", sizes)
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
         "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
         "pixels": pixels,
     }  # fmt: skip
     schedule.tensorize("col_w" if pixels > 1 else "col_k", "ec_columns_s8_mve", sizes)
-    _tensorize_padding(schedule, window)
+    _tensorize_padding(schedule, window, rows)
 
 
-def _rows(schedule: Schedule, window: Window) -> Window:
-    """Make the padded copy for each row of the output; the window over what is read."""
+def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
+    """Make the padded copy for some rows of the output; the window over what is read."""
     inner = window
+    outer, row = "out_d1", "out_d1"
+    if rows > 1:
+        outer, row = schedule.split("out_d1", rows, tail="exact")
     schedule.compute_at("acc", "out_d3")
+    columns = next((param for param in schedule.func.params if param.name == "col"), None)
+    if columns is not None:
+        together = _fits_columns(window, rows, columns.shape[2])
+        schedule.compute_at("col", outer if together else row, scope="scratch")
     if window.is_padded:
-        schedule.compute_at("padded", "out_d1", scope="scratch")
+        schedule.compute_at("padded", outer, scope="scratch")
         inner = window.padded(find_param(schedule.func, "out").shape[1])
     decompose(schedule, "acc")
     schedule.simplify()
@@ -192,18 +252,19 @@ def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
     return "out_d3", 1, row
 
 
-def _tensorize_padding(schedule: Schedule, window: Window) -> None:
+def _tensorize_padding(schedule: Schedule, window: Window, rows: int) -> None:
     if not window.is_padded:
         return
     if find_param(schedule.func, "out").shape[0] != 1:
         raise ScheduleError("several images are not padded row by row")
-    rows = (window.kernel[0] - 1) * window.dilation[0] + 1
+    read = _rows_read(window, rows)
     height = find_param(schedule.func, "out").shape[1]
     names = ("height", "width", "channels", "top", "left", "zero_point")
     sizes = {name: window.sizes[name] for name in names}
-    sizes |= {"rows": rows, "out_width": window.padded(height).shape[1]}
-    first = "0" if height == 1 else f"out_d1*{window.stride[0]}"
-    schedule.tensorize("padded_h" if rows > 1 else "padded_w", "ec_pad_rows_s8_mve", sizes,
+    sizes |= {"rows": read, "out_width": window.padded(height).shape[1]}
+    outer = "out_d1" if rows == 1 else "out_d1_o"
+    first = "0" if height == rows else f"{outer}*{rows * window.stride[0]}"
+    schedule.tensorize("padded_h" if read > 1 else "padded_w", "ec_pad_rows_s8_mve", sizes,
                        {"row": first})  # fmt: skip
 
 

@@ -1,13 +1,23 @@
-"""Element-wise functions on MVE."""
+"""Sums of tensors and means of channels on MVE."""
 
 from __future__ import annotations
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
-from edgec.loop.policies.common import output_loops
+from edgec.loop.policies.common import find_param, output_loops
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
+
+#: Channels that a vector holds.
+MEAN_CHANNELS = 16
+
+
+def schedule_on_vectors(schedule: Schedule) -> bool:
+    """Whether the function is one that a microkernel does as a whole, and now a call of it."""
+    if schedule.func.name == "avg_pool2d":
+        return schedule_mean(schedule)
+    return schedule_linear_sum(schedule)
 
 
 def schedule_linear_sum(schedule: Schedule) -> bool:
@@ -26,6 +36,42 @@ def schedule_linear_sum(schedule: Schedule) -> bool:
         return False
     schedule.func, schedule.trace = trial.func, trial.trace
     return True
+
+
+def schedule_mean(schedule: Schedule) -> bool:
+    """Whether the function is the mean of each channel of a whole image, and now a call."""
+    x, out = (find_param(schedule.func, name) for name in ("x", "out"))
+    limits = _limits(schedule.func)
+    if limits is None or len(out.shape) != 4 or out.elements != out.shape[3]:
+        return False
+    if out.shape[3] < MEAN_CHANNELS:
+        return False
+    trial = Schedule(schedule.func)
+    _, height, width, channels = x.shape
+    sizes = {"kernel_h": height, "kernel_w": width, "channels": channels, **limits}
+    try:
+        trial.compute_at("acc", "out_d3")
+        trial.decompose_reduction("acc", "acc_kh")
+        trial.simplify()
+        trial.tensorize("out_d3", "ec_mean_s8_mve", sizes)
+    except ScheduleError:
+        return False
+    schedule.func, schedule.trace = trial.func, trial.trace
+    return True
+
+
+def _limits(func: PrimFunc) -> dict[str, int] | None:
+    """The range that an output is limited to before it becomes int8."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+        return None
+    upper = stores[0].value.value
+    if not isinstance(upper, Binary) or upper.op != "min" or not isinstance(upper.right, Const):
+        return None
+    lower = upper.left
+    if not isinstance(lower, Binary) or lower.op != "max" or not isinstance(lower.right, Const):
+        return None
+    return {"minimum": int(lower.right.value), "maximum": int(upper.right.value)}
 
 
 def linear_sum_sizes(func: PrimFunc) -> dict[str, int] | None:

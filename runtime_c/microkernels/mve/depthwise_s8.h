@@ -30,43 +30,49 @@
     "vmovlt.s16 q0, q3\n"      \
     "vadd.i32 q7, q7, q0\n"
 
-/* Assembly: the int32 sums in q4 to q7 as 16 int8 in q2. */
+/* Assembly: the int32 sums in q4 to q7 plus the zero point in r6 as 16 int8 in q2. */
 #define EC_DEPTHWISE_NARROW_MVE \
     "vqmovnb.s32 q0, q4\n"      \
     "vqmovnt.s32 q0, q5\n"      \
     "vqmovnb.s32 q1, q6\n"      \
     "vqmovnt.s32 q1, q7\n"      \
+    "vqadd.s16 q0, q0, r6\n"    \
+    "vqadd.s16 q1, q1, r6\n"    \
     "vqmovnb.s16 q2, q0\n"      \
     "vqmovnt.s16 q2, q1\n"
 
-/* out[p * channels + c] for `pixels` and at least 16 channels, those of x `step` bytes apart: int8 of
- * the rescaled sum over all taps. stream: see the top of this file; it is aligned to 4 bytes, out
- * and x need no alignment. A pixel's inputs are read again after its first outputs are written.
+/* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and at least 16 channels: int8 of the
+ * rescaled sum over all taps. Pixels of x are `step` bytes apart, rows `row_step`. stream: see the
+ * top of this file; it is aligned to 4 bytes, out and x need no alignment. A pixel's inputs are read
+ * again after its first outputs are written.
  *
  * Registers: r0 out, r1 x, r2 stream, r5 blocks left, r6 zero point, r7 whether taps are odd, r8
- * pixels left, r9, r10 limits, r11 bytes to the next block, r12 bytes to the next pixel, lr pairs
- * left. On the stack: stream, blocks, bytes to the second block, pairs, what stores the results. */
+ * pixels left, r9 pairs of taps, r10 what stores the results, r11 bytes to the next block, r12 bytes
+ * to the next pixel, lr pairs left. On the stack: stream, blocks, bytes to the second block, limits
+ * (12), rows left, bytes to the next row (20), pixels (28). */
 static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t taps, int32_t step,
-                                                 int32_t pixels, int32_t channels,
-                                                 int32_t zero_point, int32_t minimum,
-                                                 int32_t maximum) {
+                                                 int32_t row_step, int32_t rows, int32_t pixels,
+                                                 int32_t channels, int32_t zero_point,
+                                                 int32_t minimum, int32_t maximum) {
     const int32_t blocks = (channels + 15) >> 4;
     const int32_t second = channels - 16 * (blocks - 1);
 #if EC_MVE_ASM
-    int32_t given[12];
+    int32_t given[14];
     given[0] = zero_point;
     given[1] = taps & 1;
     given[2] = pixels;
-    given[3] = minimum;
-    given[4] = maximum;
+    given[3] = taps >> 1;
+    given[4] = zero_point == -128 && minimum == -128 && maximum == 127;
     given[5] = step - channels;
     given[6] = (int32_t)(uintptr_t)stream;
     given[7] = blocks;
     given[8] = second;
-    given[9] = taps >> 1;
-    given[10] = zero_point == minimum && minimum == -128 && maximum == 127;
-    given[11] = 0; /* what stores the results */
+    given[9] = minimum;
+    given[10] = maximum;
+    given[11] = rows;
+    given[12] = row_step - pixels * step;
+    given[13] = pixels;
     register int8_t *r0 __asm__("r0") = out;
     register const int8_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = given;
@@ -76,22 +82,25 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "push {r4-r11, lr}\n"
         "vpush {d8-d15}\n"
         "ldm r2!, {r6-r10, r12}\n"
-        "ldm r2, {r2-r5, r11}\n"
-        "cmp r11, #0\n"
+        "sub sp, #32\n"
+        "mov lr, sp\n"
+        "ldm r2!, {r3-r5, r11}\n"
+        "stm lr!, {r3-r5, r11}\n"
+        "ldm r2, {r3-r5, r11}\n"
+        "stm lr, {r3-r5, r11}\n"
+        "cmp r10, #0\n"
         "ite ne\n"
-        "adrne.w r11, 4f\n"
-        "adreq.w r11, 5f\n"
-        "orr r11, r11, #1\n"
-        "push {r2-r5, r11}\n"
+        "adrne.w r10, 4f\n"
+        "adreq.w r10, 5f\n"
+        "orr r10, r10, #1\n"
         "8:\n" /* a pixel */
         "ldm sp, {r2, r5, r11}\n"
         "0:\n" /* 16 channels */
-        "ldr r3, [sp, #12]\n"
         "vldrw.32 q4, [r2], #16\n"
         "vldrw.32 q5, [r2], #16\n"
         "vldrw.32 q6, [r2], #16\n"
         "vldrw.32 q7, [r2], #16\n"
-        "wls lr, r3, 2f\n"
+        "wls lr, r9, 2f\n"
         "1:\n" /* a pair of taps */
         "ldrd r3, r4, [r2], #8\n"
         "add r3, r3, r1\n"
@@ -119,14 +128,13 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "vmullt.s8 q3, q0, q1\n"
         EC_DEPTHWISE_WIDEN_MVE
         "3:\n"
-        "ldr pc, [sp, #16]\n"
+        "bx r10\n"
         "4:\n" /* to int8, zero point -128 */
         ".irp a, q4, q5, q6, q7\n"
         "vldrw.32 q0, [r2], #16\n"
         "vqrdmulh.s32 \\a, \\a, q0\n"
         "vldrw.32 q0, [r2], #16\n"
         "vrshl.s32 \\a, \\a, q0\n"
-        "vadd.i32 \\a, \\a, r6\n"
         ".endr\n"
         EC_DEPTHWISE_NARROW_MVE
         "6:\n"
@@ -139,6 +147,12 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "add r1, r1, r12\n"
         "subs r8, #1\n"
         "bne.w 8b\n"
+        "ldrd r2, r3, [sp, #20]\n" /* the next row */
+        "ldr r8, [sp, #28]\n"
+        "add r1, r1, r3\n"
+        "subs r2, #1\n"
+        "str r2, [sp, #20]\n"
+        "bne.w 8b\n"
         "b.w 9f\n"
         "5:\n" /* to int8, any limits */
         ".irp a, q4, q5, q6, q7\n"
@@ -149,16 +163,16 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "vshr.s32 q1, q1, #31\n"
         "vadd.i32 \\a, \\a, q1\n"
         "vrshl.s32 \\a, \\a, q0\n"
-        "vadd.i32 \\a, \\a, r6\n"
         ".endr\n"
         EC_DEPTHWISE_NARROW_MVE
-        "vdup.8 q0, r9\n"
+        "ldrd r3, r4, [sp, #12]\n"
+        "vdup.8 q0, r3\n"
         "vmax.s8 q2, q2, q0\n"
-        "vdup.8 q0, r10\n"
+        "vdup.8 q0, r4\n"
         "vmin.s8 q2, q2, q0\n"
         "b 6b\n"
         "9:\n"
-        "add sp, #20\n"
+        "add sp, #32\n"
         "vpop {d8-d15}\n"
         "pop {r4-r11, lr}\n"
         : "+r"(r0), "+r"(r1), "+r"(r2)
@@ -166,7 +180,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t p = 0; p < pixels; ++p) {
+    for (int32_t p = 0; p < rows * pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t block = 0; block < blocks; ++block) {
             const int32_t first = block == 0 ? 0 : second + 16 * (block - 1);
@@ -191,34 +205,40 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
             at = end + 32;
         }
         out += channels;
-        x += step;
+        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
     }
 #endif
 }
 
-/* out[p * channels + c] for `pixels` in a row and all channels: int8 of the rescaled sum over kh, kw
- * of x[kh * pitch + kw * tap + p * step + c] * w[kh][kw][c] + bias[c].
+/* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int8 of the rescaled
+ * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
+ * A rescaled sum and the zero point fit in int32.
  *
- * Either channels >= 16; or channels divide 16, step == channels, there are at least 16 outputs, and
+ * Either channels >= 16; or channels divide 16, step == channels, a row has at least 16 outputs, and
  * out and x do not overlap. */
 static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                        int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                       int32_t tap, int32_t step, int32_t pixels, int32_t channels,
-                                       int32_t zero_point, int32_t minimum, int32_t maximum) {
+                                       int32_t tap, int32_t row_step, int32_t rows, int32_t step,
+                                       int32_t pixels, int32_t channels, int32_t zero_point,
+                                       int32_t minimum, int32_t maximum) {
     const int32_t taps = kernel_h * kernel_w;
+    const int32_t row = pixels * channels;
     (void)pitch; /* both are in the stream */
     (void)tap;
     if (channels >= 16) {
-        ec_depthwise_blocks_s8_mve(out, x, stream, taps, step, pixels, channels, zero_point,
-                                   minimum, maximum);
-    } else {
-        const int32_t rest = pixels * channels & 15;
-        ec_depthwise_blocks_s8_mve(out, x, stream, taps, 16, pixels * channels >> 4, 16, zero_point,
-                                   minimum, maximum);
-        if (rest != 0) { /* the last 16 overlap those before */
-            const int32_t last = pixels * channels - 16;
-            ec_depthwise_blocks_s8_mve(out + last, x + last, stream, taps, 16, 1, 16, zero_point,
+        ec_depthwise_blocks_s8_mve(out, x, stream, taps, step, row_step, rows, pixels, channels,
+                                   zero_point, minimum, maximum);
+    } else if ((row & 15) == 0) {
+        ec_depthwise_blocks_s8_mve(out, x, stream, taps, 16, row_step, rows, row >> 4, 16,
+                                   zero_point, minimum, maximum);
+    } else { /* the last 16 of a row overlap those before */
+        for (int32_t h = 0; h < rows; ++h) {
+            ec_depthwise_blocks_s8_mve(out, x, stream, taps, 16, 0, 1, row >> 4, 16, zero_point,
                                        minimum, maximum);
+            ec_depthwise_blocks_s8_mve(out + row - 16, x + row - 16, stream, taps, 16, 0, 1, 1, 16,
+                                       zero_point, minimum, maximum);
+            out += row;
+            x += row_step;
         }
     }
 }

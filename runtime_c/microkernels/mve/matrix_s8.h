@@ -208,9 +208,9 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
  * done; a pair's inputs are read again after its first outputs are written. The stream is aligned
  * to 4 bytes, x needs no alignment.
  *
- * Registers: r1, r3 x of both pixels, r5 stream, r7 rounds, r9 rows left, r11 from the end of a row
- * to the next, q6, q7 limits. On the stack: out of both, the last out, zero point, whether ties
- * matter, x of both (20), rounds, kernel_h (28), where the loop is entered (36), stream (40),
+ * Registers: r1, r3 x of both pixels, r5 stream, r7 rounds left of a row, r9 of all rows, r11 from the
+ * end of a row to the next, q6, q7 limits. On the stack: out of both, the last out, zero point,
+ * whether ties matter, x of both (20), rounds of a row, of all (28), where the loop is entered (36), stream (40),
  * pixels left, channels (44), step (52). */
 static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
@@ -227,8 +227,8 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
     given[4] = minimum < zero_point;
     given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
     given[6] = given[5] + (pixels > 1 ? step : 0);
-    given[7] = cut[2];
-    given[8] = kernel_h;
+    given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
+    given[8] = kernel_h * given[7];
     given[9] = 0; /* where the loop is entered */
     given[10] = (int32_t)(uintptr_t)stream;
     given[11] = pixels;
@@ -259,9 +259,6 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
         "movs r1, #56\n" /* bytes of code for a slice */
         "adr.w r3, 4f\n"
         "mls r3, r2, r1, r3\n"
-        "cmp r2, #0\n"
-        "it eq\n"
-        "adreq.w r3, 5f\n"
         "orr r3, r3, #1\n"
         "str r3, [sp, #36]\n"
         "9:\n" /* a pair of pixels */
@@ -277,11 +274,10 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
         EC_CONV_SLICE_MVE("vldrb.8", "vmladava.s8")
         ".endr\n"
         "4:\n"
-        "subs r7, #1\n"
-        "bne.w 3b\n"
-        "5:\n"
         "subs r9, #1\n"
         "beq 6f\n"
+        "subs r7, #1\n"
+        "bne.w 3b\n"
         "add r1, r1, r11\n" /* the next row of the window */
         "add r3, r3, r11\n"
         "ldr r7, [sp, #28]\n"

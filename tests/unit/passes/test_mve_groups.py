@@ -14,6 +14,7 @@ from edgec.loop.ir import Call
 from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.ops.add import AddAttrs
+from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs as Depthwise
@@ -161,6 +162,24 @@ def test_sums_of_equal_shapes_are_one_call(op: str) -> None:
     (expected,) = interpret(function, [x, y])
     assert np.array_equal(run_loops(variant.function, {"x": x, "x2": y})["out"], expected)
     assert sorted(distance for _, distance in variant.overlaps) == [0, 0]
+
+
+@pytest.mark.parametrize(("channels", "kernel", "called"), [
+    (20, (3, 5), True), (20, (2, 5), False), (12, (3, 5), False),
+])  # fmt: skip
+def test_means_of_whole_images_are_one_call(
+    channels: int, kernel: tuple[int, int], called: bool
+) -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 3, 5, channels), "int8", QUANT))
+    attrs = AvgPool2dAttrs(kernel, (1, 1), output=QUANT, minimum=-20, maximum=30)
+    function = b.finish([b.op("avg_pool2d", [x], attrs, name="pool")])
+    found = variants(function)
+    assert callees(found[0]) == ({"ec_mean_s8_mve"} if called else set())
+    data = np.random.default_rng(3).integers(-128, 128, (1, 3, 5, channels)).astype(np.int8)
+    (expected,) = interpret(function, [data])
+    for variant in found:
+        assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
 
 
 def test_sums_that_broadcast_are_plain_loops() -> None:
