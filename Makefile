@@ -30,7 +30,7 @@ CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-su
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format models docs bench clean
+.PHONY: help venv demo test test-full check check-python check-c format models docs bench fuzz clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,11 @@ format: $(STAMP) ## Format Python and C in place
 	$(PY) -m ruff check --fix $(PY_SOURCES)
 	$(PY) -m ruff format $(PY_SOURCES)
 	$(call with_tool,clang-format,clang-format -i $(C_SOURCES))
+
+FUZZ_COUNT := 2000000
+
+fuzz: $(STAMP) ## Fuzz the import and compilation of model files (a day; FUZZ_COUNT=... files)
+	$(PY) tests/fuzz/fuzz.py --count $(FUZZ_COUNT) --workers $(JOBS)
 
 models: $(STAMP) ## Measure every sample model again for docs/models.md (an hour)
 	$(PY) tests/models/measure_models.py

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +231,10 @@ class _GraphImporter:
             return value.decode("utf-8", "replace")
         if isinstance(value, (int, float)):
             return value
-        if value is None:
-            raise ImportFailed(f"{self.path.name}: attribute {attribute.name!r} has no value")
+        if not isinstance(value, Iterable):
+            raise ImportFailed(
+                f"{self.path.name}: attribute {attribute.name!r} has no value of use"
+            )
         return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
 
     def input_type(self, entry: Any) -> TensorType:

@@ -1,0 +1,280 @@
+"""Fuzz the import and compilation of model files: always an EdgecError, never anything else.
+
+    python tests/fuzz/fuzz.py --count 2000000 --workers 2 --out /tmp/findings
+    python tests/fuzz/fuzz.py --reproduce 12345            # one seed again, with its traceback
+
+Every seed stands for one damaged file, made from a corpus of small models. Workers are processes
+of their own with a limit on memory; a case that takes longer than its limit is a hang. What is
+found is written to --out, with the seed in its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+REPO_ROOT = HERE.parents[1]
+for folder in (HERE, HERE.parent, HERE.parent / "models", REPO_ROOT):
+    sys.path.insert(0, str(folder))
+
+#: Larger samples are left out: writing them takes longer than reading.
+MOST_SAMPLE_BYTES = 130_000
+#: A case is a hang from here on; a worker that says nothing for twice as long is killed.
+LIMIT_S = 30
+#: Address space of a worker beside what it starts with.
+MEMORY_BYTES = 3 << 30
+#: One of so many files that import is compiled as well, if it is small.
+COMPILED_EVERY = 8
+MOST_COMPILED_MACS = 2_000_000
+
+
+class Hang(BaseException):
+    """A case took longer than LIMIT_S."""
+
+
+def corpus(folder: Path) -> list[Path]:
+    """Models to damage, sorted by name: those that tests build, and small samples if present."""
+    from conftest import find_shared
+    from onnx_builder import float_network, quantized_network
+    from test_dynamic_range_models import hybrid_model
+    from test_int16_models import int16_model
+
+    files = [REPO_ROOT / "examples" / "digits" / "digits_int8.onnx"]
+    for name, write in (("hybrid", hybrid_model), ("int16", int16_model)):
+        files.append(folder / f"{name}.tflite")
+        write(files[-1])
+    for seed in range(3):
+        files.append(float_network(seed, folder / f"float{seed}.onnx"))
+        files.append(quantized_network(seed, folder / f"quantized{seed}.onnx"))
+    shared = find_shared()
+    if shared.is_dir():
+        samples = [*(shared / "models").iterdir()]
+        samples += (shared / "data" / "tflm_seanet").glob("*/*0.tflite")
+        files += [
+            path for path in samples
+            if path.suffix in (".tflite", ".onnx") and path.stat().st_size <= MOST_SAMPLE_BYTES
+        ]  # fmt: skip
+    return sorted(files, key=lambda path: path.name)
+
+
+def damaged(files: list[Path], seed: int) -> tuple[bytes, str]:
+    """The bytes and the ending of the file that a seed stands for."""
+    from mutate import mutate
+
+    rng = np.random.default_rng(seed)
+    source = files[int(rng.integers(len(files)))]
+    return mutate(source.read_bytes(), source.suffix[1:], rng), source.suffix
+
+
+def try_file(path: Path, compiled: bool) -> str:
+    """Import and perhaps compile a file; "refused", "imported" or "compiled"."""
+    from edgec.errors import EdgecError
+    from edgec.frontends import import_model
+    from edgec.graph.verify import verify_module
+    from edgec.options import Options
+    from edgec.pipeline import compile_model
+    from edgec.target.core import find_core
+
+    try:
+        module = import_model(path)
+        verify_module(module)
+        macs = sum(node.op.macs(node.attrs, node.input_types) for node in module.main.nodes)
+        if not compiled or macs > MOST_COMPILED_MACS:
+            return "imported"
+        compile_model(path, find_core("cortex-m4"), Options())
+    except EdgecError as error:
+        assert error.message, "an error without words"
+        return "refused"
+    return "compiled"
+
+
+def work(first: int, stop: int) -> None:
+    """Run seeds, saying on standard output which one comes next and what was found."""
+    limit_memory()
+    signal.signal(signal.SIGALRM, _hang)
+    with tempfile.TemporaryDirectory(prefix="edgec_fuzz_") as name:
+        folder = Path(name)
+        files = corpus(folder)
+        for seed in range(first, stop):
+            print(json.dumps({"seed": seed}), flush=True)
+            result = run_seed(files, seed, folder)
+            print(json.dumps({"seed": seed, **result}), flush=True)
+
+
+def _hang(number: int, frame: FrameType | None) -> None:
+    raise Hang
+
+
+def limit_memory() -> None:
+    """Let a case that takes too much memory fail, where the system has such a limit."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        used = pages * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
+
+
+def run_seed(files: list[Path], seed: int, folder: Path) -> dict[str, str]:
+    """What a seed's file does: {"result": ...} or {"finding": traceback}."""
+    data, suffix = damaged(files, seed)
+    path = folder / f"case{suffix}"
+    path.write_bytes(data)
+    signal.alarm(LIMIT_S)
+    try:
+        return {"result": try_file(path, compiled=seed % COMPILED_EVERY == 0)}
+    except (Exception, Hang) as error:
+        lines = traceback.format_exc().splitlines()
+        return {"finding": "\n".join(lines[-12:]), "kind": type(error).__name__}
+    finally:
+        signal.alarm(0)
+
+
+@dataclass
+class Tally:
+    """What a run of the fuzzer found."""
+
+    results: dict[str, int] = field(default_factory=dict)
+    findings: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def cases(self) -> int:
+        """Files that were tried."""
+        return sum(self.results.values()) + len(self.findings)
+
+
+def fuzz(first: int, count: int, seconds: float, workers: int = 1) -> Tally:
+    """Try `count` seeds from `first` on, for so many seconds at most."""
+    tally = Tally()
+    end = time.monotonic() + seconds
+    share = -(-count // workers)
+    spans = [(at, min(at + share, first + count)) for at in range(first, first + count, share)]
+    with selectors.DefaultSelector() as selector:
+        for span in spans:
+            _start(selector, *span)
+        while selector.get_map():
+            events = selector.select(timeout=1)
+            now = time.monotonic()
+            for key, _ in events:
+                _read(selector, key, tally, now)
+            for key in list(selector.get_map().values()):
+                worker: _Worker = key.data
+                if now > end or now - worker.heard > 2 * LIMIT_S:
+                    worker.process.kill()
+                    _close(selector, key)
+                    if now <= end:
+                        _go_on(selector, worker, tally, "it hung and was killed")
+    return tally
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[str]
+    stop: int
+    heard: float
+    seed: int
+
+
+def _start(selector: selectors.BaseSelector, first: int, stop: int) -> None:
+    if first >= stop:
+        return
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--work", str(first), str(stop)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    selector.register(process.stdout, selectors.EVENT_READ,  # type: ignore[arg-type]
+                      _Worker(process, stop, time.monotonic(), first))  # fmt: skip
+
+
+def _read(
+    selector: selectors.BaseSelector, key: selectors.SelectorKey, tally: Tally, now: float
+) -> None:
+    worker: _Worker = key.data
+    line = key.fileobj.readline()  # type: ignore[union-attr]
+    worker.heard = now
+    if not line:
+        _close(selector, key)
+        if worker.process.returncode:
+            why = f"the process ended with {worker.process.returncode}"
+            _go_on(selector, worker, tally, why)
+        return
+    entry = json.loads(line)
+    worker.seed = entry["seed"]
+    if "result" in entry:
+        tally.results[entry["result"]] = tally.results.get(entry["result"], 0) + 1
+        worker.seed += 1
+    elif "finding" in entry:
+        tally.findings[worker.seed] = entry["finding"]
+        worker.seed += 1
+
+
+def _close(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    selector.unregister(key.fileobj)
+    key.data.process.wait()
+    key.fileobj.close()  # type: ignore[union-attr]
+
+
+def _go_on(selector: selectors.BaseSelector, worker: _Worker, tally: Tally, why: str) -> None:
+    """Note the seed that ended a worker and start another behind it."""
+    tally.findings[worker.seed] = why
+    _start(selector, worker.seed + 1, worker.stop)
+
+
+def reproduce(seed: int, out: Path) -> Iterator[str]:
+    """Write a seed's file to a folder and run it."""
+    signal.signal(signal.SIGALRM, _hang)
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="edgec_fuzz_") as name:
+        files = corpus(Path(name))
+        data, suffix = damaged(files, seed)
+        path = out / f"seed{seed}{suffix}"
+        path.write_bytes(data)
+        yield str(path)
+        yield json.dumps(run_seed(files, seed, Path(name)), indent=1).replace("\\n", "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--count", type=int, default=20_000, help="files to try")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seconds", type=float, default=1e9, help="longest time")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("fuzz_findings"))
+    parser.add_argument("--reproduce", type=int, metavar="SEED")
+    parser.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        work(*args.work)
+        return 0
+    if args.reproduce is not None:
+        for line in reproduce(args.reproduce, args.out):
+            print(line)
+        return 0
+    tally = fuzz(args.first, args.count, args.seconds, args.workers)
+    print(f"{tally.cases} files: {tally.results}, {len(tally.findings)} findings")
+    for seed, finding in sorted(tally.findings.items()):
+        print(f"seed {seed}:\n{finding}\n")
+        for line in list(reproduce(seed, args.out))[:1]:
+            print(line)
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

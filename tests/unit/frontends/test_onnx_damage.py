@@ -1,0 +1,48 @@
+"""Damaged ONNX files: what the fuzzer found, each as a small file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from edgec.errors import ImportFailed
+from edgec.frontends import import_model
+
+
+def relu_model() -> onnx.ModelProto:
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4)) for n in "xy")
+    return helper.make_model(
+        helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+
+
+def failure(model: onnx.ModelProto, folder: Path) -> ImportFailed:
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ImportFailed) as caught:
+        import_model(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", [4, 5, 11, 13])  # tensor, graph, sparse tensor, type
+def test_attributes_without_a_value_of_use(kind: int, tmp_path: Path) -> None:
+    model = relu_model()
+    attribute = model.graph.node[0].attribute.add(name="broken")
+    attribute.type = kind
+    text = str(failure(model, tmp_path))
+    assert "broken" in text or "subgraphs" in text or "tensor" in text
+
+
+def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
+    model = relu_model()
+    tensor = helper.make_tensor("w", TensorProto.FLOAT, (1, 4), [0.0] * 4)
+    tensor.ClearField("float_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+    model.graph.initializer.append(tensor)
+    assert failure(model, tmp_path).hint
