@@ -36,7 +36,7 @@ from edgec.ops.window import (
 class AvgPool2dAttrs:
     """kernel, stride: (height, width). padding: ((top, bottom), (left, right)).
 
-    output: quantization of an int8 mean, None for floats. minimum, maximum: inclusive range of
+    output: quantization of an integer mean, None for floats. minimum, maximum: inclusive range of
     the stored mean; ignored for floats. rounding: `tflm` and `single` are the same here; `onnx`
     see `edgec.ops.onnx_pool`.
     """
@@ -50,12 +50,27 @@ class AvgPool2dAttrs:
     rounding: Rounding = "tflm"
 
 
+#: Elements of a window whose sum, and half their number, int32 holds.
+MOST_TAPS = {"int8": 1 << 23, "int16": 1 << 15}
+#: Element types of pools.
+POOLED = ("int8", "int16", "float32")
+
+
+def check_range(x: TensorType, minimum: int, maximum: int) -> None:
+    """TypeMismatch unless a clamp of integers lies within their dtype."""
+    if x.is_float:
+        return
+    info = np.iinfo(x.dtype)
+    if not info.min <= minimum <= maximum <= info.max:
+        raise TypeMismatch(f"range {minimum}..{maximum} does not fit in {x.dtype}")
+
+
 def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Padding) -> TensorType:
     """What a pool of x [N, H, W, C] gives, with x's own dtype and quantization."""
     if len(x.shape) != 4:
         raise TypeMismatch(f"{name} needs an input of rank 4, not {x}")
-    if x.dtype not in ("int8", "float32"):
-        raise TypeMismatch(f"{name} needs int8 or float32, not {x}")
+    if x.dtype not in POOLED:
+        raise TypeMismatch(f"{name} needs int8, int16 or float32, not {x}")
     if x.quant is not None and not x.quant.per_tensor:
         raise TypeMismatch(f"{name} needs quantization per tensor")
     height, width = (
@@ -67,9 +82,9 @@ def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Pad
 
 @register
 class AvgPool2d(Op[AvgPool2dAttrs]):
-    """x [N, H, W, C] -> [N, OH, OW, C], int8 or float32.
+    """x [N, H, W, C] -> [N, OH, OW, C], int8, int16 or float32.
 
-    int8 as TFLite Micro: the sum of stored values divided by their count, ties away from zero;
+    Integers as TFLite Micro: the sum of stored values divided by their count, ties away from zero;
     scales play no part (the output's are the input's in any sound model). float32: the sum, row by
     row, and one division.
     """
@@ -86,8 +101,11 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             return (pooled,)
         if attrs.rounding == "onnx" and (x.quant is None or attrs.output is None):
             raise TypeMismatch("avg_pool2d as ONNX Runtime needs quantized input and output")
-        if not -128 <= attrs.minimum <= attrs.maximum <= 127:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
+        if attrs.rounding == "onnx" and x.dtype != "int8":
+            raise TypeMismatch(f"avg_pool2d of {x.dtype} with rounding 'onnx' is not defined")
+        check_range(x, attrs.minimum, attrs.maximum)
+        if attrs.kernel[0] * attrs.kernel[1] > MOST_TAPS[x.dtype]:
+            raise TypeMismatch(f"a sum of {attrs.kernel} elements may not fit in 32 bits")
         return (TensorType(pooled.shape, x.dtype, attrs.output),)
 
     def evaluate(
@@ -124,7 +142,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         else:
             half = count // 2
             mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
-        return (np.clip(mean, attrs.minimum, attrs.maximum).astype(np.int8),)
+        return (np.clip(mean, attrs.minimum, attrs.maximum).astype(output.dtype),)
 
     def row_window(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
         """By the window's height and stride."""
@@ -204,7 +222,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             else:
                 acc, half = total[at], count / 2
                 rounded = select(acc > 0, acc + half, acc - half) / count
-            return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
+            return cast(clamp(rounded, attrs.minimum, attrs.maximum), node.output.type.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
 
@@ -218,7 +236,7 @@ def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None
 
 
 def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
-    """(kernel, stride, padding, minimum, maximum) of a TFLite pool of int8 or float32 values.
+    """(kernel, stride, padding, minimum, maximum) of a TFLite pool of POOLED values.
 
     For floats the range is that of any int8 value, and means nothing.
     """
@@ -226,8 +244,8 @@ def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
     if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
         raise ImportFailed("an input is absent")
     x = raw.inputs[0].type
-    if x.dtype not in ("int8", "float32"):
-        raise ImportFailed(f"{x.dtype} input: only int8 and float32 are supported yet")
+    if x.dtype not in POOLED:
+        raise ImportFailed(f"{x.dtype} input: only {', '.join(POOLED)} are supported")
     if len(x.shape) != 4:
         raise ImportFailed("the input is not of rank 4")
     kernel, stride = raw.attribute("kernel"), raw.attribute("stride")

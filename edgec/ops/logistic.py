@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,22 @@ from edgec.fixed_point import (
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.op import RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic
+from edgec.ops.sigmoid_table import (
+    ARGUMENT_BITS,
+    Factor,
+    SigmoidLoops,
+    logistic_int16,
+    scale_factor,
+)
 from edgec.ops.table import ByTable, tflite_unary
 
 #: Integer bits of the fixed-point argument in TFLite's logistic.h and tanh.h.
 INPUT_INTEGER_BITS = 4
-#: What TFLite's int8 logistic gives: all of 0..1 in 256 steps.
+#: What TFLite's int8 logistic gives: all of 0..1 in 256 steps; and its int16 functions.
 OUTPUT_QUANT = Quant((1 / 256,), (-128,))
+OUTPUT_QUANT_16 = Quant((1 / 32768,), (0,))
 
 
 @dataclass(frozen=True)
@@ -57,33 +67,62 @@ def fixed_point_argument(values: IntArray, x: TensorType) -> tuple[IntArray, Int
     return requantize_tflm(inside, np.asarray(multiplier), np.asarray(shift)), side
 
 
+def input_factor(x: TensorType, powers: tuple[int, ...] = (0,)) -> Factor:
+    """What an int16 input is multiplied by before the table is read.
+
+    Scales of 2**(power - 12) have an exact factor. ValueError for a scale out of range.
+    """
+    scale, _ = x.scalar_quant()
+    for power in powers:
+        if scale == 2.0 ** (power - ARGUMENT_BITS):
+            return 3 << power, 0
+    return scale_factor(scale)
+
+
 def check_argument(name: str, x: TensorType, output: Quant | None, wanted: Quant) -> None:
-    """TypeMismatch for an output that TFLite's int8 kernel does not give, or too fine an input."""
+    """TypeMismatch for an output that TFLite's kernel does not give, or an input out of range."""
     if output != wanted:
         raise TypeMismatch(
-            f"int8 {name} needs the output scale {wanted.scale[0]!r} and zero point"
+            f"{x.dtype} {name} needs the output scale {wanted.scale[0]!r} and zero point"
             f" {wanted.zero_point[0]}"
         )
+    if x.dtype == "int16":
+        try:
+            input_factor(x)
+        except ValueError as error:
+            raise TypeMismatch(f"{name}: {error}") from None
+        return
     if x.scalar_quant()[0] * (1 << (31 - INPUT_INTEGER_BITS)) < 1:
         raise TypeMismatch(f"{name}: the input scale is under 2**-{31 - INPUT_INTEGER_BITS}")
 
 
 @register
 class Logistic(ByTable[LogisticAttrs]):
-    """int8 as TFLite Micro, by gemmlowp's fixed-point logistic; floats by `float_math.sigmoid`."""
+    """int8 as TFLite Micro, by gemmlowp's fixed-point logistic; int16; floats by `float_math`."""
 
     name = "logistic"
     attrs_class = LogisticAttrs
+    dtypes = ("int8", "int16")
 
     def check(self, attrs: LogisticAttrs, x: TensorType) -> None:
         """The output is always in steps of 1/256 from 0."""
-        check_argument(self.name, x, attrs.output, OUTPUT_QUANT)
+        wanted = OUTPUT_QUANT if x.dtype == "int8" else OUTPUT_QUANT_16
+        check_argument(self.name, x, attrs.output, wanted)
 
     def stored(self, attrs: LogisticAttrs, values: IntArray, x: TensorType) -> IntArray:
-        """8 fraction bits, rounded half away from zero."""
+        """In int8 rounded half away from zero; in int16 by TFLite\'s table."""
+        if x.dtype == "int16":
+            return logistic_int16(values, input_factor(x))
         argument, side = fixed_point_argument(values, x)
         result = rounding_divide_by_power_of_two(logistic(argument, INPUT_INTEGER_BITS), 31 - 8)
         return np.where(side == 0, result - 128, np.where(side < 0, -128, 127))
+
+    def arithmetic(
+        self, attrs: LogisticAttrs, x: TensorType, target: Lowering
+    ) -> Callable[[Value], Value]:
+        """The table in a loop."""
+        loops, factor = SigmoidLoops(target), input_factor(x)
+        return lambda value: loops.logistic(value, factor)
 
     def of_floats(self, attrs: LogisticAttrs, x: Array) -> Array:
         """The function of a float32 array."""
@@ -96,7 +135,7 @@ class Logistic(ByTable[LogisticAttrs]):
 
 @from_tflite("LOGISTIC")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite LOGISTIC of int8 or float32 values."""
+    """TFLite LOGISTIC of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = LogisticAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("logistic", [x], attrs, name=raw.name)

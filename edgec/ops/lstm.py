@@ -40,6 +40,7 @@ from edgec.ops.sigmoid_table import (
     ARGUMENT_BITS,
     SigmoidLoops,
     logistic_int16,
+    tanh_factor,
     tanh_int16,
 )
 
@@ -123,11 +124,11 @@ class Lstm(Op[LstmAttrs]):
             gates = np.clip(now + own, -32768, 32767)[0]
             i, f, g, o = np.split(gates, GATES)
             kept = _rescaled(logistic_int16(f) * cell[0], forget)
-            new = _rescaled(logistic_int16(i) * tanh_int16(g, 15 - ARGUMENT_BITS), update)
+            new = _rescaled(logistic_int16(i) * tanh_int16(g), update)
             cell = np.clip(kept + new, -32768, 32767)[None]
             if attrs.clip:
                 cell = np.clip(cell, -attrs.clip, attrs.clip)
-            product = tanh_int16(cell[0], bits) * logistic_int16(o)
+            product = tanh_int16(cell[0], tanh_factor(bits)) * logistic_int16(o)
             rounded = requantize_tflm(product, *map(np.asarray, quantize_multiplier(output)))
             hidden = np.clip(rounded + zero_point, -128, 127)[None]
             y[step] = hidden[0]
@@ -186,9 +187,7 @@ class Lstm(Op[LstmAttrs]):
 
             def new_cell(t: Any, n: Any, c: Any) -> Any:
                 kept = sigmoid.logistic(of_gate(1, c)) * loops.int32(next_cell[n, c])
-                new = sigmoid.logistic(of_gate(0, c)) * sigmoid.tanh(
-                    of_gate(2, c), 15 - ARGUMENT_BITS
-                )
+                new = sigmoid.logistic(of_gate(0, c)) * sigmoid.tanh(of_gate(2, c))
                 parts = [
                     loops.clamp(scaled(kept, forget), -32768, 32767),
                     loops.clamp(scaled(new, update), -32768, 32767),
@@ -199,7 +198,7 @@ class Lstm(Op[LstmAttrs]):
                 return loops.int16(both)
 
             def new_hidden(t: Any, n: Any, c: Any) -> Any:
-                active = sigmoid.tanh(loops.int32(next_cell[n, c]), bits)
+                active = sigmoid.tanh(loops.int32(next_cell[n, c]), tanh_factor(bits))
                 product = active * sigmoid.logistic(of_gate(3, c))
                 rounded = scaled(product, output)
                 return loops.int8(loops.clamp(rounded + zero_point, -128, 127))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import ImportFailed
 from edgec.float_math import float_maximum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
@@ -20,7 +20,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.ops.accumulate import clipped
 from edgec.ops.activation import append_activation
-from edgec.ops.avg_pool2d import pool_type, tflite_pool
+from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
 
@@ -29,7 +29,7 @@ from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
 class MaxPool2dAttrs:
     """kernel, stride: (height, width). padding: ((top, bottom), (left, right)).
 
-    minimum, maximum: inclusive range of the stored int8 result; ignored for floats.
+    minimum, maximum: inclusive range of the stored integer result; ignored for floats.
     """
 
     kernel: Pair
@@ -41,7 +41,7 @@ class MaxPool2dAttrs:
 
 @register
 class MaxPool2d(Op[MaxPool2dAttrs]):
-    """x [N, H, W, C] -> [N, OH, OW, C], int8 or float32, with x's own quantization."""
+    """x [N, H, W, C] -> [N, OH, OW, C], int8, int16 or float32, with x's own quantization."""
 
     name = "max_pool2d"
     attrs_class = MaxPool2dAttrs
@@ -50,9 +50,9 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
     def infer(self, attrs: MaxPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry."""
         (x,) = inputs
-        if not -128 <= attrs.minimum <= attrs.maximum <= 127:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in int8")
-        return (pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding),)
+        pooled = pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding)
+        check_range(x, attrs.minimum, attrs.maximum)
+        return (pooled,)
 
     def evaluate(
         self,
@@ -64,7 +64,7 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         """Tap by tap, from the lowest value of the dtype."""
         x = inputs[0]
         output = output_types[0]
-        lowest = x.dtype.type(-np.inf if output.is_float else -128)
+        lowest = x.dtype.type(-np.inf if output.is_float else np.iinfo(x.dtype).min)
         padded = pad_hw(x, attrs.padding, lowest)
         result = np.full(output.shape, lowest, x.dtype)
         windows = taps(padded, attrs.kernel, attrs.stride, (1, 1), output.shape[1:3])
@@ -112,7 +112,7 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
 
         def element(*indices: Any) -> Any:
             value = largest[indices]
-            return value if is_float else cast(minimum(value, attrs.maximum), "int8")
+            return value if is_float else cast(minimum(value, attrs.maximum), x.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
 

@@ -39,27 +39,49 @@ def sigmoid_table() -> Array:
 _TABLE = sigmoid_table().astype(np.int64)
 
 
-def logistic_int16(x: IntArray) -> IntArray:
-    """Logistic of values with ARGUMENT_BITS fraction bits, with 15 fraction bits."""
-    argument = x * 3
+#: (factor, right shift) that bring values to three times ARGUMENT_BITS fraction bits.
+Factor = tuple[int, int]
+
+
+def scale_factor(scale: float) -> Factor:
+    """The factor of an int16 operator's input. ValueError for a scale that it cannot have.
+
+    Source: CalculateArithmeticOpDataLogistic and CalculateArithmeticOpDataTanh of TFLite Micro.
+    """
+    multiplier, shift = scale * (1 << ARGUMENT_BITS) * 3, 0
+    while multiplier <= 32767.0 / 2 and shift <= 30:
+        multiplier *= 2
+        shift += 1
+    if not 1 <= multiplier < 32768:
+        raise ValueError(f"an input scale of {scale} is out of range")
+    return int(multiplier), shift
+
+
+def _argument(x: IntArray, factor: Factor) -> IntArray:
+    multiplier, shift = factor
+    return (x * multiplier + ((1 << shift) >> 1)) >> shift
+
+
+def logistic_int16(x: IntArray, factor: Factor = (3, 0)) -> IntArray:
+    """Logistic of int16 values times the factor, with 15 fraction bits."""
+    argument = _argument(x, factor)
     low, high, part = _neighbours(np.abs(argument), 9)
     result = np.where(np.abs(argument) >> 9 >= 255, 0x7FFF << 10, (low << 9) + part * (high - low))
     half = 1 << 9
     return np.where(argument >= 0, result + half, (1 << 25) - result + half - 1) >> 10
 
 
-def tanh_int16(x: IntArray, integer_bits: int) -> IntArray:
-    """Tanh of int16 values with `integer_bits` integer bits, with 15 fraction bits."""
-    factor, shift = tanh_factor(integer_bits)
-    argument = (x * factor + ((1 << shift) >> 1)) >> shift
+def tanh_int16(x: IntArray, factor: Factor = (3, 0)) -> IntArray:
+    """Tanh of int16 values times the factor, with 15 fraction bits."""
+    argument = _argument(x, factor)
     low, high, part = _neighbours(np.abs(argument), 8)
     result = np.where(np.abs(argument) >> 8 >= 255, 0xFFFF << 8, (low << 8) + part * (high - low))
     half = 1 << 7
     return np.where(argument >= 0, result - (1 << 23) + half, (1 << 23) - result + half - 1) >> 8
 
 
-def tanh_factor(integer_bits: int) -> tuple[int, int]:
-    """(factor, right shift) that bring an argument to three times ARGUMENT_BITS fraction bits."""
+def tanh_factor(integer_bits: int) -> Factor:
+    """The factor of values with `integer_bits` integer bits."""
     left = integer_bits - (15 - ARGUMENT_BITS)
     return (3 << left, 0) if left >= 0 else (3, -left)
 
@@ -76,24 +98,26 @@ class SigmoidLoops:
     def __init__(self, target: Lowering) -> None:
         self.table: Tensor = target.table("sigmoid", sigmoid_table())
 
-    def logistic(self, x: Value) -> Value:
+    def logistic(self, x: Value, factor: Factor = (3, 0)) -> Value:
         """`logistic_int16` of an int32 value."""
-        argument = x * 3
+        argument = self._scaled(x, factor)
         result = self._interpolated(argument, 9, 0x7FFF << 10)
         half = 1 << 9
         flipped = ((1 << 25) + half - 1) - result
         return select(argument >= 0, result + half, flipped) >> 10
 
-    def tanh(self, x: Value, integer_bits: int) -> Value:
+    def tanh(self, x: Value, factor: Factor = (3, 0)) -> Value:
         """`tanh_int16` of an int32 value."""
-        factor, shift = tanh_factor(integer_bits)
-        argument = x * factor
-        if shift:
-            argument = (argument + ((1 << shift) >> 1)) >> shift
+        argument = self._scaled(x, factor)
         result = self._interpolated(argument, 8, 0xFFFF << 8)
         half = 1 << 7
         flipped = ((1 << 23) + half - 1) - result
         return select(argument >= 0, result + (half - (1 << 23)), flipped) >> 8
+
+    def _scaled(self, x: Value, factor: Factor) -> Value:
+        multiplier, shift = factor
+        product = x * multiplier
+        return (product + ((1 << shift) >> 1)) >> shift if shift else product
 
     def _interpolated(self, argument: Value, bits: int, limit: int) -> Value:
         magnitude: Any = maximum(argument, -argument)

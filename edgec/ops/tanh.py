@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,22 @@ from edgec.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_tw
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.op import RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic
-from edgec.ops.logistic import INPUT_INTEGER_BITS, check_argument, fixed_point_argument
+from edgec.ops.logistic import (
+    INPUT_INTEGER_BITS,
+    OUTPUT_QUANT_16,
+    check_argument,
+    fixed_point_argument,
+    input_factor,
+)
+from edgec.ops.sigmoid_table import SigmoidLoops, tanh_int16
 from edgec.ops.table import ByTable, tflite_unary
 
 #: What TFLite's int8 tanh gives: -1..1 in steps of 1/128.
 OUTPUT_QUANT = Quant((1 / 128,), (0,))
+#: Powers of two times 2**-12 that have an exact factor as scales of an int16 input.
+POWERS = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -37,16 +48,27 @@ class Tanh(ByTable[TanhAttrs]):
 
     name = "tanh"
     attrs_class = TanhAttrs
+    dtypes = ("int8", "int16")
 
     def check(self, attrs: TanhAttrs, x: TensorType) -> None:
         """The output is always in steps of 1/128."""
-        check_argument(self.name, x, attrs.output, OUTPUT_QUANT)
+        wanted = OUTPUT_QUANT if x.dtype == "int8" else OUTPUT_QUANT_16
+        check_argument(self.name, x, attrs.output, wanted)
 
     def stored(self, attrs: TanhAttrs, values: IntArray, x: TensorType) -> IntArray:
-        """7 fraction bits, rounded half away from zero."""
+        """In int8 rounded half away from zero; in int16 by TFLite\'s table."""
+        if x.dtype == "int16":
+            return tanh_int16(values, input_factor(x, POWERS))
         argument, side = fixed_point_argument(values, x)
         result = rounding_divide_by_power_of_two(tanh(argument, INPUT_INTEGER_BITS), 31 - 7)
         return np.where(side == 0, result, np.where(side < 0, -128, 127))
+
+    def arithmetic(
+        self, attrs: TanhAttrs, x: TensorType, target: Lowering
+    ) -> Callable[[Value], Value]:
+        """The table in a loop."""
+        loops, factor = SigmoidLoops(target), input_factor(x, POWERS)
+        return lambda value: loops.tanh(value, factor)
 
     def of_floats(self, attrs: TanhAttrs, x: Array) -> Array:
         """The function of a float32 array."""
@@ -59,7 +81,7 @@ class Tanh(ByTable[TanhAttrs]):
 
 @from_tflite("TANH")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite TANH of int8 or float32 values."""
+    """TFLite TANH of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = TanhAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
     return builder.op("tanh", [x], attrs, name=raw.name)

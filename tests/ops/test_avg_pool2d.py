@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
+from one_operator import check_operator
 from onnx_builder import OnnxBuilder
 from quantized_cases import log_uniform, random_activation, random_window, random_zero_point
 from single_node import check_nests
@@ -24,15 +25,18 @@ from edgec.passes.sink_transposes import sink_transposes
 from edgec.runners.oracle import open_oracle
 
 
-def pool_model(kind: str, seed: int) -> bytes:
+def pool_model(kind: str, seed: int, dtype: str = "int8") -> bytes:
     rng = np.random.default_rng(seed)
     batch = int(rng.choice([1, 1, 2]))
     height, width, depth = rng.integers(1, [13, 13, 9]).tolist()
     window = random_window(rng, (height, width), 5, dilated=False)
-    quant = {"scale": log_uniform(rng, 1e-2, 0.5), "zero_point": random_zero_point(rng)}
+    quant = {
+        "scale": log_uniform(rng, 1e-2, 0.5),
+        "zero_point": random_zero_point(rng) if dtype == "int8" else 0,
+    }
     model = TfliteBuilder()
-    x = model.tensor("x", (batch, height, width, depth), "int8", **quant)
-    y = model.tensor("y", (batch, *window.output, depth), "int8", **quant)
+    x = model.tensor("x", (batch, height, width, depth), dtype, **quant)
+    y = model.tensor("y", (batch, *window.output, depth), dtype, **quant)
     model.operator(
         kind, [x], [y], "Pool2DOptions", **window.options(dilated=False),
         FilterHeight=window.kernel[0], FilterWidth=window.kernel[1],
@@ -45,6 +49,15 @@ def pool_model(kind: str, seed: int) -> bytes:
 def test_random_pools_equal_tflm(block: int, tmp_path) -> None:
     for seed in range(25 * block, 25 * block + 25):
         assert_same_bits(pool_model("AVERAGE_POOL_2D", seed), tmp_path)
+
+
+def test_random_int16_pools_equal_tflm(tmp_path) -> None:
+    for seed in range(30):
+        data = pool_model("AVERAGE_POOL_2D", seed, "int16")
+        if seed < 5:
+            check_operator(data, tmp_path)  # the loop nests too
+        else:
+            assert_same_bits(data, tmp_path)
 
 
 def test_halves_are_rounded_away_from_zero() -> None:
@@ -103,5 +116,5 @@ def test_infer_refuses_what_has_no_meaning() -> None:
         AvgPool2d().infer(AvgPool2dAttrs((5, 1), (1, 1)), type_)
     with pytest.raises(TypeMismatch, match="as wide as the window"):
         AvgPool2d().infer(AvgPool2dAttrs((1, 1), (1, 1), padding=((1, 0), (0, 0))), type_)
-    with pytest.raises(TypeMismatch, match="int8 or float32"):
-        AvgPool2d().infer(AvgPool2dAttrs((1, 1), (1, 1)), TensorType((1, 4, 4, 2), "int16"))
+    with pytest.raises(TypeMismatch, match="int8, int16 or float32"):
+        AvgPool2d().infer(AvgPool2dAttrs((1, 1), (1, 1)), TensorType((1, 4, 4, 2), "int32"))

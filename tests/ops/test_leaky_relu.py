@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from against_tflm import assert_same_bits
 from all_values import check_all_values
-from one_operator import Operand, one_operator
+from one_operator import Operand, check_operator, one_operator
 from quantized_cases import log_uniform, random_zero_point
-from single_node import check_nests
+from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.errors import TypeMismatch
 from edgec.graph.types import Quant, TensorType
@@ -43,6 +43,20 @@ def test_int16_equals_litert(tmp_path: Path) -> None:
         )
         main = assert_same_bits(data, tmp_path, seeds=(seed,), reference="litert").main
         check_nests(main, generate_inputs(seed, [(main.params[0].type.shape, "int16")]))
+
+
+def test_floats_equal_tflm_and_onnxruntime(tmp_path: Path) -> None:
+    for alpha in (0.0, 0.3, 1.5):
+        shape = (3, 40)
+        data = one_operator(
+            "LEAKY_RELU", [Operand(shape, "float32")], [Operand(shape, "float32")],
+            "LeakyReluOptions", Alpha=alpha,
+        )  # fmt: skip
+        check_operator(data, tmp_path)
+    x = np.random.default_rng(1).normal(0, 1, (3, 17)).astype(np.float32)
+    x[0, :3] = 0.0, -0.0, -np.inf
+    path = save_node(tmp_path / "m.onnx", "LeakyRelu", x, {}, alpha=0.15)
+    check_nests(check_against_onnxruntime(path, x), [x])
 
 
 def test_infer_refuses_what_has_no_meaning() -> None:

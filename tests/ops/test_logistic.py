@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from all_values import check_all_values
+from one_operator import Operand, check_operator, one_operator
 from quantized_cases import log_uniform, random_zero_point
 
 from edgec.errors import TypeMismatch
@@ -38,3 +39,13 @@ def test_every_value_equals_tflm(block: int, tmp_path: Path) -> None:
 def test_infer_refuses_what_has_no_meaning(attrs, x, message) -> None:
     with pytest.raises(TypeMismatch, match=message):
         Logistic().infer(attrs, x)
+
+
+@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 3e-5, 1e-4, 7.7e-4, 0.003, 0.1, 2.0])
+def test_int16_equals_tflm(scale: float, tmp_path: Path) -> None:
+    data = one_operator(
+        "LOGISTIC",
+        [Operand((4, 600), "int16", scale)],
+        [Operand((4, 600), "int16", 1 / 32768)],
+    )
+    check_operator(data, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
+from one_operator import check_operator
 from quantized_cases import log_uniform, random_activation, random_window, random_zero_point
 from tflite_builder import TfliteBuilder
 
@@ -13,14 +14,17 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.max_pool2d import MaxPool2d, MaxPool2dAttrs
 
 
-def pool_model(seed: int) -> bytes:
+def pool_model(seed: int, dtype: str = "int8") -> bytes:
     rng = np.random.default_rng(seed)
     height, width, depth = rng.integers(1, [13, 13, 9]).tolist()
     window = random_window(rng, (height, width), 5, dilated=False)
-    quant = {"scale": log_uniform(rng, 1e-2, 0.5), "zero_point": random_zero_point(rng)}
+    quant = {
+        "scale": log_uniform(rng, 1e-2, 0.5),
+        "zero_point": random_zero_point(rng) if dtype == "int8" else 0,
+    }
     model = TfliteBuilder()
-    x = model.tensor("x", (1, height, width, depth), "int8", **quant)
-    y = model.tensor("y", (1, *window.output, depth), "int8", **quant)
+    x = model.tensor("x", (1, height, width, depth), dtype, **quant)
+    y = model.tensor("y", (1, *window.output, depth), dtype, **quant)
     model.operator(
         "MAX_POOL_2D", [x], [y], "Pool2DOptions", **window.options(dilated=False),
         FilterHeight=window.kernel[0], FilterWidth=window.kernel[1],
@@ -33,6 +37,15 @@ def pool_model(seed: int) -> bytes:
 def test_random_pools_equal_tflm(block: int, tmp_path) -> None:
     for seed in range(25 * block, 25 * block + 25):
         assert_same_bits(pool_model(seed), tmp_path)
+
+
+def test_random_int16_pools_equal_tflm(tmp_path) -> None:
+    for seed in range(30):
+        data = pool_model(seed, "int16")
+        if seed < 5:
+            check_operator(data, tmp_path)  # the loop nests too
+        else:
+            assert_same_bits(data, tmp_path)
 
 
 def test_float_padding_never_wins() -> None:

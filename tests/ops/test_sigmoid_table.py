@@ -10,7 +10,7 @@ from tflite_builder import TfliteBuilder
 
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int16, int32
-from edgec.ops.sigmoid_table import SigmoidLoops, logistic_int16, tanh_int16
+from edgec.ops.sigmoid_table import SigmoidLoops, logistic_int16, tanh_factor, tanh_int16
 from edgec.runners.oracle import open_oracle
 
 EVERY = np.arange(-32768, 32768, dtype=np.int16)[None]
@@ -26,7 +26,9 @@ def test_every_value(kind: str, integer_bits: int, tmp_path: Path) -> None:
     path.write_bytes(model.build([x], [y]))
     (wanted,) = open_oracle(path).run([EVERY]).outputs
     wide = EVERY.astype(np.int64)
-    mine = logistic_int16(wide) if kind == "LOGISTIC" else tanh_int16(wide, integer_bits)
+    mine = (
+        logistic_int16(wide) if kind == "LOGISTIC" else tanh_int16(wide, tanh_factor(integer_bits))
+    )
     np.testing.assert_array_equal(mine, wanted)
 
 
@@ -40,11 +42,17 @@ def test_loops_give_the_same(integer_bits: int | None) -> None:
     def element(n, c):
         value = int32(x[n, c])
         return int16(
-            loops.logistic(value) if integer_bits is None else loops.tanh(value, integer_bits)
+            loops.logistic(value)
+            if integer_bits is None
+            else loops.tanh(value, tanh_factor(integer_bits))
         )
 
     target.definition.compute(out, element)
     found = target.definition.evaluate({"x": EVERY, **target.tables})["out"]
     wide = EVERY.astype(np.int64)
-    wanted = logistic_int16(wide) if integer_bits is None else tanh_int16(wide, integer_bits)
+    wanted = (
+        logistic_int16(wide)
+        if integer_bits is None
+        else tanh_int16(wide, tanh_factor(integer_bits))
+    )
     np.testing.assert_array_equal(found, wanted)
