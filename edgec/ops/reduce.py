@@ -25,16 +25,16 @@ from edgec.ops.slice import constant_integers
 #: What may be computed of the elements.
 KINDS = ("mean", "sum", "max", "min")
 
-#: Most elements of an int8 sum that int32 holds.
-MOST_ELEMENTS = 1 << 23
+#: Most elements of a sum that int32 holds, by the dtype of the elements.
+MOST_ELEMENTS = {"int8": 1 << 23, "int16": 1 << 15}
 
 
 @dataclass(frozen=True)
 class ReduceAttrs:
     """axes: which are reduced to extent 1, ascending. kind: one of KINDS.
 
-    output: quantization of an int8 mean or sum, None for floats and for max and min, whose
-    stored values stay. rounding: `tflm`, for int8 means and sums.
+    output: quantization of an integer mean or sum, None for floats and for max and min, whose
+    stored values stay. rounding: `tflm`, for integer means and sums.
     """
 
     axes: tuple[int, ...]
@@ -56,7 +56,7 @@ def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
 
 @register
 class Reduce(Op[ReduceAttrs]):
-    """int8, or float32 with the elements taken in row-major order; all axes stay."""
+    """int8, int16, or float32 with the elements taken in row-major order; all axes stay."""
 
     name = "reduce"
     attrs_class = ReduceAttrs
@@ -74,17 +74,19 @@ class Reduce(Op[ReduceAttrs]):
         shape = tuple(1 if axis in attrs.axes else e for axis, e in enumerate(x.shape))
         if x.dtype == "float32":
             return (TensorType(shape, x.dtype),)
-        if x.dtype != "int8" or (x.quant is not None and not x.quant.per_tensor):
-            raise TypeMismatch(f"reduction needs int8 quantized per tensor or float32, not {x}")
+        if x.dtype not in MOST_ELEMENTS or (x.quant is not None and not x.quant.per_tensor):
+            raise TypeMismatch(
+                f"reduction needs int8 or int16 quantized per tensor or float32, not {x}"
+            )
         if attrs.kind in ("max", "min"):
             return (x.with_shape(shape),)
         if x.quant is None or attrs.output is None or not attrs.output.per_tensor:
-            raise TypeMismatch("an int8 mean or sum needs quantized input and output")
+            raise TypeMismatch("an integer mean or sum needs quantized input and output")
         if attrs.rounding != "tflm":
             raise TypeMismatch(f"reduce with rounding {attrs.rounding!r} is not defined")
-        if _count(attrs, x) > MOST_ELEMENTS:
+        if _count(attrs, x) > MOST_ELEMENTS[x.dtype]:
             raise TypeMismatch(f"a sum of {_count(attrs, x)} elements may not fit in 32 bits")
-        return (TensorType(shape, "int8", attrs.output),)
+        return (TensorType(shape, x.dtype, attrs.output),)
 
     def evaluate(
         self,
@@ -114,7 +116,8 @@ class Reduce(Op[ReduceAttrs]):
         )
         assert attrs.output is not None
         shifted: IntArray = rescaled + attrs.output.zero_point[0]
-        return (np.clip(shifted, -128, 127).astype(np.int8),)
+        info = np.iinfo(x.dtype)
+        return (np.clip(shifted, info.min, info.max).astype(x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One accumulator per output element."""
@@ -154,7 +157,9 @@ class Reduce(Op[ReduceAttrs]):
             zero_point, finish = _finish(attrs, node.inputs[0].type)
             assert attrs.output is not None
             scaled = intrinsic("requantize_tflm", int32(total[at]) - zero_point, *finish)
-            return cast(clamp(scaled + attrs.output.zero_point[0], -128, 127), "int8")
+            info = np.iinfo(x.dtype)
+            moved = scaled + attrs.output.zero_point[0]
+            return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
 
@@ -165,7 +170,7 @@ def _count(attrs: ReduceAttrs, x: TensorType) -> int:
 
 
 def _finish(attrs: ReduceAttrs, x: TensorType) -> tuple[int, tuple[int, int]]:
-    """What to take off an int8 sum, and its (multiplier, shift)."""
+    """What to take off an integer sum, and its (multiplier, shift)."""
     assert attrs.output is not None
     scale, zero_point = x.scalar_quant()
     count = _count(attrs, x)

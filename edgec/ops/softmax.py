@@ -28,6 +28,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, maximum, minimum, select
 from edgec.ops.softmax_float import along_last_axis, lower_rows, row_exponents
+from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
 
 #: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
 DIFF_INTEGER_BITS = 5
@@ -232,12 +233,15 @@ class Softmax(Op[SoftmaxAttrs]):
 
 @from_tflite("SOFTMAX")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite SOFTMAX of int8 values to int8 or int16, or of float32."""
+    """TFLite SOFTMAX of int8 values to int8 or int16, of int16, or of float32."""
     declared = raw.output_types[0]
     if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
         raise ImportFailed("an input is absent")
     if raw.inputs[0].type.dtype == "float32":
         return builder.op("softmax", raw.inputs, SoftmaxAttrs(raw.attribute("beta")), name=raw.name)
+    if (raw.inputs[0].type.dtype, declared.dtype) == ("int16", "int16"):
+        wide = SoftmaxInt16Attrs(raw.attribute("beta"))
+        return builder.op("softmax_int16", raw.inputs, wide, name=raw.name)
     if raw.inputs[0].type.dtype != "int8" or declared.dtype not in OUTPUT_BITS:
         raise ImportFailed(f"{raw.inputs[0].type.dtype} to {declared.dtype}: only int8 yet")
     attrs = SoftmaxAttrs(

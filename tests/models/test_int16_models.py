@@ -5,6 +5,7 @@ Layers whose accumulators fit in int32, and one that needs int64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,41 @@ def int16_model(path: Path) -> None:
     path.write_bytes(model.build([x], [y]))
 
 
+def operators_model(path: Path) -> None:
+    """Pools, logistic, tanh, LEAKY_RELU, a sum, a transposed convolution, a mean and a softmax."""
+    rng = np.random.default_rng(17)
+    model = TfliteBuilder()
+
+    def tensor(name: str, shape: tuple[int, ...], scale: float) -> int:
+        return model.tensor(name, shape, "int16", scale=scale)
+
+    x = tensor("x", (1, 12, 5, 3), SCALE)
+    window = {"Padding": 0, "StrideH": 2, "StrideW": 1, "FilterHeight": 3, "FilterWidth": 2}
+    a, b = (tensor(name, (1, 6, 5, 3), SCALE) for name in "ab")
+    model.operator("AVERAGE_POOL_2D", [x], [a], "Pool2DOptions", **window)
+    model.operator("MAX_POOL_2D", [x], [b], "Pool2DOptions", **window)
+    c, d = (tensor(name, (1, 6, 5, 3), 1 / 32768) for name in "cd")
+    model.operator("LOGISTIC", [a], [c])
+    model.operator("TANH", [b], [d])
+    e = tensor("e", (1, 6, 5, 3), 5e-5)
+    model.operator("SUB", [c, d], [e], "SubOptions")
+    f = tensor("f", (1, 6, 5, 3), 4e-5)
+    model.operator("LEAKY_RELU", [e], [f], "LeakyReluOptions", Alpha=0.25)
+    data = rng.integers(-127, 128, (4, 3, 4, 3)).astype(np.int8)
+    w = model.tensor("w", data.shape, "int8", scale=0.01, data=data)
+    shape = np.array((1, 12, 10, 4), np.int32)
+    target = model.tensor("shape", (4,), "int32", data=shape)
+    g = tensor("g", (1, 12, 10, 4), 3e-4)
+    model.operator("TRANSPOSE_CONV", [target, w, f], [g], "TransposeConvOptions",
+                   Padding=0, StrideH=2, StrideW=2)  # fmt: skip
+    axes = model.tensor("axes", (1,), "int32", data=np.array([1], np.int32))
+    h = tensor("h", (1, 10, 4), 2e-4)
+    model.operator("MEAN", [g, axes], [h], "ReducerOptions", KeepDims=False)
+    y = tensor("y", (1, 10, 4), 1 / 32768)
+    model.operator("SOFTMAX", [h], [y], "SoftmaxOptions", Beta=1.0)
+    path.write_bytes(model.build([x], [y]))
+
+
 def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
     int16_model(tmp_path / "m.tflite")
     compiled = compile_model(tmp_path / "m.tflite", load_board("host").core)
@@ -70,11 +106,14 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
         ("sim_m0", "core", False),
     ],
 )
-def test_int16_layers_equal_tflm(board: str, engine: str, unfused: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [int16_model, operators_model])
+def test_int16_layers_equal_tflm(
+    write: Callable[[Path], None], board: str, engine: str, unfused: bool, tmp_path: Path
+) -> None:
     if engine == "core":
         pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     path = tmp_path / "m.tflite"
-    int16_model(path)
+    write(path)
     oracle = open_oracle(path)
     rng = np.random.default_rng(3)
     limits = (-32768, 32767)
