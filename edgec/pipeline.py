@@ -19,6 +19,7 @@ from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
+from edgec.graph.limits import check_limits
 from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
@@ -120,6 +121,7 @@ def compile_module(
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
     stages = _Dump(dump)
     verify_module(imported)
+    check_limits(imported.main)
     stages.write("import", print_module(imported))
 
     module = imported
