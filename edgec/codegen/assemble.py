@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.codegen.program import Golden, IoMode, Port, Program, State, Step, Trace
 from edgec.graph import ir as graph_ir
-from edgec.graph.ir import Constant, Function, Module, Value
+from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.loop.ir import Call, PrimFunc, Stmt
@@ -151,7 +151,7 @@ def _step(
     if variant.callees:
         names = {name: _callee_name(position, name) for name in variant.callees}
         function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
-    operators = "+".join(node.op.name for node in group.nodes)
+    operators = "+".join(_operator_title(node) for node in group.nodes)
     shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
     return Step(
         function=function_,
@@ -166,6 +166,12 @@ def _step(
             for trace in _traces(function, value, roots, by_rows=value in variant.rows)
         ),
     )
+
+
+def _operator_title(node: Node) -> str:
+    """The operator's name; where it computes in 64 bits, which is slow on small cores, that too."""
+    wide = any(value.type.dtype == "int64" for value in node.outputs)
+    return f"{node.op.name} in int64" if wide else node.op.name
 
 
 def _shape(value: Value) -> str:

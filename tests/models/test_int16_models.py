@@ -94,6 +94,10 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
         if node.op.name in ("conv2d", "depthwise_conv2d", "dense")
     }
     assert found == {"conv2d": "int32", "depthwise_conv2d": "int32", "dense": "int64"}
+    titles = [step.title for step in compiled.program.steps]
+    assert [title.split(" ")[:3] for title in titles if "int64" in title] == [
+        ["dense", "in", "int64+requantize"]
+    ]
 
 
 @pytest.mark.parametrize(
