@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,17 @@ def test_odd_channels_on_a_core(board: str, tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     check(tmp_path, 5, 3, board=board, engine="core", unfused=False)
     check(tmp_path, 5, 3, board=board, engine="core", unfused=True)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(("outputs", "inputs"), [(3, 4), (5, 3), (9, 17), (18, 40)])
+def test_odd_channels_on_vectors(outputs: int, inputs: int, compiler: str, tmp_path: Path) -> None:
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    if compiler == "gcc" and shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    how = {"board": "mps3_an547", "engine": "qemu", "unfused": False, "compiler": compiler}
+    check(tmp_path, outputs, inputs, **how)
 
 
 def check(folder: Path, outputs: int, inputs: int, **how: object) -> None:

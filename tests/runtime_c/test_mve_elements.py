@@ -1,4 +1,4 @@
-"""The MVE microkernels of sums and means do what they are registered to mean."""
+"""The MVE microkernels of sums, means and maxima do what they are registered to mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from mve_machine import Call, MveMachine, has_qemu
 
 import edgec.loop.microkernels  # noqa: F401  registers them
-from edgec.loop.microkernel import get_microkernel
+from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.target.core import find_core
 from edgec.target.toolchain import available_toolchains
 
@@ -15,10 +15,14 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 
 SOURCE = """
 #include "microkernels/mve/elements_s8.h"
-#include "microkernels/mve/mean_s8.h"
+#include "microkernels/mve/pool_s8.h"
 static void run_mean(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
     ec_mean_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4]);
+}
+static void run_max(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_max_pool_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
 }
 static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
     ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
@@ -39,9 +43,8 @@ def machine(request, tmp_path_factory):
     tools = [t for t in tools if t.is_zig == (compiler == "clang")]
     if not tools:
         pytest.skip(f"no {compiler} for cortex-m55")
-    return MveMachine(
-        tools[0], SOURCE, ("run_sum", "run_mean"), flags, tmp_path_factory.mktemp("elements")
-    )
+    functions = ("run_sum", "run_mean", "run_max")
+    return MveMachine(tools[0], SOURCE, functions, flags, tmp_path_factory.mktemp("elements"))
 
 
 def test_linear_sums(machine):
@@ -80,6 +83,31 @@ def test_means(machine):
             out = [77] * channels
             kernel.run(out, 0, x.tolist(), 0, *numbers)
             calls.append(Call(1, np.full(channels, 77, np.int8), x, np.zeros(0, np.int8), numbers))
+            wanted.append(np.array(out, np.int8))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
+
+
+def test_maxima(machine):
+    """Windows of every shape, numbers of channels around a vector, limits on both sides."""
+    rng = np.random.default_rng(5)
+    kernel = get_microkernel("ec_max_pool_s8_mve")
+    calls, wanted = [], []
+    for channels in (1, 3, 15, 16, 17, 32, 41):
+        for window, stride, pixels in (
+            ((1, 1), 1, 3),
+            ((2, 2), 2, 4),
+            ((3, 3), 1, 1),
+            ((1, 5), 3, 2),
+        ):
+            low = int(rng.integers(-128, 0))
+            pitch = channels * (window[1] + stride * pixels + int(rng.integers(0, 3)))
+            numbers = (*window, channels, pitch, stride * channels, pixels, low, 100)
+            elements = meaning_of(kernel, numbers).params[1].elements
+            x = rng.integers(-128, 128, elements).astype(np.int8)
+            out = [77] * (pixels * channels)
+            kernel.run(out, 0, x.tolist(), 0, *numbers)
+            calls.append(Call(2, np.full(len(out), 77, np.int8), x, np.zeros(0, np.int8), numbers))
             wanted.append(np.array(out, np.int8))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers

@@ -193,7 +193,7 @@ def _leaves_room(tables: Mapping[str, Array]) -> bool:
 
 def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
     """The same, with the windows of a row side by side: few inputs in a run of them."""
-    if window is None or not is_gathered(window):
+    if window is None or window.is_pixel or not is_gathered(window):
         raise ScheduleError("the windows are not gathered")
     if not any(param.name == "col" for param in schedule.func.params):
         raise ScheduleError("there are no columns")

@@ -18,6 +18,7 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs as Depthwise
+from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -177,6 +178,32 @@ def test_means_of_whole_images_are_one_call(
     found = variants(function)
     assert callees(found[0]) == ({"ec_mean_s8_mve"} if called else set())
     data = np.random.default_rng(3).integers(-128, 128, (1, 3, 5, channels)).astype(np.int8)
+    (expected,) = interpret(function, [data])
+    for variant in found:
+        assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding", "called"), [
+    ((1, 6, 8, 20), (3, 3), (2, 2), ((0, 0), (0, 0)), True),
+    ((1, 6, 8, 3), (2, 2), (2, 2), ((0, 0), (0, 0)), True),
+    ((1, 7, 4, 33), (3, 1), (1, 3), ((0, 0), (0, 0)), True),
+    ((1, 4, 2, 5), (2, 2), (2, 2), ((0, 0), (0, 0)), True),
+    ((1, 6, 8, 20), (3, 3), (2, 2), ((1, 1), (1, 1)), False),
+])  # fmt: skip
+def test_max_pools_of_whole_windows_are_calls(
+    shape: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[tuple[int, int], tuple[int, int]],
+    called: bool,
+) -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType(shape, "int8", QUANT))
+    attrs = MaxPool2dAttrs(kernel, stride, padding, -20, 90)
+    function = b.finish([b.op("max_pool2d", [x], attrs, name="pool")])
+    found = variants(function)
+    assert callees(found[0]) == ({"ec_max_pool_s8_mve"} if called else set())
+    data = np.random.default_rng(4).integers(-128, 128, shape).astype(np.int8)
     (expected,) = interpret(function, [data])
     for variant in found:
         assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
