@@ -47,9 +47,9 @@
  * again after its first outputs are written.
  *
  * Registers: r0 out, r1 x, r2 stream, r5 blocks left, r6 zero point, r7 whether taps are odd, r8
- * pixels left, r9 pairs of taps, r10 what stores the results, r11 bytes to the next block, r12 bytes
- * to the next pixel, lr pairs left. On the stack: stream, blocks, bytes to the second block, limits
- * (12), rows left, bytes to the next row (20), pixels (28). */
+ * pixels left, r9 pairs of taps, r11 bytes to the next block, r12 bytes to the next pixel, lr pairs
+ * left. On the stack: stream, blocks, bytes to the second block, limits (12), rows left, bytes to the
+ * next row (20), pixels (28), what stores the results (32). */
 static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t taps, int32_t step,
                                                  int32_t row_step, int32_t rows, int32_t pixels,
@@ -82,7 +82,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "push {r4-r11, lr}\n"
         "vpush {d8-d15}\n"
         "ldm r2!, {r6-r10, r12}\n"
-        "sub sp, #32\n"
+        "sub sp, #40\n"
         "mov lr, sp\n"
         "ldm r2!, {r3-r5, r11}\n"
         "stm lr!, {r3-r5, r11}\n"
@@ -93,6 +93,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "adrne.w r10, 4f\n"
         "adreq.w r10, 5f\n"
         "orr r10, r10, #1\n"
+        "str r10, [sp, #32]\n"
         "8:\n" /* a pixel */
         "ldm sp, {r2, r5, r11}\n"
         "0:\n" /* 16 channels */
@@ -128,7 +129,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "vmullt.s8 q3, q0, q1\n"
         EC_DEPTHWISE_WIDEN_MVE
         "3:\n"
-        "bx r10\n"
+        "ldr pc, [sp, #32]\n"
         "4:\n" /* to int8, zero point -128 */
         ".irp a, q4, q5, q6, q7\n"
         "vldrw.32 q0, [r2], #16\n"
@@ -172,7 +173,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         "vmin.s8 q2, q2, q0\n"
         "b 6b\n"
         "9:\n"
-        "add sp, #32\n"
+        "add sp, #40\n"
         "vpop {d8-d15}\n"
         "pop {r4-r11, lr}\n"
         : "+r"(r0), "+r"(r1), "+r"(r2)
