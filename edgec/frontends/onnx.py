@@ -145,6 +145,10 @@ class _GraphImporter:
             self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
             return
         made = made if isinstance(made, tuple) else (made,)
+        if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
+               for v in n.outputs):  # fmt: skip
+            self.problems.append(f"{kind}  node {name!r}: it makes more than 1 GiB")
+            return
         if kind not in KEPT:
             made = self.folded(made, first)
         for output, value in zip(node.output, made, strict=False):

@@ -186,6 +186,8 @@ class _GraphImporter:
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
             if not _fits(value.type, type_, self.graph.tensors[number].signature):
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
+            if value.type.nbytes > MAX_TENSOR_BYTES:
+                raise ImportFailed(f"its output {value.type} is larger than 1 GiB")
             self.values[number] = self.named(value, self.graph.tensors[number], first)
         for number in operator.inputs:
             before = self.states.get(number)

@@ -9,27 +9,29 @@ import numpy as np
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
 
+#: More elements than this are no shape.
+MOST_ELEMENTS = 64
+
 
 def constant_value(nodes: Sequence[Node], value: Value) -> Array | None:
-    """What a value holds if it depends on constants alone, else None.
+    """What a small value (a shape) holds if it depends on small constants alone, else None.
 
     nodes: those before it, in order.
     """
-    if isinstance(value, Constant):
-        return value.data
-    for position in range(len(nodes) - 1, -1, -1):
-        node = nodes[position]
-        if value in node.outputs:
-            arrays = [constant_value(nodes[:position], each) for each in node.inputs]
-            if not arrays or any(array is None for array in arrays):
-                return None
-            known = [
-                Constant(each.name, each.type, data=array)
-                for each, array in zip(node.inputs, arrays, strict=True)
-                if array is not None
-            ]
-            return evaluate_constant(node, known)[node.outputs.index(value)].data
-    return None
+    needed, path = {value}, []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            path.append(node)
+            needed.update(node.inputs)
+    known: dict[Value, Constant] = {each: each for each in needed if isinstance(each, Constant)}
+    made = {output for node in path for output in node.outputs}
+    if needed - made - set(known) or any(e.type.elements > MOST_ELEMENTS for e in needed | made):
+        return None
+    for node in reversed(path):
+        known.update(
+            zip(node.outputs, evaluate_constant(node, [known[v] for v in node.inputs]), strict=True)
+        )
+    return known[value].data
 
 
 def evaluate_constant(node: Node, inputs: Sequence[Value]) -> tuple[Constant, ...]:

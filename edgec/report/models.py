@@ -42,14 +42,14 @@ def models_page(table: Path) -> str:
         " Do not edit. -->",
         "",
         _INTRODUCTION,
-        f"{len(works)} of {len(entries)} models run.",
+        f"{len(works)} of {len(entries)} models run and were measured.",
         "",
         "| model | runs on | against | MACs | arena | greedy | live | flash | instructions |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(name, entry) for name, entry in sorted(works.items())]
     if fails:
-        lines += ["", "Not supported yet:", ""]
+        lines += ["", "Not supported or not measured yet:", ""]
         lines += [f"- `{name}`: {entry['problem']}" for name, entry in sorted(fails.items())]
     return "\n".join([*lines, ""])
 

@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from built_models import build
 from measure_models import measure, read_table
+
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import open_oracle
+from edgec.runners.samples import generate_inputs
 
 ENTRIES = {name: entry for name, entry in read_table().items() if "problem" not in entry}
 
@@ -20,6 +26,15 @@ QUICK = (
     "silabs_fingerprint_int8.tflite",
     "tflm_hello_world_int8.tflite",
     "tinymaix_mbnet128_025_int8.tflite",
+)
+#: On every other core one of them, and each of them on one; `make test-full` runs all on all.
+CORES = ("sim_m0", "mps2_an385", "mps2_an500", "mps2_an505")
+PAIRS = tuple(zip(QUICK, CORES, strict=True))
+INTEGER = {n: e for n, e in ENTRIES.items() if "int8" in n and e["oracle"] == "tflm"}
+#: Ends in a float LOG_SOFTMAX, which has a tolerance.
+FLOAT_END = "tinyengine_mnist_lenet300_int8.tflite"
+OTHERS = tuple(
+    pair for pair in itertools.product(INTEGER, CORES) if pair not in PAIRS and pair[0] != FLOAT_END
 )
 #: What may only become less.
 FIGURES = ("mismatches", "arena_bytes", "flash_bytes", "instructions")
@@ -44,12 +59,35 @@ def test_model_is_as_good_as_its_entry(name: str, sample_model: Callable[[str], 
     assert not worse, f"{name}: {worse}; all figures: {found}"
 
 
-def test_every_entry_is_of_a_sample_model(shared_dir: Path) -> None:
-    files = {f.name for f in (shared_dir / "models").iterdir()}
-    assert set(read_table()) <= files
+@pytest.mark.parametrize(
+    ("name", "board"), [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.full) for pair in OTHERS)]
+)
+def test_the_same_bits_on_other_cores(
+    name: str, board: str, sample_model: Callable[[str], Path]
+) -> None:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    path = sample_model(name)
+    _, built = build(path, board, "gcc")
+    oracle = open_oracle(path)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session("core", built) as session:
+        assert session.selftest() == 0
+        if built.manifest.state_bytes:
+            session.reset()
+        for seed in (1, 2):
+            inputs = generate_inputs(seed, types)
+            expected = oracle.run(inputs).outputs
+            for want, got in zip(expected, session.run(inputs).outputs, strict=True):
+                assert got.tobytes() == want.tobytes(), f"seed {seed}"
+
+
+def test_every_sample_model_has_an_entry(shared_dir: Path) -> None:
+    files = {f.name for f in (shared_dir / "models").iterdir() if f.suffix in (".tflite", ".onnx")}
+    assert files == set(read_table())
 
 
 def test_integer_models_of_tflite_equal_tflm_in_every_bit() -> None:
-    integer = {n: e for n, e in ENTRIES.items() if e["oracle"] == "tflm" and "int8" in n}
-    assert integer
-    assert {n: e["mismatches"] for n, e in integer.items() if e["mismatches"]} == {}
+    assert len(INTEGER) >= 20
+    assert {n for n, e in INTEGER.items() if e["mismatches"]} <= {FLOAT_END}

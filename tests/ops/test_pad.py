@@ -81,6 +81,14 @@ def test_padding_by_reflection_is_refused(tmp_path: Path) -> None:
     assert "reflect" in str(failure.value.details)
 
 
+def test_padding_that_no_machine_could_hold_is_refused(tmp_path: Path) -> None:
+    constants = {"pads": np.array([0, 1 << 40], np.int64)}
+    path = save_node(tmp_path / "m.onnx", "Pad", np.zeros(3, np.float32), constants)
+    with pytest.raises(ImportFailed) as failure:
+        import_model(path)
+    assert "more than 1 GiB" in str(failure.value.details)
+
+
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
