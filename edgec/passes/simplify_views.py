@@ -3,6 +3,7 @@
 1. A transpose that keeps the order of all axes longer than 1 is a reshape.
 2. reshape(reshape(x)) is one reshape; a reshape to the same shape is nothing.
 3. A reshape of a constant is folded.
+4. A slice of everything, a pad by nothing and a concat of one are nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ def simplify_views(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if _changes_nothing(node) and node.output not in rewriter.old.results:
+        return inputs
     if node.op.name == "transpose":
         if not _keeps_order(inputs[0].type.shape, node.attrs.permutation):
             return None
@@ -44,6 +47,16 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         sources=node.sources,
     )
     return (reshaped,)
+
+
+def _changes_nothing(node: Node) -> bool:
+    if len(node.inputs) != 1 or len(node.outputs) != 1:
+        return False
+    if node.input_types[0] != node.output.type:
+        return False
+    if node.op.name == "slice":
+        return not any(node.attrs.begin)  # backwards it would begin at the end
+    return node.op.name in ("pad", "concat")
 
 
 def _keeps_order(shape: tuple[int, ...], permutation: tuple[int, ...]) -> bool:
