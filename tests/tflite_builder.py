@@ -18,6 +18,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 
 #: Data of constants is aligned as the schema asks (force_align: 16).
 ALIGNMENT = 16
@@ -84,7 +85,7 @@ class TfliteBuilder:
     ) -> None:
         """Add an operator; `options` names its table ("Conv2DOptions"), `fields` its fields.
 
-        A kind `CUSTOM:Name` is a custom operator.
+        A kind `CUSTOM:Name` is a custom operator; its options are the map `fields`.
         """
         base, _, custom = kind.partition(":")
         code = (getattr(tflite.BuiltinOperator, base), custom)
@@ -94,6 +95,7 @@ class TfliteBuilder:
             {
                 "code": self.codes.index(code), "inputs": list(inputs), "outputs": list(outputs),
                 "options": options, "fields": fields,
+                "custom": bytes(flexbuffers.Dumps(fields)) if custom and fields else None,
             }
         )  # fmt: skip
 
@@ -155,6 +157,8 @@ class TfliteBuilder:
 
     def _operator(self, b: Any, entry: dict[str, Any]) -> int:
         fields: dict[str, Any] = {}
+        if entry["custom"] is not None:
+            fields["CustomOptions"] = b.CreateByteVector(entry["custom"])
         if entry["options"]:
             fields["BuiltinOptions"] = self._table(b, entry["options"], **{
                 field: b.CreateString(value) if isinstance(value, str) else value

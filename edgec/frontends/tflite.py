@@ -244,6 +244,8 @@ class _GraphImporter:
         """The value with the provenance of the tensor that it stands for."""
         if isinstance(value, Constant):
             return replace(value, origin=origin(tensor, value.type.shape))
+        if value in self.builder.undefined:
+            return value
         made = self.builder.nodes[first:]
         if not any(value in node.outputs for node in made):
             return value
@@ -256,6 +258,7 @@ class _GraphImporter:
             replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
             for node in made
         ]
+        self.builder.rename_next(value, fresh)
         return fresh
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed
+from edgec.frontends.custom_options import decode_custom_options
 from edgec.frontends.tflite_options import decode_options
 from edgec.graph.types import Array
 
@@ -279,9 +280,14 @@ class _Reader:
         problem = ""
         attributes: dict[str, Any] = {}
         try:
-            attributes = decode_options(
-                kinds[number], operator.BuiltinOptionsType(), operator.BuiltinOptions()
-            )
+            if kinds[number].startswith("CUSTOM:"):
+                attributes = decode_custom_options(
+                    self.vector(operator, "CustomOptions", 1).astype(np.uint8).tobytes()
+                )
+            else:
+                attributes = decode_options(
+                    kinds[number], operator.BuiltinOptionsType(), operator.BuiltinOptions()
+                )
         except ImportFailed as failure:
             problem = failure.message
         return RawOperator(index, kinds[number], inputs, outputs, attributes, problem)

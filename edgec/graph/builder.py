@@ -21,6 +21,8 @@ class GraphBuilder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._states: dict[Value, State] = {}
+        #: Values of which the source's framework leaves parts undefined: they get no provenance.
+        self.undefined: set[Value] = set()
         self._taken: set[str] = set()
 
     def unique(self, name: str) -> str:
@@ -52,6 +54,12 @@ class GraphBuilder:
         if before not in self._states:
             raise ValueError(f"{before} is no state")
         self._states[before] = replace(self._states[before], after=after)
+
+    def rename_next(self, value: Value, fresh: Value) -> None:
+        """Take another value object for what states become."""
+        for before, state in self._states.items():
+            if state.after is value:
+                self._states[before] = replace(state, after=fresh)
 
     def next_of(self, before: Value) -> Value:
         """What a state is in the next run, as far as is known."""

@@ -11,7 +11,10 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 #: numpy's names; the element types that the graph IR knows.
-DTYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64")
+DTYPES = (
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+    "float32", "float64",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,10 @@ class Definition:
         """Weights or a table; a parameter of scope constant."""
         return self._declare(name, shape, dtype, "constant")
 
+    def temporary(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """A temporary that several stages write; each then says where (`at`)."""
+        return self._declare(name, shape, dtype, "scratch")
+
     @contextmanager
     def steps(self, name: str, count: int) -> Iterator[None]:
         """Stages added inside run one after the other in a loop of `count` steps.

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgec import fixed_point, float_math
 from edgec.errors import ContractError
+from edgec.loop import signal_intrinsics
 from edgec.loop.dtype import wrap
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -210,6 +211,14 @@ for _definition in (
         "rounding_divide_by_power_of_two", ("int32", "int32"), "int32",
         rounding_divide_by_power_of_two,
         "ec_rounding_divide_by_power_of_two", "ec_fixed_point.h", 6,
+    ),
+    IntrinsicDef(
+        "bit_length_u32", ("uint32",), "int32",
+        signal_intrinsics.bit_length, "ec_bit_length_u32", "ec_signal.h", 4,
+    ),
+    IntrinsicDef(
+        "rounded_sqrt_u64", ("uint64",), "uint32",
+        signal_intrinsics.rounded_sqrt, "ec_rounded_sqrt_u64", "ec_signal.h", 350,
     ),
 ):  # fmt: skip
     register(_definition)

@@ -19,6 +19,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.int_arithmetic import import_integers
 from edgec.ops.linear_sum import OPERANDS, LinearSum, find_linear_sum
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 
@@ -221,6 +222,8 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
         return append_activation(builder, raw, op, raw.inputs, AddAttrs())
+    if declared.dtype == "int32" and op == "add":
+        return import_integers(builder, raw, "int_add")
     if declared.dtype not in LEFT_SHIFT:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)

@@ -16,6 +16,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.int_arithmetic import import_integers
 
 
 class Binary(Op[NoAttrs]):
@@ -71,6 +72,8 @@ def _binary(cls: type[Binary]) -> type[Binary]:
         return builder.op(cls.name, raw.inputs, name=raw.name)
 
     def run_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+        if cls.name == "div" and all(v and v.type.dtype == "int32" for v in raw.inputs):
+            return import_integers(builder, raw, "int_div")
         check(raw)
         return append_activation(builder, raw, cls.name, raw.inputs)
 

@@ -19,6 +19,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.int_arithmetic import import_integers
 
 #: Quantized element types.
 QUANTIZED = ("int8", "int16")
@@ -126,6 +127,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
         return append_activation(builder, raw, "mul", raw.inputs, MulAttrs())
+    if declared.dtype == "int32":
+        return import_integers(builder, raw, "int_mul")
     if declared.dtype not in QUANTIZED:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)

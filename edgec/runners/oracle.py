@@ -384,6 +384,7 @@ def _tensor_type(tflite: Any, tensor: Any) -> tuple[str, tuple[int, ...], np.dty
         kinds.INT32: np.int32,
         kinds.UINT32: np.uint32,
         kinds.INT64: np.int64,
+        kinds.UINT64: np.uint64,
         kinds.BOOL: np.bool_,
     }
     shape = tuple(int(tensor.Shape(i)) for i in range(tensor.ShapeLength()))

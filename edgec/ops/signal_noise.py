@@ -1,0 +1,375 @@
+"""signal_noise, signal_denoise, signal_pcan, signal_log: loudness relative to the noise.
+
+signal_noise      the noise of each channel follows its loudness slowly: a state
+signal_denoise    loudness without the noise, but at least a small part of it
+signal_pcan       automatic gain: louder noise, smaller gain (per-channel amplitude normalization)
+signal_log        scaled natural logarithm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import IntArray, wrap_int32
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop import values as loops
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+
+U32 = (1 << 32) - 1
+#: Fraction bits of a signal-to-noise ratio, and of what remains of it.
+PCAN_SNR_BITS, PCAN_OUTPUT_BITS = 12, 6
+#: Logarithms: fraction bits, segments of the table, and ln(2) with those bits.
+LOG_BITS, LOG_SEGMENT_BITS, LN2 = 16, 7, 45426
+
+
+def _check(name: str, *inputs: TensorType) -> None:
+    first = inputs[0]
+    if any(x != TensorType(first.shape, "uint32") for x in inputs) or len(first.shape) != 1:
+        raise TypeMismatch(f"{name} of {', '.join(map(str, inputs))}")
+
+
+@dataclass(frozen=True)
+class SignalNoiseAttrs:
+    """smoothing: parts of the present in the noise, of even and of odd channels; rest: of the
+    past. signal_bits: by which loudness is raised. bits: fraction bits of the other numbers.
+    clamp: the noise is never above the loudness.
+    """
+
+    smoothing: tuple[int, int]
+    rest: tuple[int, int]
+    signal_bits: int
+    bits: int
+    clamp: bool = False
+
+
+@register
+class SignalNoise(Op[SignalNoiseAttrs]):
+    """x uint32 [n], noise uint32 [n] -> the next noise."""
+
+    name = "signal_noise"
+    attrs_class = SignalNoiseAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: SignalNoiseAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The noise's own type."""
+        _check(self.name, *inputs)
+        if not (0 <= attrs.signal_bits < 32 and 0 <= attrs.bits < 32):
+            raise TypeMismatch(f"signal_noise with {attrs.signal_bits} and {attrs.bits} bits")
+        if not all(0 <= part < 1 << 31 for part in (*attrs.smoothing, *attrs.rest)):
+            raise TypeMismatch("signal_noise with parts that are negative or too large")
+        return inputs[1:]
+
+    def evaluate(
+        self,
+        attrs: SignalNoiseAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Sums of 64 bits."""
+        x, noise = inputs
+        raised = (x.astype(np.uint64) << np.uint64(attrs.signal_bits)) & np.uint64(U32)
+        now, past = (_alternating(parts, x.size) for parts in (attrs.smoothing, attrs.rest))
+        total = raised * now.astype(np.uint64) + noise.astype(np.uint64) * past.astype(np.uint64)
+        found = (total >> np.uint64(attrs.bits)) & np.uint64(U32)
+        if attrs.clamp:
+            found = np.minimum(found, raised)
+        return (found.astype(np.uint32),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Element by element, also where the old noise is."""
+        attrs: SignalNoiseAttrs = node.attrs
+        x, noise = inputs
+        now = target.table("now", _alternating(attrs.smoothing, x.shape[0]))
+        past = target.table("past", _alternating(attrs.rest, x.shape[0]))
+
+        def wide(value: Any) -> Any:
+            return loops.cast(value, "uint64")
+
+        def element(c: Any) -> Any:
+            raised = x[c] << attrs.signal_bits
+            total = wide(raised) * wide(now[c]) + wide(noise[c]) * wide(past[c])
+            found = loops.cast(total >> attrs.bits, "uint32")
+            return loops.minimum(found, raised) if attrs.clamp else found
+
+        return target.compute("element", node.output.type.shape, "uint32", element)
+
+
+def _alternating(parts: tuple[int, int], count: int) -> Array:
+    return np.asarray([parts[c % 2] for c in range(count)], np.uint32)
+
+
+@dataclass(frozen=True)
+class SignalDenoiseAttrs:
+    """remaining: the least part of the loudness that is left. signal_bits, bits: as the noise's."""
+
+    remaining: int
+    signal_bits: int
+    bits: int
+
+
+@register
+class SignalDenoise(Op[SignalDenoiseAttrs]):
+    """x uint32 [n], noise uint32 [n] -> uint32 [n]."""
+
+    name = "signal_denoise"
+    attrs_class = SignalDenoiseAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: SignalDenoiseAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The loudness' own type."""
+        _check(self.name, *inputs)
+        if not (0 <= attrs.signal_bits < 32 and 0 <= attrs.bits < 32 and attrs.remaining >= 0):
+            raise TypeMismatch(f"signal_denoise with {attrs}")
+        return inputs[:1]
+
+    def evaluate(
+        self,
+        attrs: SignalDenoiseAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The larger of the difference and the part that remains."""
+        x, noise = (array.astype(np.uint64) for array in inputs)
+        raised = (x << np.uint64(attrs.signal_bits)) & np.uint64(U32)
+        difference = (raised - np.minimum(noise, raised)) >> np.uint64(attrs.signal_bits)
+        least = (x * np.uint64(attrs.remaining) >> np.uint64(attrs.bits)) & np.uint64(U32)
+        return (np.maximum(difference, least).astype(np.uint32),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Element by element."""
+        attrs: SignalDenoiseAttrs = node.attrs
+        x, noise = inputs
+
+        def element(c: Any) -> Any:
+            raised = x[c] << attrs.signal_bits
+            difference = (raised - loops.minimum(noise[c], raised)) >> attrs.signal_bits
+            least = loops.cast(x[c], "uint64") * attrs.remaining >> attrs.bits
+            return loops.maximum(difference, loops.cast(least, "uint32"))
+
+        return target.compute("element", node.output.type.shape, "uint32", element)
+
+
+@dataclass(frozen=True)
+class SignalPcanAttrs:
+    """shift: of the product of loudness and gain."""
+
+    shift: int
+
+
+@register
+class SignalPcan(Op[SignalPcanAttrs]):
+    """x uint32 [n], noise uint32 [n], gains int16 [125] -> uint32 [n].
+
+    gains: of noise 0, 1 and 2, then for each number of bits of the noise a parabola's three
+    numbers and a gap.
+    """
+
+    name = "signal_pcan"
+    attrs_class = SignalPcanAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: SignalPcanAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The loudness' own type."""
+        x, noise, gains = inputs
+        _check(self.name, x, noise)
+        if gains.dtype != "int16" or len(gains.shape) != 1 or gains.shape[0] < 4 * 32 - 6 + 3:
+            raise TypeMismatch(f"signal_pcan with gains {gains}")
+        if not 0 <= attrs.shift < 64:
+            raise TypeMismatch(f"signal_pcan with a shift of {attrs.shift}")
+        return (x,)
+
+    def evaluate(
+        self,
+        attrs: SignalPcanAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Source: TFLite Micro's WideDynamicFunction and PcanShrink."""
+        x, noise, gains = inputs
+        lut = gains.astype(np.int64)
+        wide = noise.astype(np.int64)
+        bits = np.maximum(np.frexp(wide.astype(np.float64))[1], 2)
+        base = 4 * bits - 6
+        fraction = (wide << np.maximum(11 - bits, 0) >> np.maximum(bits - 11, 0)) & 0x3FF
+        slope = wrap_int32((lut[base + 2] * fraction >> 5) + (lut[base + 1] << 5))
+        curve = (wrap_int32(wrap_int32(slope * fraction) + (1 << 14)) >> 15) + lut[base]
+        gain = np.where(wide <= 2, lut[np.minimum(wide, 2)], curve.astype(np.int16))
+        factor = gain.astype(np.uint64) & np.uint64(U32)
+        ratio = (x.astype(np.uint64) * factor >> np.uint64(attrs.shift)) & np.uint64(U32)
+        down = np.uint64(2 + 2 * PCAN_SNR_BITS - PCAN_OUTPUT_BITS)
+        small = ((ratio * ratio) & np.uint64(U32)) >> down
+        large = (ratio >> np.uint64(PCAN_SNR_BITS - PCAN_OUTPUT_BITS)).astype(np.int64)
+        result = np.where(
+            ratio < 2 << PCAN_SNR_BITS, small.astype(np.int64), large - (1 << PCAN_OUTPUT_BITS)
+        )
+        return (result.astype(np.uint32),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """The gains first, then the ratios."""
+        attrs: SignalPcanAttrs = node.attrs
+        x, noise = inputs[:2]
+        lut = target.table("gains", inputs[2].data)
+
+        def gain(c: Any) -> Any:
+            value = noise[c]
+            bits = loops.maximum(loops.intrinsic("bit_length_u32", value), 2)
+            base = bits * 4 - 6
+            up = loops.cast(loops.maximum(11 - bits, 0), "uint32")
+            down = loops.cast(loops.maximum(bits - 11, 0), "uint32")
+            fraction = loops.int32((value << up >> down) & 0x3FF)
+            slope = (loops.int32(lut[base + 2]) * fraction >> 5) + loops.int32(lut[base + 1]) * 32
+            curve = (slope * fraction + (1 << 14) >> 15) + loops.int32(lut[base])
+            few = loops.int32(lut[loops.int32(loops.minimum(value, 2))])
+            return loops.select(value <= 2, few, loops.int32(loops.int16(curve)))
+
+        gained = target.definition.compute("gained", gain, shape=x.shape, dtype="int32")
+
+        def ratio(c: Any) -> Any:
+            factor = loops.cast(loops.cast(gained[c], "uint32"), "uint64")
+            return loops.cast(loops.cast(x[c], "uint64") * factor >> attrs.shift, "uint32")
+
+        ratios = target.definition.compute("ratios", ratio, shape=x.shape, dtype="uint32")
+
+        def element(c: Any) -> Any:
+            value = ratios[c]
+            small = value * value >> 2 + 2 * PCAN_SNR_BITS - PCAN_OUTPUT_BITS
+            large = (value >> PCAN_SNR_BITS - PCAN_OUTPUT_BITS) - (1 << PCAN_OUTPUT_BITS)
+            return loops.select(value < 2 << PCAN_SNR_BITS, small, large)
+
+        return target.compute("element", node.output.type.shape, "uint32", element)
+
+
+@dataclass(frozen=True)
+class SignalLogAttrs:
+    """scale: of the logarithm. bits: by which the input is raised before."""
+
+    scale: int
+    bits: int
+
+
+def log_table() -> Array:
+    """uint16[129]: log2(1 + i / 128) - i / 128 with LOG_BITS fraction bits."""
+    part = np.arange((1 << LOG_SEGMENT_BITS) + 1) / (1 << LOG_SEGMENT_BITS)
+    return np.rint((1 << LOG_BITS) * (np.log2(1 + part) - part)).astype(np.uint16)
+
+
+@register
+class SignalLog(Op[SignalLogAttrs]):
+    """x uint32 [n] -> int16 [n]: scale * ln(x << bits), 0 for 0 and 1, limited."""
+
+    name = "signal_log"
+    attrs_class = SignalLogAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: SignalLogAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The same shape."""
+        (x,) = inputs
+        _check(self.name, x)
+        if not (0 <= attrs.bits < 32 and 0 <= attrs.scale < 1 << 10):
+            raise TypeMismatch(f"signal_log with scale {attrs.scale} and {attrs.bits} bits")
+        return (TensorType(x.shape, "int16"),)
+
+    def evaluate(
+        self,
+        attrs: SignalLogAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Source: TFLite Micro's Log32."""
+        x = (inputs[0].astype(np.int64) << attrs.bits) & U32
+        safe = np.maximum(x, 1)
+        whole: IntArray = np.frexp(safe.astype(np.float64))[1].astype(np.int64) - 1
+        rest = safe - (np.int64(1) << whole)
+        part = rest << np.maximum(LOG_BITS - whole, 0) >> np.maximum(whole - LOG_BITS, 0)
+        table = log_table().astype(np.int64)
+        segment = part >> (LOG_BITS - LOG_SEGMENT_BITS)
+        behind = part & ((1 << (LOG_BITS - LOG_SEGMENT_BITS)) - 1)
+        bend = table[segment] + ((table[segment + 1] - table[segment]) * behind >> LOG_BITS)
+        half = 1 << (LOG_BITS - 1)
+        natural = (LN2 * ((whole << LOG_BITS) + part + bend) + half) >> LOG_BITS
+        scaled = ((attrs.scale * natural + half) & U32) >> LOG_BITS
+        return (np.where(x > 1, np.minimum(scaled, 32767), 0).astype(np.int16),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Element by element; the table has one entry for each segment of an octave."""
+        attrs: SignalLogAttrs = node.attrs
+        (x,) = inputs
+        table = target.table("bends", log_table())
+
+        def element(c: Any) -> Any:
+            raised = x[c] << attrs.bits
+            safe = loops.maximum(raised, 1)
+            whole = loops.intrinsic("bit_length_u32", safe) - 1
+            one = loops.cast(loops.cast(whole * 0 + 1, "uint32") << loops.cast(whole, "uint32"),
+                             "uint32")  # fmt: skip
+            up = loops.cast(loops.maximum(LOG_BITS - whole, 0), "uint32")
+            down = loops.cast(loops.maximum(whole - LOG_BITS, 0), "uint32")
+            part = loops.int32((safe - one) << up >> down)
+            segment = part >> (LOG_BITS - LOG_SEGMENT_BITS)
+            behind = part & ((1 << (LOG_BITS - LOG_SEGMENT_BITS)) - 1)
+            low, high = loops.int32(table[segment]), loops.int32(table[segment + 1])
+            bend = low + ((high - low) * behind >> LOG_BITS)
+            binary = loops.int64((whole << LOG_BITS) + part + bend)
+            half = 1 << (LOG_BITS - 1)
+            natural = loops.cast((binary * LN2 + half) >> LOG_BITS, "uint32")
+            scaled = loops.int32((natural * attrs.scale + half) >> LOG_BITS)
+            limited = loops.minimum(scaled, 32767)
+            return loops.int16(loops.select(raised <= 1, 0, limited))
+
+        return target.compute("element", node.output.type.shape, "int16", element)
+
+
+@from_tflite("CUSTOM:SignalFilterBankSpectralSubtraction")
+def import_subtraction(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite Micro's spectral subtraction: its noise estimate is a state, and an output."""
+    if len(raw.inputs) != 1 or raw.inputs[0] is None:
+        raise ImportFailed("an input is absent")
+    (x,) = raw.inputs
+    number = raw.attribute
+    signal_bits, bits = number("smoothing_bits", 0), number("spectral_subtraction_bits", 0)
+    noise_attrs = SignalNoiseAttrs(
+        (number("smoothing", 0), number("alternate_smoothing", 0)),
+        (number("one_minus_smoothing", 0), number("alternate_one_minus_smoothing", 0)),
+        signal_bits, bits, bool(number("clamping", False)),
+    )  # fmt: skip
+    if number("num_channels", x.type.elements) != x.type.elements:
+        raise ImportFailed(f"{number('num_channels')} channels of {x.type.elements}")
+    before = builder.state(f"{raw.name}.noise", x.type, np.zeros(x.type.shape, np.uint32))
+    noise = builder.op("signal_noise", [x, before], noise_attrs, name=f"{raw.name}/noise",
+                       sources=(raw.name,))  # fmt: skip
+    builder.become(before, noise)
+    attrs = SignalDenoiseAttrs(number("min_signal_remaining", 0), signal_bits, bits)
+    return builder.op("signal_denoise", [x, noise], attrs, name=raw.name), noise
+
+
+@from_tflite("CUSTOM:SignalPCAN")
+def import_pcan(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite Micro's SignalPCAN with constant gains."""
+    if len(raw.inputs) != 3 or None in raw.inputs or not isinstance(raw.inputs[2], Constant):
+        raise ImportFailed("it needs loudness, noise and constant gains")
+    attrs = SignalPcanAttrs(raw.attribute("snr_shift", 0))
+    return builder.op("signal_pcan", raw.inputs, attrs, name=raw.name)
+
+
+@from_tflite("CUSTOM:SignalFilterBankLog")
+def import_log(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite Micro's SignalFilterBankLog."""
+    if len(raw.inputs) != 1 or raw.inputs[0] is None:
+        raise ImportFailed("an input is absent")
+    attrs = SignalLogAttrs(
+        raw.attribute("output_scale", 0), raw.attribute("input_correction_bits", 0)
+    )
+    return builder.op("signal_log", raw.inputs, attrs, name=raw.name)

@@ -1,0 +1,67 @@
+"""int_add, int_mul, int_div: TFLite Micro's arithmetic of int32, which wraps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_tflm import assert_same_bits
+from single_node import check_nests
+from tflite_builder import TfliteBuilder
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.frontends import import_model
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.types import TensorType
+from edgec.ops.int_arithmetic import IntAdd
+
+OPTIONS = {"ADD": "AddOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
+
+
+def model_of(kind: str, constant: list[int] | None) -> bytes:
+    model = TfliteBuilder()
+    narrow, x, y = (model.tensor(n, (40,), d) for n, d in (("a", "int16"), ("x", "int32"),
+                                                           ("y", "int32")))  # fmt: skip
+    model.operator("CAST", [narrow], [x])
+    other = x
+    if constant is not None:
+        data = np.asarray(constant, np.int32)
+        other = model.tensor("b", () if data.size == 1 else data.shape, "int32", data=data)
+    model.operator(kind, [x, other], [y], OPTIONS[kind])
+    return model.build([narrow], [y])
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("constant", [[666], [-256]], ids=str)
+def test_with_a_number(kind: str, constant: list[int], tmp_path) -> None:
+    function = assert_same_bits(model_of(kind, constant), tmp_path, range(1, 5)).main
+    x = np.random.default_rng(1).integers(-32768, 32768, 40).astype(np.int16)
+    check_nests(function, [x])
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MUL"])
+def test_of_two_tensors(kind: str, tmp_path) -> None:
+    assert_same_bits(model_of(kind, None), tmp_path)
+
+
+def test_results_wrap() -> None:
+    b = GraphBuilder()
+    x, y = (b.param(n, TensorType((2,), "int32")) for n in "xy")
+    function = b.finish([b.op(op, [x, y], name=op) for op in ("int_add", "int_mul")])
+    large = np.array([2**31 - 1, -(2**31)], np.int32)
+    total, product = interpret(function, [large, large])
+    assert total.tolist() == [-2, 0] and product.tolist() == [1, 0]
+    check_nests(function, [large, large])
+
+
+@pytest.mark.parametrize("constant", [None, [0], [-1]], ids=str)
+def test_divisors_that_are_refused(constant, tmp_path) -> None:
+    (tmp_path / "m.tflite").write_bytes(model_of("DIV", constant))
+    with pytest.raises(ImportFailed) as failure:
+        import_model(tmp_path / "m.tflite")
+    assert "neither 0 nor -1" in failure.value.details[0]
+
+
+def test_other_types_are_refused() -> None:
+    with pytest.raises(TypeMismatch, match="int_add of"):
+        IntAdd().infer(None, *[TensorType((2,), "int16")] * 2)  # type: ignore[arg-type]
