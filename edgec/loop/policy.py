@@ -23,7 +23,7 @@ from edgec.loop.policies.per_element import (
     schedule_per_element,
     schedule_windows,
 )
-from edgec.loop.policies.recurrent import SUMS_AT, schedule_sums
+from edgec.loop.policies.recurrent import RECURRENT, schedule_recurrent
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -82,8 +82,8 @@ class Policy:
             return [schedule]
         elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
-        elif func.name in SUMS_AT:
-            schedule_sums(schedule, 1 if is_small else UNROLLED_ELEMENTS)
+        elif func.name in RECURRENT:
+            schedule_recurrent(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):

@@ -2,7 +2,7 @@
 
 For every step t, with gates i, f, g, o (input, forget, cell, output), each of U units:
 
-    gates = saturate(given[t] + requantize(hidden W^T + bias))    given: the input's share
+    gates = saturate(requantize(x[t] W^T + bias) + requantize(hidden R^T))
     cell = saturate(logistic(f) * cell + logistic(i) * tanh(g))
     hidden = logistic(o) * tanh(cell)
     y[t] = hidden
@@ -11,7 +11,7 @@ For every step t, with gates i, f, g, o (input, forget, cell, output), each of U
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,15 @@ from edgec.fixed_point import (
     wrap_int32,
 )
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value
 from edgec.ops.accumulate import rescale
-from edgec.ops.requantize import RequantizeAttrs, weight_scales
+from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.sigmoid_table import (
     ARGUMENT_BITS,
@@ -51,12 +52,13 @@ GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
 
 @dataclass(frozen=True)
 class LstmAttrs:
-    """recurrent: real factors of hidden W^T for each gate, to GATE_SCALE.
+    """given, recurrent: real factors of x W^T and of hidden R^T for each gate, to GATE_SCALE.
 
     hidden: quantization of hidden and y; that of cell is in its type, a power of two without zero
     point. clip: limit of stored cells, 0 for none. time_major: y is [T, 1, U], not [1, T, U].
     """
 
+    given: tuple[float, float, float, float]
     recurrent: tuple[float, float, float, float]
     hidden: Quant
     clip: int = 0
@@ -75,7 +77,7 @@ def _cell_bits(cell: TensorType) -> int:
 
 @register
 class Lstm(Op[LstmAttrs]):
-    """given int16 [T, 4U], hidden int8 [1, U], cell int16 [1, U], weights int8 [4U, U],
+    """x int8 [T, K], hidden int8 [1, U], cell int16 [1, U], weights int8 [4U, K] and [4U, U],
     bias int32 [4U] -> y int8 [1, T, U], the next hidden and cell.
 
     Gates lie one behind the other in the order i, f, g, o. Exact as TFLite Micro's.
@@ -87,21 +89,24 @@ class Lstm(Op[LstmAttrs]):
 
     def infer(self, attrs: LstmAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Types of the sequence and of both states."""
-        given, hidden, cell, weights, bias = inputs
+        x, hidden, cell, weights, recurrent, bias = inputs
         units = hidden.shape[-1] if hidden.shape else 0
         wanted = (
-            (given.shape[1:], given.dtype, (GATES * units,), "int16"),
+            (x.shape[1:], x.dtype, weights.shape[1:], "int8"),
             (hidden.shape, hidden.dtype, (1, units), "int8"),
             (cell.shape, cell.dtype, (1, units), "int16"),
-            (weights.shape, weights.dtype, (GATES * units, units), "int8"),
+            (weights.shape[:1], weights.dtype, (GATES * units,), "int8"),
+            (recurrent.shape, recurrent.dtype, (GATES * units, units), "int8"),
             (bias.shape, bias.dtype, (GATES * units,), "int32"),
         )
         if any((shape, dtype) != (want, kind) for shape, dtype, want, kind in wanted):
             raise TypeMismatch(f"lstm of {', '.join(map(str, inputs))}")
         if hidden.quant != attrs.hidden or cell.quant is None or attrs.rounding != "tflm":
             raise TypeMismatch(f"lstm of {hidden} and {cell} with rounding {attrs.rounding!r}")
+        if x.quant is None or not x.quant.per_tensor or len(x.shape) != 2:
+            raise TypeMismatch(f"lstm of {x}")
         _cell_bits(cell)
-        outer = (given.shape[0], 1) if attrs.time_major else (1, given.shape[0])
+        outer = (x.shape[0], 1) if attrs.time_major else (1, x.shape[0])
         return (TensorType((*outer, units), "int8", attrs.hidden), hidden, cell)
 
     def evaluate(
@@ -112,15 +117,16 @@ class Lstm(Op[LstmAttrs]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """Step by step, as TFLite Micro's lstm_eval.cc."""
-        given, hidden, cell, weights, bias = (array.astype(np.int64) for array in inputs)
+        x, hidden, cell, weights, recurrent, bias = (array.astype(np.int64) for array in inputs)
         zero_point = attrs.hidden.zero_point[0]
         bits = _cell_bits(input_types[2])
         forget, update, output = _products(attrs, input_types[2])
-        factors = tuple(np.repeat(attrs.recurrent, hidden.size).tolist())
-        y = np.empty((given.shape[0], hidden.size), np.int8)
+        sums = wrap_int32((x - input_types[0].scalar_quant()[1]) @ weights.T + bias)
+        given = _gate_share(sums, attrs.given, attrs.rounding)
+        y = np.empty((x.shape[0], hidden.size), np.int8)
         for step, now in enumerate(given):
-            sums = wrap_int32((hidden - zero_point) @ weights.T + bias)
-            own = np.clip(requantize(sums, factors, attrs.rounding), -32768, 32767)
+            sums = wrap_int32((hidden - zero_point) @ recurrent.T)
+            own = _gate_share(sums, attrs.recurrent, attrs.rounding)
             gates = np.clip(now + own, -32768, 32767)[0]
             i, f, g, o = np.split(gates, GATES)
             kept = _rescaled(logistic_int16(f) * cell[0], forget)
@@ -136,22 +142,21 @@ class Lstm(Op[LstmAttrs]):
         return y, hidden.astype(np.int8), cell.astype(np.int16)
 
     def macs(self, attrs: LstmAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of the recurrent weights, in each step."""
-        return inputs[0].shape[0] * inputs[3].elements
+        """Those of all weights, in each step."""
+        return inputs[0].shape[0] * (inputs[3].elements + inputs[4].elements)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmAttrs = node.attrs
-        given, hidden, cell = inputs[:3]
-        w, bias = inputs[3].data, inputs[4].data
+        x, hidden, cell = inputs[:3]
         y, next_hidden, next_cell = target.targets
-        units, steps = hidden.shape[1], given.shape[0]
+        units, steps = hidden.shape[1], x.shape[0]
         zero_point = attrs.hidden.zero_point[0]
-        sums = w.sum(axis=1, dtype=np.int64)
-        folded = wrap_int32(bias.astype(np.int64) - zero_point * sums).astype(np.int32)
-        weights, biases = target.table("w", w), target.table("bias", folded)
-        factors = np.repeat(attrs.recurrent, units)
-        own = rescale(target, factors.tolist(), attrs.rounding, "int32")
+        own = _Share(target, inputs[4].data, zero_point, None, attrs.recurrent, attrs.rounding)
+        given = _Share(
+            target, inputs[3].data, node.inputs[0].type.scalar_quant()[1], inputs[5].data,
+            attrs.given, attrs.rounding,
+        )  # fmt: skip
         forget, update, output = _products(attrs, node.inputs[2].type)
         bits = _cell_bits(node.inputs[2].type)
         sigmoid = SigmoidLoops(target)
@@ -164,26 +169,19 @@ class Lstm(Op[LstmAttrs]):
         define.compute(next_hidden, lambda n, c: hidden[n, c], name="start_hidden")
         define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
         with define.steps("steps", steps):
-            acc = define.reduce(
-                "acc",
-                [("k", 0, units)],
-                init=lambda t, c: biases[c],
-                update=lambda acc, t, c, k: (
-                    acc + loops.int32(next_hidden[0, k]) * loops.int32(weights[c, k])
-                ),
-                shape=(GATES * units,),
-                dtype="int32",
-            )
+            # A copy of this step's inputs, so that the sums do not depend on the step.
+            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
+            given.sum("given", lambda t, k: now[k])
+            own.sum("own", lambda t, k: next_hidden[0, k])
 
-            def gate(t: Any, c: Any) -> Any:
-                mine = loops.clamp(own(acc[c], c), -32768, 32767)
-                both = loops.int32(given[t, c]) + mine
+            def gate(t: Any, c: Any, g: Any) -> Any:
+                both = given.rescaled(c, g) + own.rescaled(c, g)
                 return loops.int16(loops.clamp(both, -32768, 32767))
 
-            gates = define.compute("gates", gate, shape=(GATES * units,), dtype="int16")
+            gates = define.compute("gates", gate, shape=(units, GATES), dtype="int16")
 
             def of_gate(number: int, c: Any) -> Any:
-                return loops.int32(gates[c + number * units])
+                return loops.int32(gates[c, number])
 
             def new_cell(t: Any, n: Any, c: Any) -> Any:
                 kept = sigmoid.logistic(of_gate(1, c)) * loops.int32(next_cell[n, c])
@@ -215,6 +213,57 @@ class Lstm(Op[LstmAttrs]):
         return y
 
 
+def _gate_share(sums: IntArray, factors: Sequence[float], rounding: Rounding) -> IntArray:
+    """Sums [steps, 4U] as gates."""
+    each = tuple(np.repeat(factors, sums.shape[1] // GATES).tolist())
+    return np.clip(requantize(sums, each, rounding), -32768, 32767)
+
+
+class _Share:
+    """What one of the two products adds to the gates, in loops: four gates of a unit at a time."""
+
+    def __init__(
+        self,
+        target: Lowering,
+        weights: Array,
+        zero_point: int,
+        bias: Array | None,
+        factors: Sequence[float],
+        rounding: Rounding,
+    ) -> None:
+        self.target = target
+        units = len(weights) // GATES
+        folded = -zero_point * weights.sum(axis=1, dtype=np.int64)
+        if bias is not None:
+            folded = folded + bias
+        folded = wrap_int32(folded).astype(np.int32)
+        # [unit, input, gate]: the four gates of a unit share every input.
+        packed = weights.reshape(GATES, units, -1).transpose(1, 2, 0)
+        self.weights = target.table("w", np.ascontiguousarray(packed))
+        self.biases = target.table("bias", folded.reshape(GATES, units).T.copy())
+        self.rescale = rescale(target, factors, rounding, "int32")
+        self.shape = (units, GATES)
+        self.sums: Tensor | None = None
+
+    def sum(self, name: str, read: Callable[[Any, Any], Value]) -> None:
+        """Add the stage of the sums; read(t, k) is input k of step t."""
+        self.sums = self.target.definition.reduce(
+            name,
+            [("k", 0, self.weights.shape[1])],
+            init=lambda t, c, g: self.biases[c, g],
+            update=lambda acc, t, c, g, k: (
+                acc + loops.int32(read(t, k)) * loops.int32(self.weights[c, k, g])
+            ),
+            shape=self.shape,
+            dtype="int32",
+        )
+
+    def rescaled(self, c: Any, g: Any) -> Any:
+        """The share of a gate of a unit, saturated."""
+        assert self.sums is not None
+        return loops.clamp(self.rescale(self.sums[c, g], g), -32768, 32767)
+
+
 def _products(attrs: LstmAttrs, cell: TensorType) -> tuple[float, float, float]:
     """Real factors of f * cell, of i * g, and of o * tanh(cell)."""
     scale = cell.scalar_quant()[0]
@@ -237,7 +286,7 @@ _HIDDEN, _CELL, _COUNT = 18, 19, 24
 
 @from_tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite's LSTM on int8 with int16 cells: dense for all steps, then `lstm`.
+    """TFLite's LSTM on int8 with int16 cells.
 
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
     """
@@ -268,19 +317,20 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         sources=(raw.name,),
     )  # fmt: skip
     stacked = _Stacked(builder, raw, units)
-    given = stacked.input_share(flat, inputs[_WEIGHTS], inputs[_BIAS])
+    weights, given = stacked.weights("weights", inputs[_WEIGHTS], x.type)
     recurrent, factors = stacked.weights("recurrent", inputs[_RECURRENT], hidden.type)
+    bias = stacked.bias(inputs[_BIAS])
     clip = raw.attribute("cell_clip", 0.0) / cell.type.scalar_quant()[0]
     attrs = LstmAttrs(
+        given=given,
         recurrent=factors,
         hidden=hidden.type.quant,
         clip=int(min(clip, 32767)),
         time_major=bool(raw.attribute("time_major", False)),
         rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
     )
-    zeros = builder.constant(f"{raw.name}.recurrent_bias", np.zeros(GATES * units, np.int32))
     node = builder.node(
-        "lstm", [given, hidden, cell, recurrent, zeros], attrs, name=raw.name,
+        "lstm", [flat, hidden, cell, weights, recurrent, bias], attrs, name=raw.name,
         output_names=[raw.name, f"{raw.name}.hidden", f"{raw.name}.cell"],
     )  # fmt: skip
     y, next_hidden, next_cell = node.outputs
@@ -315,25 +365,11 @@ class _Stacked:
         constant = self.builder.constant(f"{self.raw.name}.{name}", data, quant)
         return constant, (i, f, g, o)
 
-    def input_share(self, x: Value, gates: Sequence[Any], biases: Sequence[Any]) -> Value:
-        """The input's share of all gates in all steps, int16 with ARGUMENT_BITS fraction bits."""
-        weights, factors = self.weights("weights", gates, x.type)
+    def bias(self, biases: Sequence[Any]) -> Constant:
+        """[4 units], of the input's share."""
         if any(not isinstance(b, Constant) or b.type.dtype != "int32" for b in biases):
             raise ImportFailed("its biases are not int32 constants")
-        bias = self.builder.constant(
-            f"{self.raw.name}.bias", np.concatenate([b.data for b in biases])
-        )
-        name = f"{self.raw.name}/given"
-        sources = (self.raw.name,)
-        acc = self.builder.op(
-            "dense", [x, weights, bias], name=name, output_names=[f"{name}.acc"], sources=sources
-        )
-        attrs = RequantizeAttrs(
-            multiplier=tuple(f for f in factors for _ in range(self.units)),
-            output=Quant((GATE_SCALE,), (0,)),
-            minimum=-32768,
-            maximum=32767,
-            rounding=self.raw.rounding,  # type: ignore[arg-type]  # checked by infer
-            dtype="int16",
-        )
-        return self.builder.op("requantize", [acc], attrs, name=name, sources=sources)
+        data = np.concatenate([b.data for b in biases])
+        if data.shape != (GATES * self.units,):
+            raise ImportFailed(f"{data.size} biases for {self.units} units")
+        return self.builder.constant(f"{self.raw.name}.bias", data)

@@ -24,6 +24,17 @@ MODELS = {
     "person_detect": "tflm_person_detect_int8.tflite",
 }
 
+#: Models of audio and sequences: key in budgets.toml -> file among the sample models.
+SEQUENCE_MODELS = {
+    "audio_preprocessor": "tflm_audio_preprocessor_int8.tflite",
+    "dtln": "tflm_dtln_noise_suppression_int8.tflite",
+    "keyword_scrambled": "tflm_keyword_scrambled_int8.tflite",
+    "micro_speech_lstm": "xtensa_micro_speech_lstm.tflite",
+    "mnist_lstm": "tflm_mnist_lstm_int8.tflite",
+    "mww_hey_jarvis": "mww_hey_jarvis_int8.tflite",
+    "mww_vad": "mww_vad_int8.tflite",
+}
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
 
 

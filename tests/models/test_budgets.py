@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from built_models import DIGITS, MODELS, build
+from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
 
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
@@ -48,7 +48,8 @@ def figures(model: Path, board: str) -> dict[str, int]:
     ("name", "board"), [(n, b) for n, boards in BUDGETS["models"].items() for b in boards]
 )
 def test_within_budget(name: str, board: str, sample_model: Callable[[str], Path]) -> None:
-    model = DIGITS if name == "digits" else sample_model(MODELS[name])
+    files = {**MODELS, **SEQUENCE_MODELS}
+    model = DIGITS if name == "digits" else sample_model(files[name])
     found = figures(model, board)
     over = {
         key: f"{found[key]:,} > {limit:,}"

@@ -122,10 +122,10 @@ def test_types(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(lstm_model())
     (node,) = [n for n in import_model(path).main.nodes if n.op.name == "lstm"]
-    given, hidden, cell, *rest = node.input_types
-    assert node.op.macs(node.attrs, node.input_types) == 4 * 4 * UNITS * UNITS
+    x, hidden, cell, *rest = node.input_types
+    assert node.op.macs(node.attrs, node.input_types) == 4 * 4 * UNITS * (INPUTS + UNITS)
     with pytest.raises(TypeMismatch, match="scale of a power of two"):
         quant = replace(cell.quant, scale=(0.3,))
-        node.op.infer(node.attrs, given, hidden, replace(cell, quant=quant), *rest)
+        node.op.infer(node.attrs, x, hidden, replace(cell, quant=quant), *rest)
     with pytest.raises(TypeMismatch, match="lstm of"):
-        node.op.infer(node.attrs, replace(given, dtype="int8"), hidden, cell, *rest)
+        node.op.infer(node.attrs, replace(x, dtype="int16"), hidden, cell, *rest)

@@ -1,4 +1,4 @@
-"""Layers with a memory: dot products whose inputs lie one behind the other, one sum at a time."""
+"""Layers with a memory: sums in registers, where they are used."""
 
 from __future__ import annotations
 
@@ -6,24 +6,46 @@ from edgec.loop.policies.common import decompose, find_param, largest_divisor
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 
-#: Functions that this policy knows, and the loop in which each needs its sums.
-SUMS_AT = {"lstm": "gates_c", "svdf_time": "out_d1"}
+#: Functions that this policy knows.
+RECURRENT = ("lstm", "svdf_time")
 
 
-def schedule_sums(schedule: Schedule, straight: int) -> None:
+def schedule_recurrent(schedule: Schedule, straight: int) -> None:
     """Each sum in a register, where it is used; `straight` products at a time.
 
-    for gates_c in 0..80 {                         for gates_c in 0..80 {
-      acc[gates_c] = bias[gates_c]                   sum = bias[gates_c]
+    for out_d1 in 0..80 {                          for out_d1 in 0..80 {
+      acc[out_d1] = bias[out_d1]                     sum = bias[out_d1]
       for acc_k in 0..20 {                           for acc_k_o in 0..5 {
-        acc[gates_c] = acc[gates_c] + ...     ->       sum = sum + ...      four times
+        acc[out_d1] = acc[out_d1] + ...     ->         sum = sum + ...      four times
+
+    An LSTM's four gates of a unit share every input: four sums, one load.
     """
-    schedule.compute_at("acc", SUMS_AT[schedule.func.name])
-    decompose(schedule, "acc")
-    if "acc_k" not in loops_of(schedule.func.body):  # one product
+    if schedule.func.name == "lstm":
+        for name in ("own", "given"):
+            _gates_at_once(schedule, name)
+        if straight > 1:
+            schedule.unroll("gates_g")
         return
+    schedule.compute_at("acc", "out_d1")
+    decompose(schedule, "acc")
     taps = find_param(schedule.func, "w").elements // find_param(schedule.func, "bias").elements
-    factor = largest_divisor(taps, straight)
-    if factor > 1:
-        _, inner = schedule.split("acc_k", factor)
+    _in_line(schedule, "acc_k", taps, straight)
+
+
+def _gates_at_once(schedule: Schedule, name: str) -> None:
+    schedule.compute_at(name, "gates_c")
+    loops = loops_of(schedule.func.body)
+    if f"{name}_k" not in loops:  # one input
+        decompose(schedule, name)
+        return
+    schedule.decompose_reduction(name, f"{name}_g")
+    schedule.reorder(f"{name}_k", f"{name}_g")
+    for loop in (f"{name}_g", f"{name}_g_init"):
+        schedule.unroll(loop)
+
+
+def _in_line(schedule: Schedule, loop: str, steps: int, straight: int) -> None:
+    factor = largest_divisor(steps, straight)
+    if factor > 1 and loop in loops_of(schedule.func.body):
+        _, inner = schedule.split(loop, factor)
         schedule.unroll(inner)
