@@ -1,13 +1,14 @@
 """Compute at compile time what depends on constants alone.
 
-After `fuse_qdq`, which looks for dequantized constant weights. What is a result of the function
-stays a node.
+After `fuse_qdq`, which looks for dequantized constant weights. A result of the function is made by
+a node: a copy of the constant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import edgec.ops.copy  # noqa: F401  registers what is named here
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.rewriter import Rewriter
@@ -21,6 +22,17 @@ def fold_constants(function: Function) -> Function:
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     if not inputs or not all(isinstance(value, Constant) for value in inputs):
         return None
-    if any(value in rewriter.old.results for value in node.outputs):
+    if node.op.name == "copy":
         return None
-    return evaluate_constant(node, inputs)
+    return [
+        _copied(rewriter, node, value, constant) if value in rewriter.old.results else constant
+        for value, constant in zip(node.outputs, evaluate_constant(node, inputs), strict=True)
+    ]
+
+
+def _copied(rewriter: Rewriter, node: Node, value: Value, constant: Constant) -> Value:
+    source = rewriter.builder.constant(f"{value.name}.value", constant.data, value.type.quant)
+    return rewriter.builder.op(
+        "copy", [source], name=f"{node.name}/constant", output_names=[value.name],
+        origins=[value.origin], sources=node.sources,
+    )  # fmt: skip

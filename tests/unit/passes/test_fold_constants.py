@@ -6,11 +6,15 @@ import numpy as np
 
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
+from edgec.graph.ir import Module
 from edgec.graph.types import Quant, TensorType
 from edgec.graph.verify import verify_function
 from edgec.ops.add import AddAttrs
 from edgec.ops.transpose import TransposeAttrs
+from edgec.options import Options
 from edgec.passes.fold_constants import fold_constants
+from edgec.pipeline import compile_module
+from edgec.target.core import host_core
 
 
 def test_a_chain_of_constants_is_computed() -> None:
@@ -30,8 +34,20 @@ def test_a_chain_of_constants_is_computed() -> None:
     np.testing.assert_array_equal(interpret(folded, given)[0], interpret(function, given)[0])
 
 
-def test_a_constant_result_stays_a_node() -> None:
+def test_a_constant_result_is_a_copy_of_it() -> None:
     builder = GraphBuilder()
-    w = builder.constant("w", np.arange(6, dtype=np.int8).reshape(2, 3))
-    y = builder.op("transpose", [w], TransposeAttrs((1, 0)), name="y")
-    assert len(fold_constants(builder.finish([y])).nodes) == 1
+    x = builder.param("x", TensorType((2,), "float32"))
+    stored = builder.constant("w", np.arange(6, dtype=np.int8).reshape(2, 3), Quant((0.5,), (1,)))
+    y = builder.op("dequantize", [stored], name="y")
+    z = builder.op("add", [x, x], AddAttrs(), name="z")
+    function = builder.finish([y, z])
+    folded = fold_constants(function)
+    verify_function(folded)
+    assert [node.op.name for node in folded.nodes] == ["copy", "add"]
+    assert folded.results[0].name == y.name
+    given = [np.ones(2, np.float32)]
+    for before, after in zip(interpret(function, given), interpret(folded, given), strict=True):
+        np.testing.assert_array_equal(before, after)
+    module = Module({"main": function}, source="constant", format="onnx")
+    compiled = compile_module(module, host_core(), Options())
+    np.testing.assert_array_equal(compiled.reference(given)[0], interpret(function, given)[0])
