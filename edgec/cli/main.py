@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "Run a model on the host, a simulated core, an emulated board or a real one.",
     "verify": "Compare what the target computes with the model's own framework.",
     "flash": "Write a project's program into a board's flash, and compare.",
+    "quantize": "Turn a float model into an integer one, with samples of its input.",
     "inspect": "Show a model's graph, its operators, shapes and sizes.",
     "ops": "List the operators that are supported, and how each format names them.",
     "boards": "List the boards, or show one.",

@@ -68,3 +68,15 @@ def _find(arrays: dict[str, Any], port: _Port, ports: int, path: Path) -> Any:
         ),
         hint="samples lie along the first axis, each of the input's dtype and shape",
     )
+
+
+def load_labels(path: Path, samples: int) -> list[int]:
+    """The class of each of `samples` samples. Raises EdgecError for what does not fit."""
+    arrays = list(load_arrays(path).values())
+    if len(arrays) != 1 or arrays[0].ndim != 1 or arrays[0].dtype.kind not in "iu":
+        raise EdgecError(
+            f"{path} holds no labels", hint="give an .npy of one whole number for each sample"
+        )
+    if len(arrays[0]) < samples:
+        raise EdgecError(f"{path} has {len(arrays[0])} labels for {samples} samples")
+    return [int(label) for label in arrays[0][:samples]]

@@ -139,3 +139,10 @@ def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
     axis = int(raw.attribute("axis", 1)) % (len(x.type.shape) + 1)
     shape = (math.prod(x.type.shape[:axis]), math.prod(x.type.shape[axis:]))
     return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
+
+
+@from_onnx("Identity")
+@from_onnx("Dropout", since=12)
+def import_identity(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Identity, and Dropout, which does nothing but in training."""
+    return raw.inputs[0]

@@ -18,7 +18,7 @@ ROWS = (
     ("memory",),
     ("codegen",),
     ("build", "link", "sim", "runners"),
-    ("pipeline", "deploy"),
+    ("pipeline", "post_training", "deploy"),
     ("report",),
     ("verify", "api"),
     ("cli",),

@@ -1,0 +1,298 @@
+"""Write a function of the graph IR as an ONNX model: how a quantized model leaves edgec.
+
+Values are channels-last here and channels-first in ONNX's windowed operators. A value has up to two
+ONNX tensors, in its own order and with the channels moved to axis 1, and a Transpose between them
+only where both are used; elementwise operators stay in the order of their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from edgec.errors import ImportFailed
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array, Quant
+
+OPSET = 13  # the first with scales along an axis
+IR_VERSION = 8
+TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+Write = Callable[["OnnxWriter", Node], None]
+_WRITERS: dict[str, Write] = {}
+
+
+def writer(*operators: str) -> Callable[[Write], Write]:
+    """Register how an operator is written."""
+
+    def add(function: Write) -> Write:
+        for name in operators:
+            _WRITERS[name] = function
+        return function
+
+    return add
+
+
+def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
+    """The ONNX model of a function without state.
+
+    Raises ImportFailed naming every operator that cannot be written.
+    """
+    strange = sorted({node.op.name for node in function.nodes} - set(_WRITERS))
+    if strange or function.states:
+        raise ImportFailed(
+            "this model cannot be written as ONNX yet",
+            details=tuple(f"operator {name}" for name in strange) or ("it has state",),
+        )
+    return OnnxWriter(function).model(producer_version)
+
+
+class OnnxWriter:
+    """Collects ONNX nodes and initializers; one for each function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.producers = function.producers()
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self._tensors: dict[tuple[Value, bool], str] = {}
+        self._taken: set[str] = set()
+
+    def model(self, producer_version: str) -> onnx.ModelProto:
+        """Write every node and wrap it all up."""
+        inputs = []
+        for param in self.function.params:
+            name = param.origin.tensor if param.origin else param.name
+            self._define(param, False, self.fresh(name))
+            inputs.append(self._info(self._tensors[param, False], param))
+        for node in self.function.nodes:
+            _WRITERS[node.op.name](self, node)
+        outputs = []
+        for result in self.function.results:
+            name = self.fresh(f"{result.origin.tensor if result.origin else result.name}.out")
+            self.emit("Identity", [self.own(result)], name)
+            outputs.append(self._info(name, result))
+        graph = helper.make_graph(
+            self.nodes, "edgec", inputs, outputs, list(self.initializers.values())
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="edgec",
+            producer_version=producer_version,
+            ir_version=IR_VERSION,
+        )
+        onnx.checker.check_model(model)
+        return model
+
+    def fresh(self, name: str) -> str:
+        """`name`, or `name_1`, … if it is taken."""
+        candidate, number = name, 0
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{name}_{number}"
+        self._taken.add(candidate)
+        return candidate
+
+    def emit(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+        """Append a node with one output."""
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+
+    def initializer(self, name: str, data: Array) -> str:
+        """Store constant data under a fresh name."""
+        name = self.fresh(name)
+        self.initializers[name] = numpy_helper.from_array(np.asarray(data, order="C"), name)
+        return name
+
+    def own(self, value: Value) -> str:
+        """The tensor of a value in the order of its own type."""
+        return self._tensor(value, False)
+
+    def first(self, value: Value) -> str:
+        """The tensor of a value [N, H, W, C] as [N, C, H, W]."""
+        return self._tensor(value, True)
+
+    def is_first(self, value: Value) -> bool:
+        """Whether a value exists channels-first only, so far."""
+        return (value, True) in self._tensors and (value, False) not in self._tensors
+
+    def define_own(self, value: Value) -> str:
+        """A fresh tensor for a new value in its own order."""
+        return self._define(value, False, self.fresh(value.name))
+
+    def define_first(self, value: Value) -> str:
+        """A fresh tensor for a new value, channels-first."""
+        return self._define(value, True, self.fresh(value.name))
+
+    def _define(self, value: Value, first: bool, name: str) -> str:
+        self._tensors[value, first] = name
+        return name
+
+    def _tensor(self, value: Value, first: bool) -> str:
+        if (value, first) not in self._tensors:
+            if isinstance(value, Constant):
+                data = value.data.transpose(TO_FIRST) if first else value.data
+                return self._define(value, first, self.initializer(value.name, data))
+            order = TO_FIRST if first else TO_LAST
+            other = self._tensors[value, not first]
+            name = self._define(value, first, self.fresh(f"{value.name}.{order[1:]}"))
+            self.emit("Transpose", [other], name, perm=order)
+        return self._tensors[value, first]
+
+    def _info(self, name: str, value: Value) -> onnx.ValueInfoProto:
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(value.type.dtype))
+        return helper.make_tensor_value_info(name, dtype, value.type.shape)
+
+    def parameters(self, name: str, quant: Quant, dtype: str) -> list[str]:
+        """Initializers of scale and zero point."""
+        scale = np.asarray(quant.scale, np.float32)
+        zero_point = np.asarray(quant.zero_point, dtype)
+        if quant.per_tensor:
+            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+        return [
+            self.initializer(f"{name}.scale", scale),
+            self.initializer(f"{name}.zero_point", zero_point),
+        ]
+
+    def operand(self, value: Value, change: Callable[[Array], Array], axis: int) -> str:
+        """Weights or a bias, rearranged by `change`; stored integers keep their dequantize.
+
+        axis: where `change` leaves the axis that the scales go along.
+        """
+        above = self.producers.get(value)
+        constant = value if above is None else above.inputs[0]
+        if not isinstance(constant, Constant):
+            raise ImportFailed(f"{value.name} is no constant: it cannot be written as ONNX yet")
+        stored = self.initializer(constant.name, change(constant.data))
+        if above is None:
+            return stored
+        quant = constant.type.quant
+        assert quant is not None
+        name = self.fresh(value.name)
+        parameters = self.parameters(constant.name, quant, constant.type.dtype)
+        along = {} if quant.per_tensor else {"axis": axis}
+        self.emit("DequantizeLinear", [stored, *parameters], name, **along)
+        return name
+
+
+def _pads(padding: Any) -> list[int]:
+    (top, bottom), (left, right) = padding
+    return [top, left, bottom, right]
+
+
+def _as_stored(data: Array) -> Array:
+    return data
+
+
+@writer("conv2d", "depthwise_conv2d")
+def _convolution(out: OnnxWriter, node: Node) -> None:
+    x, weights, bias = node.inputs
+    is_depthwise = node.op.name == "depthwise_conv2d"
+
+    def change(data: Array) -> Array:
+        # [KH, KW, O] to [O, 1, KH, KW], or [O, KH, KW, C] to [O, C, KH, KW].
+        return data.transpose(2, 0, 1)[:, np.newaxis] if is_depthwise else data.transpose(TO_FIRST)
+
+    operands = [out.first(x), out.operand(weights, change, 0), out.operand(bias, _as_stored, 0)]
+    attrs = node.attrs
+    out.emit(
+        "Conv", operands, out.define_first(node.output),
+        group=x.type.shape[3] if is_depthwise else 1, strides=attrs.stride,
+        dilations=attrs.dilation, pads=_pads(attrs.padding),
+    )  # fmt: skip
+
+
+@writer("dense")
+def _dense(out: OnnxWriter, node: Node) -> None:
+    x, weights, bias = node.inputs
+    operands = [
+        out.own(x), out.operand(weights, _as_stored, 0), out.operand(bias, _as_stored, 0)
+    ]  # fmt: skip
+    out.emit("Gemm", operands, out.define_own(node.output), transB=1)
+
+
+@writer("max_pool2d", "avg_pool2d")
+def _pool(out: OnnxWriter, node: Node) -> None:
+    attrs = node.attrs
+    kind = "MaxPool" if node.op.name == "max_pool2d" else "AveragePool"
+    out.emit(
+        kind, [out.first(node.inputs[0])], out.define_first(node.output),
+        kernel_shape=attrs.kernel, strides=attrs.stride, pads=_pads(attrs.padding),
+    )  # fmt: skip
+
+
+@writer("reshape")
+def _reshape(out: OnnxWriter, node: Node) -> None:
+    shape = out.initializer(f"{node.name}.shape", np.asarray(node.output.type.shape, np.int64))
+    out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
+
+
+@writer("transpose")
+def _transpose(out: OnnxWriter, node: Node) -> None:
+    order = node.attrs.permutation
+    out.emit("Transpose", [out.own(node.inputs[0])], out.define_own(node.output), perm=order)
+
+
+@writer("softmax")
+def _softmax(out: OnnxWriter, node: Node) -> None:
+    if node.attrs.beta != 1.0:
+        raise ImportFailed(f"softmax with beta {node.attrs.beta} cannot be written as ONNX")
+    out.emit("Softmax", [out.own(node.inputs[0])], out.define_own(node.output), axis=-1)
+
+
+@writer("logistic", "tanh")
+def _unary(out: OnnxWriter, node: Node) -> None:
+    kind = "Sigmoid" if node.op.name == "logistic" else "Tanh"
+    out.emit(kind, [out.own(node.inputs[0])], out.define_own(node.output))
+
+
+def _places(out: OnnxWriter, node: Node) -> tuple[list[str], str]:
+    """Tensors of an elementwise node: channels-first where all of its inputs are."""
+    if all(out.is_first(value) for value in node.inputs):
+        return [out.first(value) for value in node.inputs], out.define_first(node.output)
+    return [out.own(value) for value in node.inputs], out.define_own(node.output)
+
+
+@writer("add", "mul", "sub")
+def _binary(out: OnnxWriter, node: Node) -> None:
+    inputs, output = _places(out, node)
+    out.emit(node.op.name.capitalize(), inputs, output)
+
+
+@writer("clip")
+def _clip(out: OnnxWriter, node: Node) -> None:
+    inputs, output = _places(out, node)
+    low, high = node.attrs.minimum, node.attrs.maximum
+    if low == 0.0 and np.isinf(high):
+        out.emit("Relu", inputs, output)
+        return
+    bounds = [
+        ""
+        if np.isinf(bound)
+        else out.initializer(f"{output}.{name}", np.asarray(bound, np.float32))
+        for name, bound in (("minimum", low), ("maximum", high))
+    ]
+    out.emit("Clip", [*inputs, *bounds], output)
+
+
+@writer("quantize")
+def _quantize(out: OnnxWriter, node: Node) -> None:
+    inputs, output = _places(out, node)
+    parameters = out.parameters(output, node.attrs.output, node.attrs.dtype)
+    out.emit("QuantizeLinear", [*inputs, *parameters], output)
+
+
+@writer("dequantize")
+def _dequantize(out: OnnxWriter, node: Node) -> None:
+    (stored,) = node.inputs
+    if isinstance(stored, Constant):
+        return  # written where it is used, in the order that its user needs
+    inputs, output = _places(out, node)
+    quant = stored.type.quant
+    assert quant is not None
+    parameters = out.parameters(output, quant, stored.type.dtype)
+    out.emit("DequantizeLinear", [*inputs, *parameters], output)

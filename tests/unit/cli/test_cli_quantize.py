@@ -1,0 +1,76 @@
+"""`edgec quantize`: from a float model and samples to a file that builds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FLOAT = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_float.onnx"
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    data = np.load(FLOAT.with_name("digits_test.npz"))
+    images = next(data[name] for name in data.files if data[name].ndim > 1)
+    labels = next(data[name] for name in data.files if data[name].ndim == 1)
+    np.save(tmp_path / "samples.npy", images[:60].astype(np.float32))
+    np.save(tmp_path / "labels.npy", labels[:60].astype(np.int64))
+    return tmp_path
+
+
+def test_a_float_model_becomes_firmware(edgec: Callable, samples: Path) -> None:
+    out = samples / "int8.onnx"
+    ran = edgec(
+        "quantize", FLOAT, "--calibration", samples / "samples.npy", "-o", out,
+        "--labels", samples / "labels.npy", "--samples", 40, "--json",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    report = ran.json
+    assert report["calibration_samples"] == report["samples"] == 40
+    assert report["accuracy"] >= report["float_accuracy"] - 0.025
+    assert report["agreement"] >= 0.95 and report["output_sqnr_db"] > 25
+    built = edgec("build", out, "--target", "cortex-m4", "-o", samples / "project", "--json")
+    assert built.status == 0, built.err
+    float_bytes = edgec(
+        "build", FLOAT, "--target", "cortex-m4", "-o", samples / "float", "--json"
+    ).json["weights_bytes"]
+    assert built.json["weights_bytes"] < 0.45 * float_bytes
+
+
+def test_the_table_names_the_worst_layers(edgec: Callable, samples: Path) -> None:
+    ran = edgec(
+        "quantize", FLOAT, "--calibration", samples / "samples.npy", "-o", samples / "q.onnx",
+        "--observer", "entropy", "--keep-biases", "--test", samples / "samples.npy",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    assert "SQNR dB" in ran.out and "least accurate: " in ran.out and "written to" in ran.out
+
+
+def test_what_is_wrong_is_said_and_nothing_written(refused: Callable, samples: Path) -> None:
+    out = samples / "q.onnx"
+    calibration = ("--calibration", samples / "samples.npy")
+    int8 = FLOAT.with_name("digits_int8.onnx")
+    assert "is quantized already" in refused("quantize", int8, *calibration, "-o", out)
+    assert "cannot read" in refused(
+        "quantize", FLOAT, "--calibration", samples / "no.npy", "-o", out
+    )
+    (samples / "bad.npy").write_bytes(b"nonsense")
+    assert "cannot read" in refused(
+        "quantize", FLOAT, "--calibration", samples / "bad.npy", "-o", out
+    )
+    np.save(samples / "few.npy", np.arange(3))
+    assert "3 labels for 60 samples" in refused(
+        "quantize", FLOAT, *calibration, "-o", out, "--labels", samples / "few.npy"
+    )
+    np.save(samples / "nan.npy", np.full((2, 1, 8, 8), np.nan, np.float32))
+    assert "NaN" in refused("quantize", FLOAT, "--calibration", samples / "nan.npy", "-o", out)
+    assert not out.exists()
+
+
+def test_usage(edgec: Callable, samples: Path) -> None:
+    assert edgec("quantize", FLOAT, "-o", samples / "q.onnx").status == 2
+    calibration = ("--calibration", samples / "samples.npy")
+    assert edgec("quantize", FLOAT, *calibration, "-o", samples / "q.tflite").status == 2

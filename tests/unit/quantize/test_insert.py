@@ -1,0 +1,152 @@
+"""Small float graphs with quantize and dequantize nodes: what is quantized, and how well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgec import ops
+from edgec.errors import ImportFailed
+from edgec.frontends import import_model
+from edgec.frontends.onnx_writer import to_onnx
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.ops.add import AddAttrs
+from edgec.ops.clip import ClipAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.leaky_relu import LeakyReluAttrs
+from edgec.ops.logistic import LogisticAttrs
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import TransposeAttrs
+from edgec.pipeline import PASSES
+from edgec.quantize.bias_correction import corrected_biases
+from edgec.quantize.calibrate import calibrate
+from edgec.quantize.explain import explain
+from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.observers import observe_minmax
+from edgec.quantize.parameters import LEVELS
+
+ops.load()
+
+
+class Numbers:
+    """Normal float32 numbers, the same in every run."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, *shape: int) -> np.ndarray:
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+
+def network(multiplier: int) -> Function:
+    """Transpose, convolution, ReLU, depthwise, two branches that are added, dense, logistic."""
+    b, normal = GraphBuilder(), Numbers(multiplier)
+    x = b.param("x", TensorType((1, 3, 8, 8), "float32"))
+    y = b.op("transpose", [x], TransposeAttrs((0, 2, 3, 1)), name="last")
+    y = b.op(
+        "conv2d", [y, b.constant("w1", normal(4, 3, 3, 3)), b.constant("b1", normal(4))],
+        Conv2dAttrs(padding=((1, 1), (1, 1))), name="conv",
+    )  # fmt: skip
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu")
+    deep = 4 * multiplier
+    z = b.op(
+        "depthwise_conv2d",
+        [y, b.constant("w2", normal(3, 3, deep)), b.constant("b2", normal(deep))],
+        DepthwiseConv2dAttrs(stride=(2, 2), padding=((1, 1), (1, 1))), name="depthwise",
+    )  # fmt: skip
+    z = b.op("add", [z, z], AddAttrs(), name="sum")
+    z = b.op("reshape", [z], ReshapeAttrs((1, 64 * multiplier)), name="flat")
+    small = np.float32(0.05) * normal(5, 64 * multiplier)
+    z = b.op(
+        "dense", [z, b.constant("w3", small), b.constant("b3", normal(5))], name="dense",
+    )  # fmt: skip
+    return b.finish([b.op("logistic", [z], LogisticAttrs(), name="answer")])
+
+
+def quantized(function: Function, samples: list[list[np.ndarray]]) -> Quantized:
+    seen = calibrate(function, samples)
+    ranges = {value: observe_minmax(found, LEVELS) for value, found in seen.items()}
+    return insert_qdq(function, ranges, corrected_biases(function, samples))
+
+
+def integer_form(function: Function) -> Function:
+    for _, run in PASSES:
+        function = run(function, "onnx")
+    return function
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def made(request: pytest.FixtureRequest) -> tuple[Function, Quantized, list[list[np.ndarray]]]:
+    function, normal = network(request.param), Numbers(7)
+    samples = [[normal(1, 3, 8, 8)] for _ in range(20)]
+    return function, quantized(function, samples), samples
+
+
+def test_everything_but_the_last_operator_becomes_integers(
+    made: tuple[Function, Quantized, list[list[np.ndarray]]],
+) -> None:
+    count = Counter(node.op.name for node in integer_form(made[1].function).nodes)
+    assert count["quantize"] == 1 and count["dequantize"] == 1
+    assert count["requantize"] == 3 and "clip" not in count
+
+
+def test_it_is_close_and_explained(
+    made: tuple[Function, Quantized, list[list[np.ndarray]]],
+) -> None:
+    function, result, samples = made
+    found = explain(function, result, samples, labels=[0] * 20)
+    assert found.samples == 20 and found.output_sqnr_db > 20
+    assert [row.operator for row in found.rows][:2] == ["input", "transpose"]
+    assert all(row.sqnr_db > 20 and row.clipped < 0.001 for row in found.rows)
+    assert found.float_accuracy is not None
+
+
+def test_the_written_file_has_the_same_integers(
+    made: tuple[Function, Quantized, list[list[np.ndarray]]], tmp_path: Path
+) -> None:
+    _, result, samples = made
+    path = tmp_path / "quantized.onnx"
+    path.write_bytes(to_onnx(result.function, producer_version="0").SerializeToString())
+    back = integer_form(import_model(path).main)
+    direct = integer_form(result.function)
+    for sample in samples:
+        (a,), (b,), (c,) = (interpret(f, sample) for f in (direct, back, result.function))
+        assert np.array_equal(a, b)
+        assert np.abs(a - c).max() < 0.02  # float QDQ arithmetic may round otherwise, by a step
+
+
+def test_bias_correction_takes_out_the_mean_error() -> None:
+    b, normal = GraphBuilder(), Numbers(3)
+    x = b.param("x", TensorType((1, 16), "float32"))
+    weights, bias = normal(8, 16), normal(8)
+    y = b.op("dense", [x, b.constant("w", weights), b.constant("b", bias)], name="dense")
+    function = b.finish([y])
+    samples = [[np.abs(normal(1, 16)) * 3 + 5] for _ in range(64)]
+
+    def mean_error(result: Quantized) -> float:
+        errors = [
+            interpret(result.function, s)[0] - interpret(function, s)[0] for s in samples
+        ]  # fmt: skip
+        return float(np.abs(np.mean(errors, axis=0)).mean())
+
+    seen = calibrate(function, samples)
+    ranges = {value: observe_minmax(found, LEVELS) for value, found in seen.items()}
+    plain = insert_qdq(function, ranges)
+    corrected = insert_qdq(function, ranges, corrected_biases(function, samples))
+    assert mean_error(corrected) < 0.5 * mean_error(plain)
+
+
+def test_what_onnx_cannot_say_is_named() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "float32"))
+    function = b.finish([b.op("leaky_relu", [x], LeakyReluAttrs(0.1), name="h")])
+    with pytest.raises(ImportFailed, match="cannot be written") as caught:
+        to_onnx(function, producer_version="0")
+    assert caught.value.details == ("operator leaky_relu",)
