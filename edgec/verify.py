@@ -7,23 +7,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgec.deploy import deploy
+from edgec.deploy import Built, deploy
 from edgec.errors import RunFailed
 from edgec.graph.ir import Function, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.runners.engine import open_session
+from edgec.runners.engine import RunResult, open_session
 from edgec.runners.oracle import Oracle, open_oracle
+from edgec.runners.pool import Pool
 from edgec.target.board import Board
+
+Prepare = Callable[[Built], None]
+"""Brings a built project onto a board."""
 
 
 @dataclass
@@ -119,34 +123,76 @@ def verify_model(
     reference: str | None = None,
     port: str | None = None,
     dump: Path | None = None,
+    prepare: Prepare | None = None,
+    pool: Pool | None = None,
 ) -> Verification:
     """Run every case on the engine and on the reference framework and compare all bits.
 
     The cases of a model with state are the steps of one sequence: both keep their state.
 
-    work: a folder for the projects that are built; dump: one for the stages as text. Raises
+    work: a folder for the projects that are built; dump: one for the stages as text. prepare:
+    brings a built project onto a real board; without it the board holds the program that is
+    compared, and the build with one function for every operator is left out. pool: the devices
+    to run on, in the place of `engine` and `port`. Raises
     ToolMissing where the framework or the engine is not installed.
     """
     oracle = open_oracle(model, reference)
-    result = Verification(oracle.name, engine)
+    result = Verification(oracle.name, engine if pool is None else pool.name)
+    runner = _Runner(engine, port, prepare, pool)
     inputs = [list(case) for case in cases]
     result.cases = len(inputs)
     compiled = compile_model(model, board.core, options, board_name=board.name, dump=dump)
-    seen = _compare(result, oracle, compiled, board, engine, inputs, work / "fused", layers, port)
-    if layers and not options.unfused:
+    seen = _compare(result, oracle, compiled, board, runner, inputs, work / "fused", layers)
+    if layers and not options.unfused and runner.takes_any_build:
         loose = compile_model(
             model, board.core, replace(options, unfused=True), board_name=board.name
         )
         rest = {name for name in _tensors(loose.module.main) if name not in seen}
         if rest:
             seen |= _compare(
-                result, oracle, loose, board, engine, inputs, work / "unfused", True, port, rest
+                result, oracle, loose, board, runner, inputs, work / "unfused", True, rest
             )
     if layers:
         result.uncovered = [
             name for name in _computed_tensors(compiled.imported.main) if name not in seen
         ]
     return result
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """Where builds run."""
+
+    engine: str
+    port: str | None
+    prepare: Prepare | None
+    pool: Pool | None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.engine if self.pool is None else self.pool.name
+
+    @property
+    def takes_any_build(self) -> bool:
+        """Whether a build runs without someone bringing it there."""
+        engines = [d.engine for d in self.pool.devices] if self.pool else [self.engine]
+        return self.prepare is not None or "serial" not in engines
+
+    def results(
+        self, built: Built, inputs: Sequence[Sequence[Array]], trace: bool
+    ) -> Iterator[RunResult]:
+        """Run all cases, from the initial state."""
+        if self.prepare is not None:
+            self.prepare(built)
+        if self.pool is not None:
+            yield from self.pool.run_all(built, inputs, trace=trace)
+            return
+        with open_session(self.engine, built, port=self.port) as session:
+            if built.manifest.state_bytes:
+                session.reset()
+            for arrays in inputs:
+                yield session.run(arrays, trace=trace)
 
 
 def _tensors(function: Function) -> dict[str, Value]:
@@ -170,11 +216,10 @@ def _compare(
     oracle: Oracle,
     compiled: Compiled,
     board: Board,
-    engine: str,
+    runner: _Runner,
     inputs: Sequence[Sequence[Array]],
     work: Path,
     layers: bool,
-    port: str | None,
     only: set[str] | None = None,
 ) -> set[str]:
     """Run all cases on one build; returns the names of the source tensors that it compared."""
@@ -187,31 +232,27 @@ def _compare(
         Comparison(_tensor_name(value), "output", value.type.shape) for value in function.outputs
     ]
     oracle.reset()
-    with open_session(engine, built, port=port) as session:
-        if built.manifest.state_bytes:
-            session.reset()
-        for case, arrays in enumerate(inputs):
-            expected = oracle.run(arrays, tensors=layers)
-            found = session.run(arrays, trace=layers)
-            if only is None:
-                for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
-                    row.add(case, np.asarray(want), got.reshape(want.shape))
-            for trace in built.manifest.traces if layers else ():
-                value = values[trace.value]
-                tensor = _source_tensor(expected, value)
-                if tensor is None or (only is not None and _tensor_name(value) not in only):
-                    continue
-                if trace.id not in found.traces:
-                    raise RunFailed(f"the {engine} engine did not trace {value.name}")
-                row = rows.setdefault(
-                    value.name,
-                    Comparison(_tensor_name(value), operators.get(value.name, ""), tensor.shape),
-                )
-                raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
-                assert value.origin is not None
-                found_tensor = value.origin.to_source(raw).reshape(tensor.shape)
-                _forget(tensor, found_tensor, value.origin)
-                row.add(case, tensor, found_tensor)
+    for case, found in enumerate(runner.results(built, inputs, layers)):
+        expected = oracle.run(inputs[case], tensors=layers)
+        if only is None:
+            for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
+                row.add(case, np.asarray(want), got.reshape(want.shape))
+        for trace in built.manifest.traces if layers else ():
+            value = values[trace.value]
+            tensor = _source_tensor(expected, value)
+            if tensor is None or (only is not None and _tensor_name(value) not in only):
+                continue
+            if trace.id not in found.traces:
+                raise RunFailed(f"the {runner.name} engine did not trace {value.name}")
+            row = rows.setdefault(
+                value.name,
+                Comparison(_tensor_name(value), operators.get(value.name, ""), tensor.shape),
+            )
+            raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
+            assert value.origin is not None
+            found_tensor = value.origin.to_source(raw).reshape(tensor.shape)
+            _forget(tensor, found_tensor, value.origin)
+            row.add(case, tensor, found_tensor)
     if only is None:
         result.outputs = outputs
     result.layers += rows.values()

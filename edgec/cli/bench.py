@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,6 +35,8 @@ from edgec.cli.arguments import json_option, print_json
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
 @click.option("--samples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
               help="The most samples of each model for the suite's accuracy.")  # fmt: skip
+@click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
+              help="Measure several models at once, with the pool's executor.")  # fmt: skip
 @json_option
 def command(
     baselines: Path | None,
@@ -43,6 +47,7 @@ def command(
     engine: str,
     port: str | None,
     samples: int,
+    pool_file: Path | None,
     as_json: bool,
 ) -> None:
     """Measure the sample models and compare them with the baselines."""
@@ -51,16 +56,27 @@ def command(
         if layers or len(boards) > 1:
             raise click.UsageError("--suite takes one --board, and no --layers")
         board = boards[0] if boards else "mps2_an386"
-        _suite(path, board, names, "serial" if port else engine, port, samples, as_json)
+        with _pool(pool_file) as pool:
+            _suite(path, board, names, "serial" if port else engine, port, samples, pool, as_json)
         return
     from edgec.report.bench import measure_help_s, measure_models, print_bench
 
-    rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers)
+    with _pool(pool_file) as pool:
+        rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers, pool=pool)
     help_s = measure_help_s()
     if as_json:
         print_json({"rows": rows, "help_s": round(help_s, 3)})
     else:
         print_bench(rows, help_s)
+
+
+def _pool(path: Path | None) -> Any:
+    """The pool as a context manager; of None without a file."""
+    if path is None:
+        return nullcontext()
+    from edgec.runners.pool import Pool
+
+    return Pool.load(path)
 
 
 def _suite(
@@ -70,6 +86,7 @@ def _suite(
     engine: str,
     port: str | None,
     samples: int,
+    pool: Any,
     as_json: bool,
 ) -> None:
     from edgec.report.mlperf import print_suite, run_suite

@@ -42,28 +42,10 @@ def command(
 ) -> None:
     """Write the program of DIR, a folder that `edgec build` made, into a board's flash."""
     from edgec.deploy import open_project
-    from edgec.errors import BoardError
-    from edgec.runners.flash.image import load_image
-    from edgec.runners.flash.runner import Job, settings
-    from edgec.runners.flash.tools import choose_tool
+    from edgec.runners.flash.project import plan_flash
 
     built = open_project(project, board, traced=traced)
-    if built.board is None or built.board.is_host:
-        raise BoardError(
-            f"{project} was built for this computer, there is nothing to flash",
-            hint="build it for a microcontroller board",
-        )
-    elf = built.traced if traced else built.artefact
-    assert elf is not None  # `open_project` has looked
-    tool = choose_tool(built.board, runner, port)
-    job = Job(
-        built.board,
-        load_image(elf, built.board),
-        settings(built.board, tool.name),
-        port=port,
-        baud=baud,
-        probe=probe,
-    )
+    tool, job = plan_flash(built, runner=runner, port=port, baud=baud, probe=probe, traced=traced)
     report = _report(built.manifest.model, tool.name, job)
     if dry_run:
         report["commands"] = _commands(tool, job)

@@ -27,6 +27,8 @@ from edgec.cli.arguments import (
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
+@click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
+              help="Spread --steps over several devices, for a model without state.")  # fmt: skip
 @click.option("--input", "inputs", multiple=True, metavar="[NAME=]X.npy",
               help="Input data, .npy or .npz; once for each input.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
@@ -50,6 +52,7 @@ def command(
     board: str | None,
     engine: str | None,
     port: str | None,
+    pool_file: Path | None,
     inputs: tuple[str, ...],
     seed: int,
     steps: int,
@@ -68,6 +71,14 @@ def command(
 
     if not profile and (repeat > 1 or chrome_trace or speedscope):
         raise click.UsageError("--repeat, --chrome-trace and --speedscope need --profile")
+    if pool_file is not None and (engine or port or profile):
+        raise click.UsageError("--pool says itself what runs where, and profiles nothing")
+    pool = None
+    if pool_file is not None:
+        from edgec.runners.pool import Pool
+
+        pool = Pool.load(pool_file)
+        engine = pool.devices[0].engine
     target = None if output is None else _output_file(output)
     with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
         chosen, built = _built(model, board, engine, port, profile, dump, Path(work), words)
@@ -80,12 +91,17 @@ def command(
             arrays = read_steps(inputs, ports, steps)
         else:
             arrays = generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
-        with open_session(chosen, built, port=port) as session:
-            results = _run_steps(session, arrays)
-            profiled = [
-                _run_steps(session, arrays, profile=True)[-1]
-                for _ in range(repeat if profile else 0)
-            ]
+        profiled = []
+        if pool is not None:
+            with pool:
+                results, chosen = pool.run_all(built, arrays), pool.name
+        else:
+            with open_session(chosen, built, port=port) as session:
+                results = _run_steps(session, arrays)
+                profiled = [
+                    _run_steps(session, arrays, profile=True)[-1]
+                    for _ in range(repeat if profile else 0)
+                ]
         if target is not None:
             _save(target, built, results)
         report = run_report(built, chosen, results, profiled, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from edgec.cli.arguments import MODEL, compile_options, json_option, make_option
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
+@click.option("--flash", is_flag=True, help="First flash what is compared (engine serial).")
+@click.option("--runner", metavar="R", help="The tool to flash with.")
+@click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
+              help="Spread the cases over several devices.")  # fmt: skip
 @click.option("--inputs", "inputs_file", type=click.Path(path_type=Path), metavar="FILE",
               help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
 @click.option("--random", "random_cases", type=click.IntRange(min=1), metavar="N",
@@ -32,6 +37,9 @@ def command(
     board: str,
     engine: str | None,
     port: str | None,
+    flash: bool,
+    runner: str | None,
+    pool_file: Path | None,
     inputs_file: Path | None,
     random_cases: int | None,
     reference: str | None,
@@ -44,17 +52,26 @@ def command(
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
     from edgec.runners.engine import default_engine, require_engine
+    from edgec.runners.pool import Pool
     from edgec.target.board import load_board
     from edgec.verify import verify_model
 
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")
+    if pool_file is not None and (engine or port or flash):
+        raise click.UsageError("--pool says itself what runs where")
     chosen = load_board(board)
-    name = engine or default_engine(chosen, port)
+    pool = Pool.load(pool_file) if pool_file is not None else None
+    name = engine or (pool.devices[0].engine if pool else default_engine(chosen, port))
     require_engine(name, chosen)  # before all the work
+    if (flash or runner) and name != "serial":
+        raise click.UsageError("--flash and --runner are for the engine serial")
     params = import_model(model).main.inputs
     cases = load_cases(params, inputs_file, random_cases or 4)
-    with tempfile.TemporaryDirectory(prefix="edgec_verify_") as work:
+    with (
+        tempfile.TemporaryDirectory(prefix="edgec_verify_") as work,
+        pool or nullcontext(),
+    ):
         result = verify_model(
             model,
             chosen,
@@ -66,6 +83,8 @@ def command(
             reference=reference,
             port=port,
             dump=dump,
+            prepare=_flasher(runner, port, traced=layers) if flash or runner else None,
+            pool=pool,
         )
     report = result.to_dict()
     if as_json:
@@ -74,6 +93,17 @@ def command(
         _print(report, chosen.name)
     if result.mismatches:
         click.get_current_context().exit(3)
+
+
+def _flasher(runner: str | None, port: str | None, *, traced: bool) -> Any:
+    """A function that flashes a built project, and lets the board start."""
+    from edgec.runners.flash.project import flash_project
+
+    def prepare(built: Any) -> None:
+        done = flash_project(built, runner=runner, port=port, traced=traced)
+        click.echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
+
+    return prepare
 
 
 def _print(report: dict[str, Any], board: str) -> None:

@@ -73,7 +73,8 @@ class TraceEntry:
 class Manifest:
     """All that a tool needs to know of a generated model. Sizes are in bytes.
 
-    `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
+    `schema_hash` changes with the model's interface, `build_hash` with any byte of the model's C
+    files. `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
     """
 
     format: int
@@ -96,6 +97,7 @@ class Manifest:
     traces: tuple[TraceEntry, ...]
     files: tuple[str, ...]
     harness: str = "link"
+    build_hash: int = 0
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -160,6 +162,7 @@ def describe(
     files: tuple[str, ...],
     weights_bytes: int,
     harness: str = "link",
+    build_hash: int = 0,
 ) -> Manifest:
     """Make the manifest; `functions` is the C symbol of each step, `files` the project's files."""
     in_names, out_names = port_names(program)
@@ -216,6 +219,7 @@ def describe(
         traces=tuple(traces),
         files=files,
         harness=harness,
+        build_hash=build_hash,
     )
 
 

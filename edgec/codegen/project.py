@@ -9,6 +9,7 @@ Nothing depends on the clock, the machine or the folder: same program, same byte
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -56,8 +57,9 @@ def write_project(
     program.check()
     emitted = make_text(program)
     files = _model_files(emitted.text)
+    build_hash = _hash_of(files)
     if board is not None and board.core.is_embedded:
-        firmware_files = _board_files(program, emitted, board, harness)
+        firmware_files = _board_files(program, emitted, board, harness, build_hash)
         sources = tuple(name for name in firmware_files if name.endswith(".c"))
         firmware: FirmwareText | None = FirmwareText(
             core=board.core.name,
@@ -77,6 +79,7 @@ def write_project(
         tuple(sorted([*files, MANIFEST_NAME])),
         emitted.weights.nbytes,
         harness,
+        build_hash,
     )
     files[MANIFEST_NAME] = manifest.to_json()
     _write(folder, files)
@@ -99,8 +102,16 @@ def _model_files(text: ModelText) -> dict[str, str]:
     }
 
 
+def _hash_of(files: Mapping[str, str]) -> int:
+    """CRC-32 of all names and texts: two builds that differ in anything differ in it."""
+    crc = 0
+    for name, text in sorted(files.items()):
+        crc = zlib.crc32(f"{name}\n{text}".encode(), crc)
+    return crc
+
+
 def _board_files(
-    program: Program, emitted: EmittedModel, board: Board, harness: Harness
+    program: Program, emitted: EmittedModel, board: Board, harness: Harness, build_hash: int
 ) -> dict[str, str]:
     """By path inside the project, the files that only a board's program has."""
     text = emitted.text
@@ -108,7 +119,13 @@ def _board_files(
         types = tuple(port.c_type for port in text.outputs)
         main = _render("main_mlperf_tiny.c.j2", m=text, h=harness_text(program, types))
     else:
-        main = _render("main.c.j2", m=text, board_name=board.name, tick_unit=_tick_unit(board))
+        main = _render(
+            "main.c.j2",
+            m=text,
+            board_name=board.name,
+            tick_unit=_tick_unit(board),
+            build_hash=f"0x{build_hash:08X}u",
+        )
     files = {
         "main.c": main,
         LINKER_SCRIPT: linker_script(board),

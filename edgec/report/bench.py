@@ -20,6 +20,7 @@ from edgec.pipeline import compile_model
 from edgec.report.figures import count, short_shapes, short_title
 from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import default_engine, open_session
+from edgec.runners.pool import Pool
 from edgec.runners.samples import generate_inputs
 from edgec.target.board import Board, load_board
 
@@ -31,12 +32,18 @@ PUBLISHED_CLOCK_HZ = 120_000_000
 
 
 def measure_models(
-    baselines: Path, boards: Sequence[str], names: Sequence[str], *, layers: bool
+    baselines: Path,
+    boards: Sequence[str],
+    names: Sequence[str],
+    *,
+    layers: bool,
+    pool: Pool | None = None,
 ) -> list[dict[str, Any]]:
     """One row per model and board. Raises EdgecError without a baselines file, or for models
     that it does not name.
 
-    instructions and cycles are of one inference on generated input, seed 1; cycles are modelled.
+    pool: spreads the rows. instructions and cycles are of one inference on generated input,
+    seed 1; cycles are modelled.
     """
     stated = read_baselines(baselines)
     models = {key: baselines.parent / "models" / e["file"] for key, e in stated["models"].items()}
@@ -52,12 +59,17 @@ def measure_models(
             raise EdgecError(
                 f"the board {board.name} cannot be measured: instructions are counted in simulation"
             )
-    return [
-        _measure(key, model, board, stated, layers)
+    jobs = [
+        (key, model, board, stated, layers)
         for key, model in models.items()
         if not names or key in names
         for board in chosen
     ]
+    return pool.map(_measure_job, jobs) if pool is not None else list(map(_measure_job, jobs))
+
+
+def _measure_job(job: tuple[str, Path, Board, dict[str, Any], bool]) -> dict[str, Any]:
+    return _measure(*job)
 
 
 def measure_help_s() -> float:

@@ -23,6 +23,7 @@ from edgec.report.mlperf_data import SETS, area_under_curve, load_samples
 from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import open_session
 from edgec.runners.mlperf_tiny import MlperfDevice
+from edgec.runners.pool import Pool
 from edgec.runners.qemu import QemuProcess
 from edgec.runners.samples import generate_inputs
 from edgec.target.board import Board, load_board
@@ -47,6 +48,7 @@ def run_suite(
     samples: int,
     port: str | None = None,
     progress: Progress | None = None,
+    pool: Pool | None = None,
 ) -> list[dict[str, Any]]:
     """One row per model: accuracy over at most `samples` samples, and time.
 
@@ -64,14 +66,29 @@ def run_suite(
     chosen = load_board(board)
     if chosen.is_host or (engine == "qemu" and chosen.qemu is None):
         raise EdgecError(f"the engine {engine} cannot be the board {chosen.name}")
+    jobs = [
+        (key, baselines.parent, chosen, engine, port, samples, stated)
+        for key in names or tuple(SETS)
+    ]
+    if pool is not None:
+        if engine != "qemu":
+            raise EdgecError("a board holds one program: --pool is for the engine qemu here")
+        return pool.map(_measure_job, jobs)
     rows = []
-    for key in names or tuple(SETS):
-        model = baselines.parent / "models" / stated["models"][key]["file"]
+    for job in jobs:
         if progress is not None:
-            progress(f"{key}: {model.name} on {chosen.name}")
-        found = load_samples(key, baselines.parent / "data", samples)
-        rows.append(_measure(key, model, chosen, engine, port, found, stated))
+            progress(f"{job[0]}: {stated['models'][job[0]]['file']} on {chosen.name}")
+        rows.append(_measure_job(job))
     return rows
+
+
+def _measure_job(
+    job: tuple[str, Path, Board, str, str | None, int, dict[str, Any]],
+) -> dict[str, Any]:
+    key, shared, board, engine, port, most, stated = job
+    model = shared / "models" / stated["models"][key]["file"]
+    found = load_samples(key, shared / "data", most)
+    return _measure(key, model, board, engine, port, found, stated)
 
 
 def _measure(

@@ -34,7 +34,7 @@ class LinkModel:
         self.client = client
         self._manifest = manifest
         self.identity: Identity = client.hello(hello_patience_s)
-        client.expect_model(self.identity, manifest.model, manifest.schema_hash, manifest.board)
+        client.expect_model(self.identity, manifest.model, manifest.build_hash, manifest.board)
         self._expect_s = 0.0
 
     def run(self, inputs: Sequence[Array]) -> tuple[Done, list[bytes]]:

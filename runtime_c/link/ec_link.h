@@ -62,7 +62,7 @@ typedef struct ec_link_model {
     const char *name;    /* the model's C name, at most 40 characters */
     const char *board;   /* the board's name, at most 40 characters */
     const char *version; /* of the edgec that made the project, at most 20 characters */
-    uint32_t hash;       /* schema_hash of the project's manifest */
+    uint32_t hash;       /* build_hash of the project's manifest */
     uint32_t clock_hz;   /* core clock as the board file states it */
     uint8_t tick_unit;   /* EC_LINK_TICK_... */
     uint8_t input_count;

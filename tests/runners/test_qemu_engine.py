@@ -158,7 +158,7 @@ time.sleep(60)
 @pytest.mark.usefixtures("qemu")
 def test_wrong_firmware_is_named_and_leaves_no_process(digits: Digits) -> None:
     built = digits("mps2_an386")
-    other = replace(built.manifest, schema_hash=1)
+    other = replace(built.manifest, build_hash=1)
     with pytest.raises(WrongModel, match="another build"):
         QemuSession(replace(built, manifest=other))
 

@@ -344,12 +344,12 @@ def test_qemu_boots_what_it_is_given(digits) -> None:
     built = digits("mps2_an386")
     done = load_tool("qemu").flash(Job(built.board, load_image(built.artefact, built.board)))
     assert done.verified == "booted, and its self-test passed"
-    assert f"{built.manifest.schema_hash:08x}" in done.notes[0]
+    assert f"{built.manifest.build_hash:08x}" in done.notes[0]
 
 
 def test_every_tool_has_its_file() -> None:
     folder = Path(tools.__file__).parent
-    others = {"__init__", "image", "runner", "tools", "stm32_protocol", "stm32_write"}
+    others = {"__init__", "image", "project", "runner", "tools", "stm32_protocol", "stm32_write"}
     assert {module for module, _ in TOOLS.values()} == {
         p.stem for p in folder.glob("*.py")
     } - others

@@ -1,0 +1,47 @@
+"""Flash a built project: choose the tool, load the image, write it."""
+
+from __future__ import annotations
+
+from edgec.errors import BoardError
+from edgec.runners.engine import Project
+from edgec.runners.flash.image import load_image
+from edgec.runners.flash.runner import Flashed, FlashTool, Job, Progress, settings
+from edgec.runners.flash.tools import choose_tool
+
+
+def plan_flash(
+    project: Project,
+    *,
+    runner: str | None = None,
+    port: str | None = None,
+    baud: int | None = None,
+    probe: str | None = None,
+    traced: bool = False,
+) -> tuple[FlashTool, Job]:
+    """Return the tool and its job, without doing it. Raises what `choose_tool` and `load_image`
+    do, and BoardError for a project that was built for this computer."""
+    board = project.board
+    elf = project.traced if traced else project.artefact
+    if board is None or board.is_host or elf is None:
+        raise BoardError(
+            f"{project.project} was built for this computer, there is nothing to flash",
+            hint="build it for a microcontroller board",
+        )
+    tool = choose_tool(board, runner, port)
+    image = load_image(elf, board)
+    return tool, Job(board, image, settings(board, tool.name), port=port, baud=baud, probe=probe)
+
+
+def flash_project(
+    project: Project,
+    *,
+    runner: str | None = None,
+    port: str | None = None,
+    traced: bool = False,
+    progress: Progress | None = None,
+) -> Flashed:
+    """Flash a project whose link is at `port`: the tool gets the port only if it is named, since
+    a boot loader is seldom where the link is. Raises what the tool does."""
+    named = port if runner is not None else None
+    tool, job = plan_flash(project, runner=runner, port=named, traced=traced)
+    return tool.flash(job, progress)
