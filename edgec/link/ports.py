@@ -61,6 +61,12 @@ def find_port(board: Board | None) -> str:
     return fitting[0].device
 
 
+def find_board_port(board: Board, device: str) -> SerialPort | None:
+    """Return the port `device` if it is one of the USB devices that the board's file names."""
+    known = board.link.usb if board.link is not None else ()
+    return next((p for p in list_serial_ports() if p.device == device and p.usb in known), None)
+
+
 def describe_port(port: SerialPort) -> str:
     """Return one line about a port."""
     words = [port.device, port.description, port.usb and f"USB {port.usb}", port.serial_number]

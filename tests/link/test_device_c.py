@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -67,6 +68,29 @@ def test_fuzz_with_sanitizers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     said = int(done.stdout.split()[2])
     assert said > 1_000_000  # the commands were reached
+
+
+@pytest.mark.full
+def test_libfuzzer(tmp_path: Path) -> None:
+    """Coverage-guided; needs clang with compiler-rt (Debian: clang, libclang-rt-14-dev)."""
+    sources = [*SOURCES, HERE / "port_memory.c", HERE / "fuzz_main.c"]
+    program = tmp_path / "fuzz"
+    command = ["clang", "-g", "-O1", "-fsanitize=fuzzer,address,undefined",
+               "-fno-sanitize-recover=undefined", "-DEC_LIBFUZZER", "-DEC_TRACE_HOOK",
+               *(f"-I{folder}" for folder in INCLUDES), *map(str, sources),
+               "-o", str(program)]  # fmt: skip
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "clang_rt" in built.stderr:
+        pytest.skip("clang's fuzzer library is not installed")
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run(
+        [program, "-runs=300000", "-max_len=300", "-seed=1"],
+        capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Done 300000 runs" in done.stderr
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m33"])

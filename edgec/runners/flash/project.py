@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.errors import BoardError
+from edgec.link.ports import find_board_port
 from edgec.runners.engine import Project
 from edgec.runners.flash.image import load_image
 from edgec.runners.flash.runner import Flashed, FlashTool, Job, Progress, settings
@@ -18,8 +19,12 @@ def plan_flash(
     probe: str | None = None,
     traced: bool = False,
 ) -> tuple[FlashTool, Job]:
-    """Return the tool and its job, without doing it. Raises what `choose_tool` and `load_image`
-    do, and BoardError for a project that was built for this computer."""
+    """Return the tool and its job, without doing it.
+
+    A port that is the board's own debug probe (its USB numbers tell) means a tool over that
+    probe, unless another is named. Raises what `choose_tool` and `load_image` do, and BoardError
+    for a project that was built for this computer.
+    """
     board = project.board
     elf = project.traced if traced else project.artefact
     if board is None or board.is_host or elf is None:
@@ -27,6 +32,9 @@ def plan_flash(
             f"{project.project} was built for this computer, there is nothing to flash",
             hint="build it for a microcontroller board",
         )
+    behind = find_board_port(board, port) if port is not None and runner is None else None
+    if behind is not None:
+        port, probe = None, probe or behind.serial_number or None
     tool = choose_tool(board, runner, port)
     image = load_image(elf, board)
     return tool, Job(board, image, settings(board, tool.name), port=port, baud=baud, probe=probe)

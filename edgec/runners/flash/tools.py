@@ -42,9 +42,10 @@ def tools_of(board: Board) -> tuple[str, ...]:
 def choose_tool(board: Board, name: str | None, port: str | None) -> FlashTool:
     """Return the tool that is named; else the first of the board's that can be used.
 
-    With `port` only tools over a serial port are looked at, without it only the others; QEMU is
-    taken unasked only for a board that no tool writes. Raises BoardError when the board does not
-    know the named tool, ToolMissing when none can be used, naming how to get each.
+    With `port` tools over a serial port are looked at, unless the board has none; without it only
+    the others. QEMU is taken unasked only for a board that no tool writes. Raises BoardError when
+    the board does not know the named tool, ToolMissing when none can be used, naming how to get
+    each.
     """
     names = tools_of(board)
     if name is not None:
@@ -59,12 +60,12 @@ def choose_tool(board: Board, name: str | None, port: str | None) -> FlashTool:
         tool.check_options(settings(board, name), board.name)
         return tool
     reasons = []
-    for candidate in names:
-        if candidate == "qemu" and len(names) > 1:
-            continue
-        tool = load_tool(candidate)
+    tools = [load_tool(candidate) for candidate in names if candidate != "qemu" or len(names) == 1]
+    over_port = port is not None and any(tool.uses_port for tool in tools)
+    for tool in tools:
+        candidate = tool.name
         tool.check_options(settings(board, candidate), board.name)
-        if tool.uses_port != (port is not None):
+        if tool.uses_port != over_port:
             reasons.append(f"{candidate}: " + ("needs --port" if tool.uses_port else "takes none"))
             continue
         problem = tool.missing()

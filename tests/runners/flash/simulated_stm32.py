@@ -51,7 +51,9 @@ class SimulatedStm32:
         protected: bool = False,
         has_ecc: bool = False,
         product_id: int = 0x413,
+        is_old: bool = False,
     ) -> None:
+        """is_old: a boot loader before 3.0, whose erase has one byte for each page."""
         self.flash = bytearray(b"\xff" * sum(sectors))
         self.ram = bytearray(0x3000)
         self.started: int | None = None
@@ -65,6 +67,7 @@ class SimulatedStm32:
         self._protected = protected
         self._has_ecc = has_ecc
         self._product_id = product_id
+        self._commands = tuple(0x43 if c == 0x44 and is_old else c for c in COMMANDS)
         self._machine = self._run()
         next(self._machine)
 
@@ -117,7 +120,7 @@ class SimulatedStm32:
         while True:
             command = yield None
             complement = yield None
-            if command ^ complement != 0xFF or command not in COMMANDS or self._refuses():
+            if command ^ complement != 0xFF or command not in self._commands or self._refuses():
                 yield NACK
                 continue
             if self._protected and command not in ALLOWED_WHEN_PROTECTED:
@@ -125,7 +128,8 @@ class SimulatedStm32:
                 continue
             if command == 0x00:
                 yield ACK
-                yield bytes([len(COMMANDS), 0x31, *COMMANDS])
+                yield bytes([len(self._commands), 0x22 if 0x43 in self._commands else 0x31])
+                yield bytes(self._commands)
                 yield ACK
             elif command == 0x01:
                 yield ACK
@@ -150,6 +154,9 @@ class SimulatedStm32:
             elif command == 0x44:
                 yield ACK
                 yield from self._erase()
+            elif command == 0x43:
+                yield ACK
+                yield from self._erase_old()
             else:
                 yield NACK
 
@@ -233,6 +240,24 @@ class SimulatedStm32:
             yield NACK
             return
         self._erase_sectors(numbers)
+        yield ACK
+
+    def _erase_old(self):
+        count = yield None
+        if count == 0xFF:  # the whole flash; the complement in the place of a checksum
+            if (yield None) != 0x00 or self._refuses():
+                yield NACK
+                return
+            self._erase_sectors(range(len(self._sectors)))
+            yield ACK
+            return
+        pages = yield from self._bytes(count + 1)
+        checksum = yield None
+        wrong = reduce(xor, pages, count) != checksum
+        if wrong or any(n >= len(self._sectors) for n in pages) or self._refuses():
+            yield NACK
+            return
+        self._erase_sectors(pages)
         yield ACK
 
     def _erase_sectors(self, numbers) -> None:

@@ -8,13 +8,17 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgec.errors import BoardError, RunFailed, ToolMissing
+from edgec.link import ports
+from edgec.link.ports import SerialPort
 from edgec.runners.flash import tools, uf2
 from edgec.runners.flash.image import FlashImage, Segment, load_image, uf2_bytes
+from edgec.runners.flash.project import plan_flash
 from edgec.runners.flash.runner import FlashFailed, Job, ProgramTool, compare, settings
 from edgec.runners.flash.stm32_uart import ControlLines
 from edgec.runners.flash.tools import TOOLS, choose_tool, load_tool, tools_of
@@ -162,6 +166,25 @@ def test_first_usable_tool_is_taken(installed) -> None:
     assert choose_tool(board, None, "/dev/ttyS1").name == "stm32-uart"
     assert choose_tool(board, "stm32flash", "/dev/ttyS1").name == "stm32flash"
     assert choose_tool(load_board("mps2_an386"), None, None).name == "qemu"
+
+
+def test_port_of_the_boards_own_probe_means_the_probe(
+    installed, digits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gives the ST-LINK's port has an ST-LINK: the chip's boot loader is not behind it."""
+    installed("openocd", "stm32flash")
+    board = replace(load_board("netduinoplus2"), link=load_board("nucleo_f446re").link)
+    built = replace(digits("netduinoplus2"), board=board)
+    there = (SerialPort("COM7", "STLink", "0483:374b", "066A"), SerialPort("COM3", "", "1a86:7523"))
+    monkeypatch.setattr(ports, "list_serial_ports", lambda: there)
+    tool, work = plan_flash(built, port="COM7")
+    assert (tool.name, work.port, work.probe) == ("openocd", None, "066A")
+    tool, work = plan_flash(built, port="COM3")
+    assert (tool.name, work.port, work.probe) == ("stm32-uart", "COM3", None)
+    tool, work = plan_flash(built, port="COM7", runner="stm32flash")
+    assert (tool.name, work.port) == ("stm32flash", "COM7")
+    # A board that has no tool over a port takes the others.
+    assert choose_tool(load_board("bbc_microbit"), None, "COM3").name == "openocd"
 
 
 def test_no_usable_tool_says_how_to_get_each(installed) -> None:

@@ -110,6 +110,18 @@ def test_400_kb_with_faults(direct, seed: int, has_ecc: bool) -> None:
     check_with_faults(direct(chip), chip, image)
 
 
+def test_old_boot_loader_erases_by_its_own_command(direct) -> None:
+    """As STM32F1 have it: version 2.2, pages of 1 KB, one byte for the number of each."""
+    pages = parse_sectors("128x1K", FLASH, "test")
+    chip = SimulatedStm32([1024] * 128, seed=4, faults=BAD, is_old=True)
+    image = make_image(9, 40_000)
+    loader = direct(chip)
+    assert loader.connect().version == 0x22
+    ImageWriter(loader, image, pages).write()
+    assert chip.flash[:40_000] == image.segments[0].data
+    assert set(chip.erased) == set(range(40))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100))
 def test_400_kb_with_faults_often(direct, seed: int) -> None:
