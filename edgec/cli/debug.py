@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -84,7 +85,8 @@ def _run_gdb(line: list[str]) -> int:
     """Run GDB in this terminal; Ctrl-C is its own and stops the program that is debugged."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return subprocess.run(line, check=False, preexec_fn=_take_interrupts).returncode
+        child = _take_interrupts if os.name == "posix" else None
+        return subprocess.run(line, check=False, preexec_fn=child).returncode
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -92,6 +92,32 @@ def test_answers_are_the_frameworks(
     assert again.results == results and again.microseconds > 100
 
 
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [
+        ("mlperf_ad_autoencoder_f32.tflite", "ad"),
+        pytest.param("mlperf_vww_mbv1_f32.tflite", "vww", marks=pytest.mark.full),
+    ],
+)
+def test_float_models_get_the_values_that_bytes_stand_for(
+    file: str, key: str, device: Callable, shared_dir: Path, sample_model: Callable[[str], Path]
+) -> None:
+    model = sample_model(file)
+    oracle = open_oracle(model)
+    found = device(model)
+    assert found.model_id() == IDS[key]
+    data = load_samples(key, shared_dir / "data", 1)[0].inputs[0]
+    found.load(data)
+    results = np.array(found.infer(1, 0).results)
+    if key == "ad":
+        x = np.frombuffer(data, "<f4").reshape(1, 640)
+        want = np.mean((x - oracle.run([x]).outputs[0]) ** 2)
+    else:
+        x = (np.frombuffer(data, np.uint8) / np.float32(255)).astype(np.float32)
+        want = oracle.run([x.reshape(1, 96, 96, 3)]).outputs[0].reshape(-1)
+    assert np.allclose(results, want, rtol=1e-3, atol=2e-3)
+
+
 def oracle_output_quantization(model: Path) -> tuple[float, int]:
     import tflite
 
