@@ -105,6 +105,15 @@ static void put_float(float value) {
     put_number(thousandths % 1000u, 3);
 }
 
+#ifdef EC_MLPERF_ENERGY
+#define MODE "m-timestamp-mode-energy"
+
+static void put_time_stamp(void) {
+    ec_mlperf_pulse();
+}
+#else
+#define MODE "m-timestamp-mode-performance"
+
 static void put_time_stamp(void) {
     const uint64_t ticks = ec_port_ticks();
     const uint32_t hz = ec_port_ticks_hz();
@@ -112,6 +121,7 @@ static void put_time_stamp(void) {
     const uint64_t us = ticks / hz * 1000000u + ticks % hz * 1000000u / hz;
     put_line_with("m-lap-us-", (uint32_t)us, "");
 }
+#endif
 
 /* --- reading words -------------------------------------------------------------------------- */
 
@@ -336,7 +346,7 @@ static void do_command(void) {
 void ec_mlperf_serve(const ec_mlperf_model *model) {
     int32_t status;
     state.model = model;
-    put_line("m-timestamp-mode-performance");
+    put_line(MODE);
     put_time_stamp();
     status = model->init();
     if (status != 0) {

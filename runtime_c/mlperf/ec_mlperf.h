@@ -1,7 +1,8 @@
 /* The device's end of the MLPerf Tiny benchmark protocol (docs/mlperf_tiny.md).
  *
  * Text over the board's UART: the host's commands end with '%', answers are lines, and "m-ready"
- * is the last line of each. Performance and accuracy mode; energy mode has another clock line.
+ * is the last line of each. With EC_MLPERF_ENERGY a time stamp is a pulse on a pin, for a meter,
+ * and the line runs at 9600 baud (the board's file says so).
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -33,6 +34,11 @@ typedef struct ec_mlperf_model {
     uint32_t result_count;
     float (*result)(uint32_t index);
 } ec_mlperf_model;
+
+#ifdef EC_MLPERF_ENERGY
+/* The application's: pull the pin that the meter watches low for at least a microsecond. */
+void ec_mlperf_pulse(void);
+#endif
 
 /* Say who is there, then answer commands for ever. Call after ec_port_init. */
 void ec_mlperf_serve(const ec_mlperf_model *model);

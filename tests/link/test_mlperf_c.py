@@ -19,13 +19,17 @@ READY = "m-ready"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("mlperf"))
+
+
+def build(folder: Path, *defines: str) -> Path:
     toolchain = find_toolchain(find_core("host"))
     return build_host_program(
         [RUNTIME / "mlperf" / "ec_mlperf.c", HERE / "fake_mlperf.c", HERE / "port_stdio.c"],
-        tmp_path_factory.mktemp("mlperf") / "device",
+        folder / "device",
         toolchain=toolchain,
         include_dirs=[HERE, RUNTIME / "mlperf", RUNTIME / "ports", RUNTIME / "link"],
-        defines=["_POSIX_C_SOURCE=200809L"],
+        defines=["_POSIX_C_SOURCE=200809L", *defines],
         sanitize=("address", "undefined") if toolchain.family == "gcc" else ("undefined",),
     )
 
@@ -93,6 +97,17 @@ def test_start_and_words(say) -> None:
 def test_one_command(say, command: str, answer: str) -> None:
     # The command after it is understood: nothing is left of a wrong one.
     assert say(f"{command}%name%")[1:] == [[answer], ["m-name-dut-[edgec]"]]
+
+
+def test_energy_mode_pulses_instead_of_telling_the_time(tmp_path: Path) -> None:
+    program = build(tmp_path, "EC_MLPERF_ENERGY")
+    done = subprocess.run(
+        [program], input=b"infer 1 0%timestamp%", capture_output=True, timeout=60, check=True
+    )
+    text = done.stdout.decode()
+    assert text.startswith("m-timestamp-mode-energy\r\n^m-init-done\r\nm-ready\r\n")
+    assert "m-infer-start-1\r\n^^m-infer-done\r\n" in text
+    assert text.endswith("m-ready\r\n^m-ready\r\n") and "m-lap" not in text
 
 
 def test_loading(say) -> None:
