@@ -104,7 +104,7 @@ class BootLoader:
                 hint=hint or "set BOOT0, press reset, and check which pins the boot loader uses",
             )
         self._resynchronize()
-        version, commands = self._again("get", self._get)
+        version, commands = self._agreed("get", self._get)
         if not {READ, WRITE} <= commands or not commands & {ERASE, EXTENDED_ERASE}:
             raise BootLoaderError(
                 f"the boot loader {version >> 4}.{version & 15} at {self._transport.name} cannot "
@@ -112,7 +112,7 @@ class BootLoader:
                 details=("its commands: " + " ".join(f"{c:02x}" for c in sorted(commands)),),
             )
         self._erase_code = EXTENDED_ERASE if EXTENDED_ERASE in commands else ERASE
-        return Identity(version, commands, self._again("get ID", self._get_id))
+        return Identity(version, commands, self._agreed("get ID", self._get_id))
 
     def read(self, address: int, length: int) -> bytes:
         """Return `length` bytes, at most 256."""
@@ -232,6 +232,19 @@ class BootLoader:
         raise BootLoaderError(
             f"the boot loader at {self._transport.name} failed {self._tries} times to {what}",
             details=tuple(dict.fromkeys(reasons[-4:])),
+            hint="check the wiring, or take a lower --baud",
+        )
+
+    def _agreed(self, what: str, once: Callable[[], T]) -> T:
+        """Return what two tries in a row say: for answers that no checksum guards."""
+        last = self._again(what, once)
+        for _ in range(self._tries):
+            now = self._again(what, once)
+            if now == last:
+                return now
+            last = now
+        raise BootLoaderError(
+            f"the boot loader at {self._transport.name} says something else at every '{what}'",
             hint="check the wiring, or take a lower --baud",
         )
 

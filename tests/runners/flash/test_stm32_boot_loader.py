@@ -187,6 +187,15 @@ def test_boot_loader_that_is_already_in_step(direct) -> None:
     assert direct(chip).connect().product_id == 0x413
 
 
+def test_who_it_is_is_asked_twice(direct) -> None:
+    """No checksum guards these answers: what a bad line says once is not believed."""
+    for seed in range(30):
+        chip = make_chip(seed=seed, faults=Faults(change=0.1))
+        identity = direct(chip).connect()
+        assert (identity.version, identity.product_id) == (0x31, 0x413)
+        assert {0x11, 0x31, 0x44} <= identity.commands
+
+
 def test_image_outside_of_the_sectors_is_named(direct) -> None:
     image = FlashImage(Path("x"), (Segment(FLASH + (2 << 20), bytes(10)),))
     with pytest.raises(BoardError, match="0x08200000"):
