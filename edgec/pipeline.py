@@ -7,6 +7,7 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,10 @@ from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
-from edgec.memory.select import choose_variants
+from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
-from edgec.options import Options
+from edgec.memory.spare_kernels import spare_kernels
+from edgec.options import Optimize, Options
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fuse_groups import fuse_groups
@@ -144,7 +146,7 @@ def compile_module(
         verify_module(module)
         stages.write("settle_states", print_module(module))
         groups = _lower(settled, policy, options, groups)
-    chosen = _choose(module.main, groups, options)
+    chosen = _choose(module.main, groups, options, policy)
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
     problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")
@@ -179,31 +181,54 @@ def _lower(
 
 
 def _choose(
-    function: Function, groups: tuple[LoweredGroup, ...], options: Options
+    function: Function, groups: tuple[LoweredGroup, ...], options: Options, policy: Policy
 ) -> tuple[Variant, ...]:
     """A variant of each group. `balanced` takes the fastest that fit where values alone would lie.
 
-    What values need that lie apart, without any scratch, is then the limit.
+    What values need that lie apart, without any scratch, is then the limit. Where fast variants
+    take much scratch or code, it takes what is almost the fastest with less of them.
     """
     caller_io = options.io == "caller"
-    chosen = _choose_by_live_bytes(function, groups, options, caller_io)
-    return settle_places(
-        function, groups, chosen, caller_io=caller_io, any_variant=options.optimize == "ram"
-    )
+    trades = options.optimize == "balanced" and policy.trades_scratch
+    chosen = _choose_by_live_bytes(function, groups, options, caller_io, trades)
+    most = math.inf if options.optimize == "ram" else 0.0
+    if trades:
+        chosen = spare_kernels(function, groups, chosen, caller_io=caller_io)
+        fewest = sum(min(v.instructions for v in lowered.variants) for lowered in groups)
+        most = BALANCED_SLOWDOWN * fewest
+    return settle_places(function, groups, chosen, caller_io=caller_io, most_instructions=most)
 
 
 def _choose_by_live_bytes(
-    function: Function, groups: tuple[LoweredGroup, ...], options: Options, caller_io: bool
+    function: Function,
+    groups: tuple[LoweredGroup, ...],
+    options: Options,
+    caller_io: bool,
+    trades_scratch: bool,
 ) -> tuple[Variant, ...]:
     if options.optimize != "balanced":
         return choose_variants(groups, options.optimize, function, caller_io=caller_io)
     plain = [min(lowered.variants, key=lambda v: v.scratch_bytes) for lowered in groups]
     apart = placement_problem(function, groups, plain, caller_io=caller_io).buffers
     limit = lower_bound_bytes(apart)
+    menus = groups
+    if trades_scratch:
+        menus = tuple(_without_slow_variants(lowered) for lowered in groups)
+    optimize: Optimize = "balanced" if trades_scratch else "time"
     try:
-        return choose_variants(groups, "time", function, caller_io=caller_io, capacity_bytes=limit)
+        return choose_variants(menus, optimize, function, caller_io=caller_io, capacity_bytes=limit)
     except PlanError:
         return choose_variants(groups, "ram", function, caller_io=caller_io)
+
+
+def _without_slow_variants(lowered: LoweredGroup) -> LoweredGroup:
+    """The fastest variant, and those that need less scratch.
+
+    A place in memory below an input is worth less than time, as long as values fit apart.
+    """
+    fastest = min(lowered.variants, key=lambda v: v.instructions)
+    kept = [v for v in lowered.variants if v is fastest or v.scratch_bytes < fastest.scratch_bytes]
+    return LoweredGroup(lowered.group, tuple(kept))
 
 
 def golden_run(function: Function) -> Golden:

@@ -31,6 +31,12 @@ ROWS = (WINDOW_ROWS, COLUMN_ROWS)
 #: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
 #: plane of its own, with its padding.
 PLANE = "plane"
+#: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
+#: `edgec.loop.microkernels.dsp_depthwise.rows_at_once` says.
+COLUMN_PLANES = "column_planes"
+#: Form of depthwise convolutions that read their windows where they are.
+DEPTHWISE_WINDOWS = "depthwise_windows"
+WHOLE_WINDOWS = (PLANE, COLUMN_PLANES, DEPTHWISE_WINDOWS)
 
 
 class Lowering:
@@ -58,7 +64,7 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        return self.is_product or self.form in ROWS
+        return self.is_product or self.form in (*ROWS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape in which a value is computed."""

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from edgec.errors import ContractError
 from edgec.loop.access import writes
 from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc
+from edgec.loop.rewrite import walk
 from edgec.loop.term import TermLike
 
 Array = npt.NDArray[Any]
@@ -59,7 +60,8 @@ class Microkernel:
 
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
-    it is for; without it a call costs what its meaning would.
+    it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
+    that uses it grows by, with all that it calls; 0 if that is not worth a thought.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Microkernel:
     indices: tuple[str, ...] = ()
     stream: Stream | None = None
     instructions: Callable[..., float] | None = None
+    code_bytes: int = 0
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
         """What the C function's pointers stand for; a stream for the first of its sources."""
@@ -115,6 +118,11 @@ def meaning_of(kernel: Microkernel, numbers: tuple[TermLike, ...]) -> PrimFunc:
     """The nest for these sizes and indices, in their order."""
     names = (*kernel.sizes, *kernel.indices)
     return kernel.meaning(**dict(zip(names, numbers, strict=True)))
+
+
+def kernels_of(func: PrimFunc) -> frozenset[str]:
+    """The names of the microkernels that a function calls."""
+    return frozenset(s.callee for s, _ in walk(func.body) if isinstance(s, Call)) & set(_REGISTRY)
 
 
 def written_by(call: Call) -> frozenset[Buffer]:

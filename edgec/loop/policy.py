@@ -12,13 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import MATRIX, PLANE, PRODUCTS, ROWS
+from edgec.loop.lowering import (
+    COLUMN_PLANES,
+    DEPTHWISE_WINDOWS,
+    MATRIX,
+    PLANE,
+    PRODUCTS,
+    ROWS,
+)
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
+from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
 from edgec.loop.policies.mve import mve_forms, schedule_vectors
 from edgec.loop.policies.mve_elements import schedule_on_vectors
 from edgec.loop.policies.per_element import (
+    STRAIGHT_ROWS,
     has_short_windows,
     schedule_per_element,
     schedule_windows,
@@ -49,10 +58,15 @@ class Policy:
         """
         forms = (*plane_forms(operators), DIRECT)
         if dtype == "int8" and self.core.has("dsp"):
-            forms = (*product_forms(operators), *forms)
+            forms = (*product_forms(operators), *column_forms(operators), *forms)
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
         return forms
+
+    @property
+    def trades_scratch(self) -> bool:
+        """Whether fast schedules may need much more scratch or code than others as good."""
+        return self.core.has("dsp") and not self.core.has("mve")
 
     def schedules(
         self,
@@ -71,6 +85,10 @@ class Policy:
         if form in PRODUCTS:
             product = schedule_product(func, form, tables, window)
             return [] if product is None else [product]
+        if form == COLUMN_PLANES:
+            return column_schedules(func, tables, window)
+        if form == DEPTHWISE_WINDOWS:
+            return window_schedules(func, tables, window)
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
@@ -94,7 +112,8 @@ class Policy:
             schedule_per_element(by_rows)
             return [schedule, by_rows]
         else:
-            schedule_per_element(schedule)
+            is_wide = self.trades_scratch and not is_small
+            schedule_per_element(schedule, STRAIGHT_ROWS if is_wide else range(0))
         return [schedule]
 
 

@@ -30,6 +30,7 @@ from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.slide import slide
+from edgec.loop.primitives.storage import storage_align
 from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.simplify import simplify
 
@@ -156,6 +157,10 @@ class Schedule:
         before = self.repacked.get(buffer)
         self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
 
+    def storage_align(self, buffer: str, dimension: int, factor: int) -> None:
+        """Round the extent of a temporary's dimension up to a multiple of `factor`."""
+        self._apply(storage_align, buffer=buffer, dimension=dimension, factor=factor)
+
     def simplify(self) -> None:
         """Lower blocks, shrink temporaries, drop what is decided; loops keep their names."""
         self._apply(simplify_func)
@@ -271,7 +276,7 @@ REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
-        "decompose_reduction", "transform_layout",
+        "decompose_reduction", "transform_layout", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -27,12 +27,13 @@ def settle_places(
     chosen: Sequence[Variant],
     *,
     caller_io: bool = False,
-    any_variant: bool = False,
+    most_instructions: float = 0.0,
 ) -> tuple[Variant, ...]:
     """Return the variants with `same_place` left only where it does not cost memory.
 
-    With `any_variant`, other variants of these groups may take their places too: a choice by live
-    bytes alone cannot see what it costs to tie two buffers together.
+    Other variants of these groups may take their places too, if all together then need no more
+    than `most_instructions`: a choice by live bytes alone cannot see what it costs to tie two
+    buffers together.
     """
 
     def peak(variants: Sequence[Variant], below: int | None = None) -> int | None:
@@ -54,7 +55,10 @@ def settle_places(
     while improved and least is not None:
         improved = False
         for position in candidates:
-            menu = groups[position].variants if any_variant else ()
+            others = sum(v.instructions for v in best) - best[position].instructions
+            menu = [
+                v for v in groups[position].variants if others + v.instructions <= most_instructions
+            ]
             options = [replace(best[position], same_place=()), *menu]
             for option in options:
                 trial = [*best[:position], option, *best[position + 1 :]]

@@ -14,12 +14,12 @@ from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PLANE, ROWS, Lowering
-from edgec.loop.microkernels.depthwise import plane_element
+from edgec.loop.lowering import ROWS, WHOLE_WINDOWS, Lowering
 from edgec.loop.values import cast
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
+from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.requantize import (
     append_requantize,
@@ -120,14 +120,15 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One accumulation per output element; padding is clipped from the kernel's ranges."""
         attrs: DepthwiseConv2dAttrs = node.attrs
-        is_padded = any(any(pair) for pair in attrs.padding)
-        if target.form == PLANE and is_padded and node.inputs[0].type.quant is not None:
-            return _lower_planes(node, target, inputs)
         x, w, bias = inputs[0], inputs[1].data, inputs[2].data
         if target.form in ROWS:
             folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
             window = window_of(node, w.shape[:2])
             return lower_depthwise_rows(node, target, x, w, folded, window)
+        if target.form in WHOLE_WINDOWS and has_whole_windows(node, target.form):
+            folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
+            window = window_of(node, w.shape[:2])
+            return lower_whole_windows(node, target, x, w, folded, window)
         (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape
@@ -161,51 +162,6 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
                 * cast(weights[kh, kw, c], acc.dtype)
             ),
         )
-
-
-def _lower_planes(node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
-    """Every channel is copied to a plane with its padding, so that all windows are whole.
-
-    Padding has the value of the input's zero point, which is then folded into the bias.
-    """
-    attrs: DepthwiseConv2dAttrs = node.attrs
-    x, w, bias = inputs[0], inputs[1].data, inputs[2].data
-    (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
-    (top, _), (left, _) = attrs.padding
-    batch, height, width, channels = x.shape
-    kernel_h, kernel_w, outputs = w.shape
-    each = outputs // channels
-    quant = node.inputs[0].type.quant
-    assert quant is not None
-    zero_point = quant.zero_point[0]
-    weights = target.table("w", np.ascontiguousarray(w.transpose(2, 0, 1)))
-    biases = target.table("bias", folded_bias(node, bias, weight_sums(w, (0, 1))))
-    shape = node.output.type.shape
-    extents = (
-        (shape[1] - 1) * stride_h + (kernel_h - 1) * dilation_h + 1,
-        (shape[2] - 1) * stride_w + (kernel_w - 1) * dilation_w + 1,
-    )
-    plane = target.definition.compute(
-        "plane",
-        lambda n, c, h, w: plane_element(x, (n, h - top, w - left, c), height, width, zero_point),
-        shape=(batch, channels, *extents),
-        dtype=x.dtype,
-    )
-    return target.reduce(
-        "acc",
-        shape,
-        node.output.type.dtype,
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda n, h, w, c: biases[c],
-        update=lambda acc, n, h, w, c, kh, kw: (
-            acc
-            + cast(
-                plane[n, c // each, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w],
-                acc.dtype,
-            )
-            * cast(weights[c, kh, kw], acc.dtype)
-        ),
-    )
 
 
 @from_tflite("DEPTHWISE_CONV_2D")

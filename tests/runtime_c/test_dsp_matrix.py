@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
+from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.window import Window
-from edgec.sim.core import CoreSimulator
-from edgec.target.core import find_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-REPO_ROOT = Path(__file__).resolve().parents[2]
-RUNTIME = REPO_ROOT / "runtime_c"
 SOURCE = """
 #include "microkernels/dsp/matrix_s8.h"
 #include "microkernels/dsp/matrix_pack_s8.h"
 
-#define WORDS(n) const int32_t *n
-void Reset_Handler(void);
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
@@ -35,17 +26,6 @@ void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pad(int8_t *to, const int8_t *x, WORDS(n));
 
-void Reset_Handler(void) { for (;;) { } }
-void *memcpy(void *to, const void *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = ((const char *)from)[i]; }
-    return to;
-}
-void *memset(void *to, int value, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = (char)value; }
-    return to;
-}
-void __aeabi_memcpy(void *to, const void *from, size_t bytes);
-void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
@@ -64,69 +44,12 @@ void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 void run_pad(int8_t *to, const int8_t *x, WORDS(n))
 { ec_pad_s8(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]); }
 """
-SCRIPT = """
-ENTRY(Reset_Handler)
-SECTIONS {
-  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
-  . = 0x20000000; .data : { *(.data*) *(.bss*) }
-  __stack_limit = 0x20002000; __stack_top = 0x20004000;
-  /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) }
-}
-"""
-BUILDS = [
-    ("cortex-m4", "gcc", ("-O2",)),
-    pytest.param(("cortex-m4", "gcc", ("-O0",)), marks=pytest.mark.full),
-    ("cortex-m4", "gcc", ("-O2", "-DEC_NO_ASM")),
-    ("cortex-m4", "clang", ("-Os",)),
-    pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
-    ("cortex-m33", "clang", ("-O2",)),
-]
 
 
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
+@pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
 def core(request, tmp_path_factory):
-    name, compiler, flags = request.param
-    wanted = find_core(name)
-    tools = [t for t in available_toolchains(wanted) if t.is_zig == (compiler == "clang")]
-    if not tools:
-        pytest.skip(f"no {compiler} for {name}")
-    folder = tmp_path_factory.mktemp("dsp_matrix")
-    (folder / "kernels.c").write_text(SOURCE)
-    (folder / "link.ld").write_text(SCRIPT)
-    command = [
-        *tools[0].command, *(wanted.clang_flags if tools[0].is_zig else wanted.gcc_flags),
-        *LANGUAGE_FLAGS, *WARNING_FLAGS, *flags, "-ffreestanding", "-fno-builtin",
-        "-I", str(RUNTIME), "-I", str(RUNTIME / "include"), "-nostdlib", "-Wl,-e,Reset_Handler",
-        "-T", str(folder / "link.ld"), "-o", str(folder / "kernels.elf"), str(folder / "kernels.c"),
-    ]  # fmt: skip
-    if tools[0].is_zig:
-        command += ["-fno-sanitize=all", "-g"]  # without -g, -Os strips the symbols
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    with CoreSimulator(folder / "kernels.elf", name) as simulator:
+    with dsp_image(request, tmp_path_factory, SOURCE) as simulator:
         yield simulator
-
-
-def run_on_core(core, function, out, inputs, numbers):
-    """The bytes of `out` after the call; any access outside the arrays is a fault."""
-    spans = []
-    arrays = [out, *inputs, np.array(numbers, np.int32)]
-    for position, array in enumerate(arrays):
-        span = core.allocate(f"argument {position}", array.nbytes, write=position == 0)
-        core.write(span.address, array.tobytes())
-        spans.append(span)
-    core.call(function, *(span.address for span in spans), allow=spans)
-    return np.frombuffer(core.read(spans[0].address, out.nbytes), out.dtype)
-
-
-def meant(kernel, out, inputs, numbers):
-    """What the registered meaning gives."""
-    flat = [array.reshape(-1).tolist() for array in (out, *inputs)]
-    args = []
-    for values in flat:
-        args += [values, 0]
-    kernel.run(*args, *(int(n) for n in numbers))
-    return np.array(flat[0], out.dtype)
 
 
 def tables(rng, channels, quads, *, extreme=False):

@@ -2,6 +2,8 @@
 
 from edgec.loop.microkernels import (
     depthwise,
+    dsp_depthwise,
+    dsp_windows,
     matrix,
     mve_depthwise,
     mve_elements,
@@ -13,6 +15,8 @@ from edgec.loop.microkernels import (
 
 __all__ = [
     "depthwise",
+    "dsp_depthwise",
+    "dsp_windows",
     "matrix",
     "mve_depthwise",
     "mve_elements",

@@ -185,6 +185,7 @@ register(
         alignment=(("x", 4), ("bias", 4)),
         stream=_stream(PAIR, lambda quads: quads),
         instructions=_instructions_3,
+        code_bytes=1740,
     )
 )
 register(
@@ -197,6 +198,7 @@ register(
         alignment=(("x", 4), ("bias", 4)),
         stream=_stream(TWO_PAIRS, lambda octets: 2 * octets),
         instructions=_instructions_1,
+        code_bytes=1320,
     )
 )
 register(
@@ -211,5 +213,6 @@ register(
         instructions=lambda octets, channels, zero_point: _instructions_1(
             octets, channels, zero_point, 31
         ),
+        code_bytes=1320,
     )
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.ir import Binary, Buffer, Const, Intrinsic, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, reduce_vars
+from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
 
 
@@ -34,3 +35,20 @@ def decompose(schedule: Schedule, block: str) -> None:
     found, _ = find_block(schedule.func, block)
     if reduce_vars(found):
         schedule.decompose_reduction(block)
+
+
+def zero_point_of(func: PrimFunc) -> int | None:
+    """The zero point added to rescaled sums, if the result is then only saturated to int8."""
+    for stmt, _ in walk(func.body):
+        if not isinstance(stmt, Store) or stmt.buffer.name != "out":
+            continue
+        for part in subexpressions(stmt.value):
+            if (
+                isinstance(part, Binary)
+                and part.op == "add"
+                and isinstance(part.left, Intrinsic)
+                and part.left.name == "requantize_tflm_right"
+                and isinstance(part.right, Const)
+            ):
+                return int(part.right.value)
+    return None

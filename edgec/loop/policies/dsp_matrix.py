@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
-from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_tflm_right
-from edgec.loop.ir import Binary, Const, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
-from edgec.loop.policies.common import find_param
-from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.policies.common import find_param, zero_point_of
+from edgec.loop.policies.constant_channels import (
+    MOST_SUM,
+    most_shift,
+    replace_constants,
+    settled,
+    sum_bounds,
+)
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -20,15 +25,8 @@ from edgec.loop.window import Window
 #: Forms worth trying for a convolution or dense with its requantize, the fastest first.
 FORMS = {"conv2d": (PADDED_COLUMNS, COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
 
-#: The sum of the second channel of a pair is told as 256 times itself.
-MOST_SUM = 1 << 23
 #: Inputs of a window that the runtime gathers byte by byte.
 MOST_TAPS = 80
-
-
-def _most_shift(zero_point: int) -> int:
-    """Beyond, the constant of the short requantization, a rounded zero point, does not fit."""
-    return 15 if zero_point == -128 else 22
 
 
 def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
@@ -43,7 +41,7 @@ def schedule_product(
 ) -> Schedule | None:
     """A function lowered as a product, on microkernels; None where they cannot do it."""
     pixels, channels = find_param(func, "out").shape
-    zero_point = _zero_point(func)
+    zero_point = zero_point_of(func)
     if zero_point is None:
         return None
     constants = settled(tables, zero_point)
@@ -85,14 +83,8 @@ def schedule_product(
             )
     except ScheduleError:
         return None
-    for name, array in constants.items():
-        if not np.array_equal(array, tables[name]):
-            schedule.repacked[name] = _replaced(array)
+    replace_constants(schedule, tables, constants)
     return schedule
-
-
-def _replaced(array: Array) -> Callable[[Array], Array]:
-    return lambda before: array
 
 
 def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> None:
@@ -127,61 +119,12 @@ def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
     return inner
 
 
-def _zero_point(func: PrimFunc) -> int | None:
-    """The zero point added to rescaled sums, if the result is then only saturated to int8."""
-    for stmt, _ in walk(func.body):
-        if not isinstance(stmt, Store) or stmt.buffer.name != "out":
-            continue
-        for part in subexpressions(stmt.value):
-            if (
-                isinstance(part, Binary)
-                and part.op == "add"
-                and isinstance(part.left, Intrinsic)
-                and part.left.name == "requantize_tflm_right"
-                and isinstance(part.right, Const)
-            ):
-                return int(part.right.value)
-    return None
-
-
-def _bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
-    """The least and the largest sum of each channel, for any int8 inputs."""
-    w = tables["w"].reshape(tables["w"].shape[0], -1).astype(np.int64)
-    bias = tables["bias"].astype(np.int64)
-    low, high = w * -128, w * 127
-    return bias + np.minimum(low, high).sum(axis=1), bias + np.maximum(low, high).sum(axis=1)
-
-
-def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
-    """The tables with channels that are always the same told by small numbers.
-
-    Training leaves channels with a huge bias and a tiny scale; what they give is one value.
-    """
-    result = {name: tables[name].copy() for name in ("w", "bias", "multiplier", "shift")}
-    most = _most_shift(zero_point)
-    for channel, (low, high) in enumerate(zip(*_bounds(tables), strict=True)):
-        multiplier, shift = tables["multiplier"][channel], tables["shift"][channel]
-        is_plain = multiplier >= 1 << 30 and shift >= -most
-        if is_plain and low >= -MOST_SUM and high < MOST_SUM:
-            continue
-        if low < INT32_MIN or high > INT32_MAX or shift > 0:
-            continue
-        scale = int(multiplier), int(shift)
-        rounded = [requantize_tflm_right(int(end), *scale) + zero_point for end in (low, high)]
-        first, last = (min(max(value, -128), 127) for value in rounded)
-        if first == last:  # a quarter of four times the value is exact
-            result["w"][channel] = 0
-            result["bias"][channel] = 4 * (first - zero_point)
-            result["multiplier"][channel], result["shift"][channel] = 1 << 30, -1
-    return result
-
-
 def _has_short_requantization(tables: Mapping[str, Array], zero_point: int) -> bool:
     """Whether the weights can share words, and the sums be rescaled in a few instructions.
 
     The correction of negative ties is right only where a second rounding follows.
     """
-    least, most = _bounds(tables)
+    least, most = sum_bounds(tables)
     shift = tables["shift"].astype(np.int64)
     return bool(
         tables["w"].min(initial=0) >= -127
@@ -189,5 +132,5 @@ def _has_short_requantization(tables: Mapping[str, Array], zero_point: int) -> b
         and least.min() >= -MOST_SUM
         and tables["multiplier"].min() >= 1 << 30
         and shift.max() <= (0 if zero_point == -128 else -1)
-        and shift.min() >= -_most_shift(zero_point)
+        and shift.min() >= -most_shift(zero_point)
     )

@@ -10,13 +10,21 @@ from edgec.loop.schedule import Schedule
 
 #: Windows of at most this many taps become straight code.
 MOST_STRAIGHT = 16
+#: Rows of so many taps do too, on cores whose loads reach far; it is not worth it for fewer.
+STRAIGHT_ROWS = range(5, 9)
 
 
-def schedule_per_element(schedule: Schedule) -> None:
-    """Depthwise convolution, pools and means: one accumulator at a time, in a register."""
+def schedule_per_element(schedule: Schedule, straight: range = range(0)) -> None:
+    """Depthwise convolution, pools and means: one accumulator at a time, in a register.
+
+    A row of taps, always the same, becomes straight code if it is as long as `straight` says.
+    """
     *_, last = output_loops(schedule.func, "out", "out")
     gather_temporaries(schedule, last)
     decompose(schedule, "acc")
+    rows = [n for n in loops_of(schedule.func.body) if n == "acc_kw"]
+    if rows and constant_extent(find_loop(schedule.func, "acc_kw")[0]) in straight:
+        schedule.unroll("acc_kw")
 
 
 def schedule_windows(schedule: Schedule) -> None:

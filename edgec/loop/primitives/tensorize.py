@@ -75,7 +75,8 @@ def tensorize(
     `simplify`: a buffer that is passed to a call is not shrunk any more.
 
     Constants that the kernel reads as a stream become one parameter, `<loop>_stream`; what it
-    holds is told by the result. `indices` gives, for each index of the kernel, the loops around
+    holds is told by the result. Where each call reads a part of them, it has as many parts.
+    `indices` gives, for each index of the kernel, the loops around
     whose variables it is a term of, as text.
     """
     target, above = find_loop(func, loop)
@@ -118,23 +119,45 @@ def _with_stream(
     stream = kernel.stream
     assert stream is not None
     sources: dict[str, str] = {}
+    shares: set[tuple[Term, int]] = set()
     for parameter in meaning.params:
-        if parameter.name not in stream.sources:
-            continue
-        base = bases[parameter]
-        whole = flat_address(base.buffer, base.indices) == as_term(0)
-        if base.buffer.scope != "constant" or not whole:
-            raise ScheduleError(f"tensorize: {base.buffer.name} is no whole constant")
-        if base.buffer.elements != parameter.elements:
-            raise ScheduleError(f"tensorize: {base.buffer.name} has more than {parameter.name}")
-        sources[parameter.name] = base.buffer.name
-    new = Buffer(name, (stream.words(**sizes),), "int32", "constant")
+        if parameter.name in stream.sources:
+            base = bases[parameter]
+            shares.add(_share(base, parameter))
+            sources[parameter.name] = base.buffer.name
+    if len(shares) != 1:
+        raise ScheduleError(f"tensorize: constants of {kernel.name} begin at different steps")
+    ((step, count),) = shares
+    words = stream.words(**sizes)
+    shape, at = ((words,), (as_term(0),)) if count == 1 else ((count, words), (step, as_term(0)))
+    new = Buffer(name, shape, "int32", "constant")
     constants = [p for p in func.params if p.scope == "constant"]
-    at = func.params.index(constants[0])
-    func = replace(func, params=(*func.params[:at], new, *func.params[at:]))
+    position = func.params.index(constants[0])
+    func = replace(func, params=(*func.params[:position], new, *func.params[position:]))
     fixed = dict(sizes)
-    packed = Packed(name, sources, lambda arrays: stream.pack(arrays, **fixed))
-    return func, packed, BufferRef(new, (as_term(0),))
+
+    def pack(arrays: Mapping[str, Array]) -> Array:
+        parts = [
+            {name: array.reshape(count, -1)[i] for name, array in arrays.items()}
+            if count > 1
+            else dict(arrays)
+            for i in range(count)
+        ]
+        return np.stack([stream.pack(part, **fixed) for part in parts]).reshape(shape)
+
+    return func, Packed(name, sources, pack), BufferRef(new, at)
+
+
+def _share(base: BufferRef, parameter: Buffer) -> tuple[Term, int]:
+    """Which part of a constant a call reads, and of how many equal ones."""
+    buffer, size = base.buffer, parameter.elements
+    address = flat_address(buffer, base.indices)
+    coefficients = [address.offset, *(coefficient for _, coefficient in address.parts)]
+    is_part = buffer.elements % size == 0 and all(c % size == 0 for c in coefficients)
+    if buffer.scope != "constant" or not is_part:
+        raise ScheduleError(f"tensorize: {buffer.name} does not consist of {parameter.name}s")
+    step = Term(tuple((a, c // size) for a, c in address.parts), address.offset // size)
+    return step, buffer.elements // size
 
 
 def _drop_unused(func: PrimFunc) -> PrimFunc:

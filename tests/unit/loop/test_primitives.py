@@ -80,6 +80,7 @@ def arrays_of(definition, seed=1):
 PRIMITIVES = (
     "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
     "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+    "storage_align",
 )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ def arguments(s, primitive, rng):
         "compute_inline": [(b,) for b in blocks],
         "cache_read": [(b, loop) for b in buffers_of(s.func) for loop in loops],
         "cache_write": [(b, loop) for b in buffers_of(s.func) for loop in loops],
+        "storage_align": [(b, d, factor) for b in buffers_of(s.func) for d in (-1, 0)],
         "decompose_reduction": [*((b,) for b in blocks), *pairs],
         "transform_layout": [
             ("w", f"CKI -> C/{factor} K I C%{factor}"),
@@ -201,6 +203,7 @@ def dense():
         (lambda s: s.transform_layout("x", "K -> K"), "is arena, not constant"),
         (lambda s: s.transform_layout("w", "CK -> C/2 K"), "every part of every dimension"),
         (lambda s: s.decompose_reduction("nope"), "no block 'nope'"),
+        (lambda s: s.storage_align("x", -1, 4), "not a temporary"),
         (lambda s: s.sample_perfect_tile("out_c", 2, decision=[4, 2]), "does not tile"),
     ],
 )

@@ -1,0 +1,218 @@
+"""Depthwise 3x3 convolutions (`runtime_c/microkernels/dsp/depthwise_s8.h`): meaning and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.depthwise import plane_element
+from edgec.loop.schedule import Schedule
+from edgec.loop.term import TermLike
+from edgec.loop.values import Value, clamp, int8, int16, int32, intrinsic
+
+Array = npt.NDArray[Any]
+
+#: int16 from one column of a plane to the next: literal in the assembly.
+COLUMN = 32
+#: Words of a stream: three columns of weights, the bias with the shift, the multiplier.
+STREAM_WORDS = 5
+#: Sums are told as 256 times themselves; of the shift, the bits of a word leave so much.
+MOST_SUM, MOST_SHIFT = 1 << 23, 16
+#: Of the outputs: what is below it is limited away.
+ZERO_POINT = -128
+
+
+def rows_at_once(height: int) -> int:
+    """Rows of outputs, of `height`, that one plane serves with windows that step by one.
+
+    0 where no kernel can do it.
+    """
+    most = COLUMN - 2
+    if 2 <= height <= most:
+        return height
+    return max((rows for rows in range(2, most + 1, 2) if height % rows == 0), default=0)
+
+
+def pack_columns(first: TermLike, column: TermLike, **sizes: int) -> PrimFunc:
+    """to[w, k, r] = x[first + 2 * k + r - top, column + w - left, 0], `fill` outside of x.
+
+    x is int8 [1, height, width, step].
+    """
+    return _packing("pack_columns", (first, column), 1, 0, **sizes)
+
+
+def pack_columns_4(first: TermLike, column: TermLike, plane: int, **sizes: int) -> PrimFunc:
+    """to[c, w, k, r] is the same of channel c; there are `plane` int16 for each."""
+    return _packing("pack_columns_4", (first, column), 4, plane, **sizes)
+
+
+def _packing(
+    name: str,
+    corner: tuple[TermLike, TermLike],
+    channels: int,
+    plane: int,
+    height: int,
+    width: int,
+    step: int,
+    top: int,
+    left: int,
+    pairs: int,
+    columns: int,
+    fill: int,
+) -> PrimFunc:
+    first, column = corner
+    b = Definition(name)
+    shape: tuple[int, ...] = (columns, COLUMN // 2, 2)
+    if channels > 1:
+        shape = (channels, plane // COLUMN, COLUMN // 2, 2)
+    to = b.output("to", shape, "int16")
+    x = b.input("x", (1, height, width, step), "int8")
+
+    def element(c: Any, w: Any, k: Any, r: Any) -> Value:
+        at = (0, 2 * k + r + first - top, w + column - left, c)
+        return int16(plane_element(x, at, height, width, fill))
+
+    if channels == 1:
+        b.compute(
+            to,
+            lambda w, k, r: element(0, w, k, r),
+            shape=(columns, pairs, 2),
+            at=lambda w, k, r: (w, k, r),
+        )
+    else:
+        b.compute(
+            to,
+            element,
+            shape=(channels, columns, pairs, 2),
+            at=lambda c, w, k, r: (c, w, k, r),
+        )
+    return b.build()
+
+
+def depthwise_3x3(height: int, width: int, out_width: int, channels: int) -> PrimFunc:
+    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw].
+
+    The zero point of the output is -128.
+    """
+    b = Definition("depthwise_3x3")
+    out = b.output("out", (height, out_width, channels), "int8")
+    plane = b.input("plane", (width + 2, COLUMN), "int16")
+    bias = b.constant("bias", (1,), "int32")
+    weights = b.constant("w", (3, 3), "int8")
+    multiplier = b.constant("multiplier", (1,), "int32")
+    shift = b.constant("shift", (1,), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, 3), ("kw", 0, 3)],
+        init=lambda h, w: bias[0],
+        update=lambda acc, h, w, kh, kw: (
+            acc + int32(plane[w + kw, h + kh]) * int32(weights[kh, kw])
+        ),
+        shape=(height, width),
+        dtype="int32",
+    )
+
+    def element(h: Any, w: Any) -> Any:
+        rounded = intrinsic("requantize_tflm_right", acc[h, w], multiplier[0], int32(shift[0]))
+        return int8(clamp(rounded + ZERO_POINT, -128, 127))
+
+    b.compute(out, element, shape=(height, width), at=lambda h, w: (h, w, 0))
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_w")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def fits_stream(tables: Mapping[str, Array]) -> bool:
+    """Whether all channels of these tables can be told by streams, exactly."""
+    w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    shift = tables["shift"]
+    return bool(
+        most.max() < MOST_SUM
+        and tables["multiplier"].min() >= 0
+        and shift.max() < 0
+        and shift.min() >= -MOST_SHIFT
+    )
+
+
+def pack_stream(arrays: Mapping[str, Array]) -> Array:
+    """A channel's constants in the order of use; see the header."""
+    bytes_ = arrays["w"].reshape(3, 3)[[1, 0, 2, 1]].astype(np.int8)
+    columns = np.ascontiguousarray(bytes_.T).view("<i4").reshape(3)
+    bias, multiplier, shift = (int(arrays[n].item()) for n in ("bias", "multiplier", "shift"))
+    return np.array([*columns, bias * 256 - shift, multiplier], np.int32)
+
+
+def unpack_stream(words: Array) -> dict[str, Array]:
+    """The constants in a channel's stream."""
+    bytes_ = np.ascontiguousarray(words[:3].astype("<i4")).view(np.int8).reshape(3, 4)
+    bias, multiplier = int(words[3]), int(words[4])
+    return {
+        "bias": np.array([bias >> 8], np.int32),
+        "w": bytes_[:, [1, 0, 2]].T,
+        "multiplier": np.array([multiplier], np.int32),
+        "shift": np.array([-(bias & 255)], np.int8),
+    }
+
+
+_STREAM = Stream(
+    ("bias", "w", "multiplier", "shift"),
+    words=lambda **_: STREAM_WORDS,
+    pack=lambda arrays, **_: pack_stream(arrays),
+    unpack=lambda words, **_: unpack_stream(words),
+)
+
+
+def _instructions_3x3(height: int, width: int, **_: int) -> float:
+    pairs = (height + 1) // 2
+    return 80 + (width // 2) * (25 + 52 * pairs) + width % 2 * (20 + 32 * pairs)
+
+
+def _pack_instructions(pairs: int, columns: int, **_: int) -> float:
+    return 100 + columns * (20 + 5.5 * pairs)
+
+
+def _pack_4_instructions(pairs: int, columns: int, **_: int) -> float:
+    return 110 + columns * (33 + 17 * pairs)
+
+
+_PACKING = ("height", "width", "step", "top", "left", "pairs", "columns", "fill")
+for _name, _meaning, _sizes, _instructions, _code_bytes in (
+    ("ec_pack_columns_s8_dsp", pack_columns, _PACKING, _pack_instructions, 300),
+    ("ec_pack_columns_4_s8_dsp", pack_columns_4, (*_PACKING, "plane"), _pack_4_instructions, 350),
+):
+    register(
+        Microkernel(
+            _name,
+            _meaning,
+            sizes=_sizes,
+            indices=("first", "column"),
+            header="dsp/depthwise_s8.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("to", 4),),
+            instructions=_instructions,
+            code_bytes=_code_bytes,
+        )
+    )
+register(
+    Microkernel(
+        "ec_depthwise_3x3_s8_dsp",
+        depthwise_3x3,
+        sizes=("height", "width", "out_width", "channels"),
+        header="dsp/depthwise_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("plane", 4), ("bias", 4)),
+        reads_past=(("plane", 2),),
+        stream=_STREAM,
+        instructions=_instructions_3x3,
+        code_bytes=700,
+    )
+)

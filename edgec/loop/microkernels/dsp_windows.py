@@ -1,0 +1,156 @@
+"""Depthwise convolutions of short windows (`runtime_c/microkernels/dsp/depthwise_windows_s8.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.term import TermLike
+from edgec.loop.values import clamp, int8, int32, intrinsic
+from edgec.loop.window import Window
+
+Array = npt.NDArray[Any]
+
+#: Inputs of a window, at most: their places lie on the stack.
+MOST_TAPS = 10
+#: Sums are doubled; and the zero point, shifted left by so many bits and 8, must fit in a word.
+MOST_SUM, MOST_SHIFT = 1 << 30, 22
+#: Channels that are computed at once.
+CHANNELS = 4
+
+
+def depthwise_windows(pixel: TermLike, out_zero_point: int, **sizes: int) -> PrimFunc:
+    """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p."""
+    window = Window.from_sizes(sizes)
+    (kernel_h, kernel_w), channels = window.kernel, window.shape[2]
+    b = Definition("depthwise_windows")
+    out = b.output("out", (window.out_width, channels), "int8")
+    x = b.input("x", (1, *window.shape), "int8")
+    bias = b.constant("bias", (channels,), "int32")
+    weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
+    multiplier = b.constant("multiplier", (channels,), "int32")
+    shift = b.constant("shift", (channels,), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda w, c: bias[c],
+        update=lambda acc, w, c, kh, kw: (
+            acc
+            + int32(window.read(x, 0, w + pixel, (kh * kernel_w + kw) * channels + c))
+            * int32(weights[c, kh, kw])
+        ),
+        shape=(window.out_width, channels),
+        dtype="int32",
+    )
+
+    def element(w: Any, c: Any) -> Any:
+        rounded = intrinsic("requantize_tflm_right", acc[w, c], multiplier[c], int32(shift[c]))
+        return int8(clamp(rounded + out_zero_point, -128, 127))
+
+    b.compute(out, element)
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc")
+    schedule.simplify()
+    return schedule.func
+
+
+def fits_windows(tables: Mapping[str, Array]) -> bool:
+    """Whether the kernel can rescale the sums of these tables exactly."""
+    w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    shift = tables["shift"]
+    return bool(most.max() < MOST_SUM and shift.max() < 0 and shift.min() >= -MOST_SHIFT)
+
+
+def _pairs(kernel_h: int, kernel_w: int) -> int:
+    return (kernel_h * kernel_w + 1) // 2
+
+
+def _words(channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
+    pairs = _pairs(kernel_h, kernel_w)
+    return 4 * pairs + channels // CHANNELS * (2 * pairs + 9)
+
+
+def _tables(window: Window) -> list[int]:
+    """Where the inputs of a window are, far and near; see the header."""
+    (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
+    _, width, channels = window.shape
+    taps = [(kh * dilation_h, kw * dilation_w) for kh in range(kernel_h) for kw in range(kernel_w)]
+    far = [2 * channels * (h * width + w) for h, w in taps]
+    near = [8 * t for t in range(len(taps))]
+    for table in (far, near):
+        table += table[: len(table) % 2]
+        table[-1] |= 1
+    return far + near
+
+
+def pack_windows(arrays: Mapping[str, Array], window: Window) -> Array:
+    """The constants as the header tells."""
+    bias, multiplier, shift = (arrays[n] for n in ("bias", "multiplier", "shift"))
+    channels = len(bias)
+    w = arrays["w"].reshape(channels, -1).astype(np.int8)
+    w = np.pad(w, ((0, 0), (0, w.shape[1] % 2)))
+    # [quad, channel % 2, channel // 2, pair, tap] to [quad, pair, channel % 2, tap, channel // 2]
+    split = w.reshape(channels // 4, 2, 2, -1, 2).transpose(0, 3, 2, 4, 1)
+    words = np.ascontiguousarray(split).reshape(channels // 4, -1).view("<i4")
+    less = (-shift.astype(np.int64) - 1).astype(np.uint8).reshape(-1, 4).view("<i4")
+    quads = (-1, CHANNELS)
+    parts = [bias.reshape(quads), words, less, multiplier.reshape(quads)]
+    constants = np.concatenate(parts, axis=1).reshape(-1)
+    return np.concatenate([_tables(window), constants]).astype(np.int32)
+
+
+def unpack_windows(words: Array, channels: int, taps: int) -> dict[str, Array]:
+    """The constants in a stream."""
+    pairs = (taps + 1) // 2
+    quads = words[4 * pairs :].astype("<i4").reshape(channels // 4, -1)
+    weights = np.ascontiguousarray(quads[:, 4 : 4 + 2 * pairs]).view(np.int8)
+    split = weights.reshape(-1, pairs, 2, 2, 2).transpose(0, 4, 2, 1, 3)
+    less = np.ascontiguousarray(quads[:, 4 + 2 * pairs]).view(np.int8)
+    return {
+        "bias": quads[:, :4].reshape(-1),
+        "w": split.reshape(channels, 2 * pairs)[:, :taps],
+        "multiplier": quads[:, 5 + 2 * pairs :].reshape(-1),
+        "shift": -1 - less,
+    }
+
+
+def _instructions(**sizes: int) -> float:
+    window = Window.from_sizes({**sizes, "padded": 1})
+    quads, pairs = window.shape[2] // 4, _pairs(*window.kernel)
+    each = 51 + 22 * pairs
+    edge = 70 + 20 * pairs * 2
+    part = window.part_outside if sizes["padded"] else 0.0
+    return 100 + 9 * pairs * 2 + window.out_width * (45 + quads * (each + part * edge))
+
+
+register(
+    Microkernel(
+        "ec_depthwise_windows_s8_dsp",
+        depthwise_windows,
+        sizes=(*Window.SIZES, "out_zero_point"),
+        indices=("pixel",),
+        header="dsp/depthwise_windows_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("bias", 4),),
+        in_order=("out_w", 1),
+        stream=Stream(
+            ("bias", "w", "multiplier", "shift"),
+            words=_words,
+            pack=lambda arrays, **sizes: pack_windows(arrays, Window.from_sizes(sizes)),
+            unpack=lambda words, channels, kernel_h, kernel_w, **_: unpack_windows(
+                words, channels, kernel_h * kernel_w
+            ),
+        ),
+        instructions=_instructions,
+        code_bytes=620,
+    )
+)

@@ -1,0 +1,451 @@
+/* Depthwise 3x3 convolutions of int8 for the DSP extension of Armv7E-M, one channel at a time.
+ *
+ * The channel's input is first copied to a plane of int16, column by column, so that two rows of
+ * a column are one word: P = (row r, row r + 1). With weights as the words (w0, w1) and (w1, w2)
+ * of each of their three columns, four multiplications of a word of inputs by a word of weights
+ * give what a column adds to two outputs, one above the other.
+ *
+ * A stream holds a channel's constants in the order of use, in words: the weights of each
+ * column, bytes (w1, w0, w2, w1), so that its high bytes, and one byte further its low ones, are
+ * these words times 256; the bias times 256, plus e; M. Sums x are so 256 times the accumulators,
+ * and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double rounding, to a zero
+ * point of -128: that is (high word of x * M) + C, shifted right by e + 7, where C has the halves
+ * of both roundings and the zero point. Ties of negative sums go the other way, but are limited
+ * away.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_DEPTHWISE_S8_H
+#define EC_DEPTHWISE_S8_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+
+/* Assembly: two rows of a channel, from r1 on, which lie r2 bytes apart, as a word to r0. */
+#define EC_PACK_TWO_ROWS          \
+    "ldrsb r4, [r1]\n"            \
+    "ldrsb r5, [r1, r2]\n"        \
+    "add r1, r1, r2, lsl #1\n"    \
+    "pkhbt r4, r4, r5, lsl #16\n" \
+    "str r4, [r0], #4\n"
+
+/* Assembly: bytes of four channels of two rows, r4 and r5, as a word for each channel, to r0 and
+ * r8, 2 * r8 and r9 bytes behind it; r0 steps on. */
+#define EC_STORE_TWO_ROWS_4        \
+    "sxtb16 r6, r4\n"              \
+    "sxtb16 r7, r5\n"              \
+    "sxtb16 r4, r4, ror #8\n"      \
+    "sxtb16 r5, r5, ror #8\n"      \
+    "pkhtb r12, r7, r6, asr #16\n" \
+    "str r12, [r0, r8, lsl #1]\n"  \
+    "pkhbt r12, r4, r5, lsl #16\n" \
+    "str r12, [r0, r8]\n"          \
+    "pkhtb r12, r5, r4, asr #16\n" \
+    "str r12, [r0, r9]\n"          \
+    "pkhbt r12, r6, r7, lsl #16\n" \
+    "str r12, [r0], #4\n"
+
+/* Assembly: two rows of four channels, from r1 on, which lie r2 bytes apart. */
+#define EC_LOAD_TWO_ROWS_4 \
+    "ldr r4, [r1]\n"       \
+    "ldr r5, [r1, r2]\n"   \
+    "add r1, r1, r2, lsl #1\n"
+
+/* Assembly: the end of a column of x, whose `sizes` are at r11; its first instructions are at 1. */
+#define EC_NEXT_COLUMN          \
+    "ldrd r3, r4, [r11, #20]\n" \
+    "ldr r5, [r11, #28]\n"      \
+    "add r0, r0, r3\n"          \
+    "add r1, r1, r4\n"          \
+    "subs r5, #1\n"             \
+    "str r5, [r11, #28]\n"      \
+    "bne 1b\n"                  \
+    "ldr r3, [r11, #36]\n"      \
+    "cmp r3, #0\n"              \
+    "it gt\n"                   \
+    "blgt 9f\n"                 \
+    "pop {r7, r11}\n"           \
+    "b 11f\n"
+
+/* How the columns of a channel are packed, in the order of use: bytes from row to row of x; whether
+ * a row above x comes first; pairs of rows of x; whether one of x and one below it follow; pairs
+ * below; bytes from the end of a column of int16, and of x, to the next; columns of x; pairs of a
+ * column; columns to the right of x. Returns where the packing begins in x. */
+static EC_KERNEL int32_t ec_plan_columns(int32_t *sizes, int32_t height, int32_t width,
+                                         int32_t step, int32_t top, int32_t left, int32_t pairs,
+                                         int32_t columns, int32_t first, int32_t column) {
+    const int32_t row = width * step;
+    const int32_t above = first < top ? 1 : 0;
+    const int32_t before = column < left ? 1 : 0;
+    const int32_t below = height - first + top;
+    const int32_t behind = width - column + left;
+    const int32_t rows = (below < 2 * pairs ? below : 2 * pairs) - above;
+    const int32_t count = (behind < columns ? behind : columns) - before;
+    sizes[0] = row;
+    sizes[1] = above;
+    sizes[2] = (rows - above) / 2;
+    sizes[3] = (rows - above) & 1;
+    sizes[4] = pairs - above - (rows - above + 1) / 2;
+    sizes[5] = 64 - 4 * pairs;
+    sizes[6] = step - rows * row;
+    sizes[7] = count;
+    sizes[8] = pairs;
+    sizes[9] = columns - before - count;
+    return (first - top + above) * row + (column - left + before) * step;
+}
+
+/* One channel of an image as columns of int16: to[w * 32 + i] = x[first + i - top][column + w -
+ * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes behind its
+ * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
+ * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
+ * aligned to 4 bytes. */
+static EC_KERNEL void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                             int32_t width, int32_t step, int32_t top, int32_t left,
+                                             int32_t pairs, int32_t columns, int32_t fill,
+                                             int32_t first, int32_t column) {
+#if EC_DSP_ASM
+    int32_t sizes[11];
+    const int32_t from =
+        ec_plan_columns(sizes, height, width, step, top, left, pairs, columns, first, column);
+    register int16_t *r0 __asm__("r0") = to;
+    register const int8_t *r1 __asm__("r1") = x + from;
+    register int32_t *r2 __asm__("r2") = sizes;
+    register int32_t r3 __asm__("r3") = column < left;
+    sizes[10] = (int32_t)(((uint32_t)fill & 0xFFFFu) * 0x00010001u);
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r7, r11}\n"
+        "mov r11, r2\n"
+        "ldr r2, [r11]\n"
+        "ldr r10, [r11, #40]\n"
+        "cmp r3, #0\n"
+        "it ne\n"
+        "blne 9f\n"
+        "1:\n"
+        "ldrd r3, r12, [r11, #4]\n"
+        "cbz r3, 2f\n"
+        "ldrsb r5, [r1]\n"
+        "add r1, r1, r2\n"
+        "pkhbt r5, r10, r5, lsl #16\n"
+        "str r5, [r0], #4\n"
+        "2:\n"
+        "lsrs r3, r12, #1\n"
+        "bcc 3f\n" EC_PACK_TWO_ROWS
+        "3:\n"
+        "beq 5f\n"
+        "4:\n" EC_PACK_TWO_ROWS EC_PACK_TWO_ROWS
+        "subs r3, #1\n"
+        "bne 4b\n"
+        "5:\n"
+        "ldrd r3, r4, [r11, #12]\n"
+        "cbz r3, 6f\n"
+        "ldrsb r5, [r1]\n"
+        "add r1, r1, r2\n"
+        "pkhbt r5, r5, r10, lsl #16\n"
+        "str r5, [r0], #4\n"
+        "6:\n"
+        "cbz r4, 7f\n"
+        "str r10, [r0], #4\n"
+        "7:\n" EC_NEXT_COLUMN
+        "9:\n" /* a column of `fill` alone */
+        "ldr r3, [r11, #32]\n"
+        "10:\n"
+        "str r10, [r0], #4\n"
+        "subs r3, #1\n"
+        "bne 10b\n"
+        "ldr r3, [r11, #20]\n"
+        "add r0, r0, r3\n"
+        "bx lr\n"
+        "11:\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t w = 0; w < columns; ++w) {
+        for (int32_t i = 0; i < 2 * pairs; ++i) {
+            const int32_t h = first + i - top;
+            const int32_t z = column + w - left;
+            const int32_t is_in = h >= 0 && h < height && z >= 0 && z < width;
+            to[w * 32 + i] = (int16_t)(is_in ? x[(h * width + z) * step] : fill);
+        }
+    }
+#endif
+}
+
+/* Four neighbouring channels of an image as columns of int16: as ec_pack_columns_s8_dsp, each
+ * channel's `plane` int16 behind that of the one before; x needs no alignment. */
+static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                               int32_t width, int32_t step, int32_t top,
+                                               int32_t left, int32_t pairs, int32_t columns,
+                                               int32_t fill, int32_t plane, int32_t first,
+                                               int32_t column) {
+#if EC_DSP_ASM
+    int32_t sizes[12];
+    const int32_t from =
+        ec_plan_columns(sizes, height, width, step, top, left, pairs, columns, first, column);
+    register int16_t *r0 __asm__("r0") = to;
+    register const int8_t *r1 __asm__("r1") = x + from;
+    register int32_t *r2 __asm__("r2") = sizes;
+    register int32_t r3 __asm__("r3") = column < left;
+    sizes[10] = (int32_t)(((uint32_t)fill & 0xFFu) * 0x01010101u);
+    sizes[11] = 2 * plane;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r7, r11}\n"
+        "mov r11, r2\n"
+        "ldr r2, [r11]\n"
+        "ldrd r10, r8, [r11, #40]\n"
+        "add r9, r8, r8, lsl #1\n"
+        "cmp r3, #0\n"
+        "it ne\n"
+        "blne 9f\n"
+        "1:\n"
+        "ldrd r3, r12, [r11, #4]\n"
+        "cbz r3, 2f\n"
+        "mov r4, r10\n"
+        "ldr r5, [r1]\n"
+        "add r1, r1, r2\n"
+        "mov r3, r12\n"
+        "bl 8f\n"
+        "mov r12, r3\n"
+        "2:\n"
+        "movs r3, r12\n"
+        "beq 5f\n"
+        "4:\n" EC_LOAD_TWO_ROWS_4 EC_STORE_TWO_ROWS_4
+        "subs r3, #1\n"
+        "bne 4b\n"
+        "5:\n"
+        "ldr r3, [r11, #12]\n"
+        "cbz r3, 6f\n"
+        "ldr r4, [r1]\n"
+        "add r1, r1, r2\n"
+        "mov r5, r10\n"
+        "bl 8f\n"
+        "6:\n"
+        "ldr r3, [r11, #16]\n"
+        "cbz r3, 7f\n"
+        "mov r4, r10\n"
+        "mov r5, r10\n"
+        "bl 8f\n"
+        "7:\n" EC_NEXT_COLUMN
+        "8:\n" EC_STORE_TWO_ROWS_4
+        "bx lr\n"
+        "9:\n" /* a column of `fill` alone */
+        "sxtb16 r12, r10\n"
+        "ldr r3, [r11, #32]\n"
+        "10:\n"
+        "str r12, [r0, r8, lsl #1]\n"
+        "str r12, [r0, r8]\n"
+        "str r12, [r0, r9]\n"
+        "str r12, [r0], #4\n"
+        "subs r3, #1\n"
+        "bne 10b\n"
+        "ldr r3, [r11, #20]\n"
+        "add r0, r0, r3\n"
+        "bx lr\n"
+        "11:\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t c = 0; c < 4; ++c) {
+        ec_pack_columns_s8_dsp(to + c * plane, x + c, height, width, step, top, left, pairs,
+                               columns, fill, first, column);
+    }
+#endif
+}
+
+/* Assembly: what one column of inputs, r2 and lr, adds to two outputs, one above the other. */
+#define EC_DEPTHWISE_COLUMN(above, below, w01, w12) \
+    "smlad " above ", r2, " w01 ", " above "\n"     \
+    "smlatb " below ", r2, " w01 ", " below "\n"    \
+    "smlabt " above ", lr, " w12 ", " above "\n"    \
+    "smlad " below ", lr, " w12 ", " below "\n"
+
+/* Assembly: rescaled sums in registers to int8, for e = 6, 7, and another e; each ends at the label
+ * `to`. */
+#define EC_DEPTHWISE_LIMIT(sums, to) \
+    ".irp e, 13, 14\n"               \
+    ".irp x, " sums "\n"             \
+    "ssat \\x, #8, \\x, asr #\\e\n"  \
+    ".endr\n"                        \
+    "b.w " to "\n"                   \
+    ".endr\n"                        \
+    "ldr.w r2, [sp, #32]\n"          \
+    ".irp x, " sums "\n"             \
+    "asr \\x, \\x, r2\n"             \
+    "ssat \\x, #8, \\x\n"            \
+    ".endr\n"
+
+/* Assembly: at the end of a column: whether its odd row is still to do, at the same place twice. */
+#define EC_DEPTHWISE_ODD_ROW \
+    "ldr r9, [sp, #4]\n"     \
+    "ldr r10, [sp, #60]\n"   \
+    "movs r2, #0\n"          \
+    "str r2, [sp, #4]\n"     \
+    "cmp r10, #0\n"          \
+    "it ne\n"                \
+    "cmpne r9, #0\n"
+
+/* out[(h * out_width + w) * channels] for h < height, w < width, of windows that step by one: int8
+ * of the rescaled sum over kh, kw of plane[(w + kw) * 32 + h + kh] * weights[kh][kw] + bias.
+ *
+ * 2 <= height <= 30. plane and stream are aligned to 4 bytes; stream: see the top of this file.
+ * Of a column, one int16 behind those that are used may be read, never used. out and plane must
+ * not overlap.
+ *
+ * Registers: r0 plane, r1 out, r2 and lr two words of a column, r3-r8 weights, r9-r12 sums of
+ * two columns. On the stack: bytes to the right output, to the one below, the end of the column of
+ * outputs, what limits results, twice the bias, M, C, the last shift, the first column, its
+ * output, bytes to the output below, those of all pairs of rows, columns that are left, whether
+ * rows are odd, which of the ways to limit. */
+static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
+                                              const int32_t *stream, int32_t height, int32_t width,
+                                              int32_t out_width, int32_t channels) {
+#if EC_DSP_ASM
+    register int8_t *r0 __asm__("r0") = out;
+    register const int16_t *r1 __asm__("r1") = plane;
+    register const int32_t *r2 __asm__("r2") = stream;
+    register int32_t r3 __asm__("r3") = height;
+    register int32_t r4 __asm__("r4") = width;
+    register int32_t r5 __asm__("r5") = channels;
+    register int32_t r6 __asm__("r6") = channels * out_width;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r7-r11, lr}\n"
+        "sub sp, #68\n"
+        "str r5, [sp]\n"
+        "strd r1, r0, [sp, #40]\n"
+        "bic r9, r3, #1\n"
+        "mul r9, r9, r6\n"
+        "strd r6, r9, [sp, #48]\n"
+        "and r3, r3, #1\n"
+        "strd r4, r3, [sp, #56]\n"
+        "ldmia r2, {r3, r5, r7, r9, r10}\n"
+        "mov r2, #0xFF00FF00\n"
+        "and r4, r2, r3, lsl #8\n"
+        "and r3, r3, r2\n"
+        "and r6, r2, r5, lsl #8\n"
+        "and r5, r5, r2\n"
+        "and r8, r2, r7, lsl #8\n"
+        "and r7, r7, r2\n"
+        "uxtb r2, r9\n"
+        "bfc r9, #0, #8\n"
+        "strd r9, r9, [sp, #16]\n"
+        "mvn r1, #254\n" /* -255, which is 1 - 2 * 128 */
+        "subs r0, r2, #6\n"
+        "adds r2, #6\n"
+        "lsls r1, r2\n"
+        "adds r1, #64\n"
+        "adds r2, #1\n"
+        "cmp r0, #2\n"
+        "it hs\n"
+        "movhs r0, #2\n"
+        "strd r10, r1, [sp, #24]\n"
+        "str r2, [sp, #32]\n"
+        "str r0, [sp, #64]\n"
+        "1:\n" /* two columns, or the last one */
+        "ldrd r0, r1, [sp, #40]\n"
+        "ldrd r9, r10, [sp, #48]\n"
+        "ldr r11, [sp, #56]\n"
+        "ldr r12, [sp, #64]\n"
+        "add r10, r1, r10\n"
+        "strd r9, r10, [sp, #4]\n"
+        "subs r11, r11, #2\n"
+        "str r11, [sp, #56]\n"
+        "blo.w 5f\n"
+        "adr.w r11, 3f\n"
+        "add r11, r11, #1\n"
+        "movs r2, #20\n"
+        "mla r11, r12, r2, r11\n"
+        "add r9, r0, #128\n"
+        "ldr r10, [sp]\n"
+        "add r10, r1, r10, lsl #1\n"
+        "strd r9, r10, [sp, #40]\n"
+        "str r11, [sp, #12]\n"
+        "2:\n" /* two rows of two columns */
+        "ldrd r9, r10, [sp, #16]\n"
+        "ldrd r2, lr, [r0], #4\n"
+        "ldrd r11, r12, [sp, #16]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r3", "r4")
+        "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r5", "r6")
+        EC_DEPTHWISE_COLUMN("r11", "r12", "r3", "r4")
+        "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8")
+        EC_DEPTHWISE_COLUMN("r11", "r12", "r5", "r6")
+        "ldrd r2, lr, [r0, #188]\n" EC_DEPTHWISE_COLUMN( "r11", "r12", "r7", "r8")
+        "ldrd r2, lr, [sp, #24]\n"
+        ".irp x, r9, r10, r11, r12\n"
+        "smmla \\x, \\x, r2, lr\n"
+        ".endr\n"
+        "ldr pc, [sp, #12]\n"
+        ".balign 4\n"
+        "3:\n" EC_DEPTHWISE_LIMIT( "r9, r10, r11, r12", "4f")
+        "4:\n"
+        "ldrd r2, lr, [sp]\n"
+        "add lr, r1, lr\n"
+        "strb r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */
+        "strb r12, [lr, r2]\n"
+        "strb r9, [r1]\n"
+        "strb r11, [r1, r2]\n"
+        "rsb r1, r1, lr, lsl #1\n"
+        "ldr r9, [sp, #8]\n"
+        "cmp r1, r9\n"
+        "bne.w 2b\n" EC_DEPTHWISE_ODD_ROW
+        "bne.w 2b\n"
+        "b.w 1b\n"
+        "5:\n" /* the last column alone */
+        "adds r11, r11, #1\n"
+        "bne.w 9f\n"
+        "6:\n"
+        "ldrd r9, r10, [sp, #16]\n"
+        "ldrd r2, lr, [r0], #4\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r3", "r4")
+        "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r5", "r6")
+        "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8")
+        "ldrd r2, lr, [sp, #24]\n"
+        "smmla r9, r9, r2, lr\n"
+        "smmla r10, r10, r2, lr\n"
+        "ldr r2, [sp, #32]\n"
+        "asr r9, r9, r2\n"
+        "asr r10, r10, r2\n"
+        "ssat r9, #8, r9\n"
+        "ssat r10, #8, r10\n"
+        "ldrd r2, r11, [sp, #4]\n"
+        "add lr, r1, r2\n"
+        "strb r10, [lr]\n"
+        "strb r9, [r1]\n"
+        "rsb r1, r1, lr, lsl #1\n"
+        "cmp r1, r11\n"
+        "bne.w 6b\n" EC_DEPTHWISE_ODD_ROW
+        "bne.w 6b\n"
+        "9:\n"
+        "add sp, #68\n"
+        "pop {r7-r11, lr}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r5), "+r"(r6)
+        :
+        : "r12", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t h = 0; h < height; ++h) {
+        for (int32_t w = 0; w < width; ++w) {
+            uint32_t sum = (uint32_t)stream[3] & 0xFFFFFF00u;
+            for (int32_t kw = 0; kw < 3; ++kw) {
+                const int16_t *const x = plane + (w + kw) * 32 + h;
+                const int32_t bytes = stream[kw]; /* w1, w0, w2, w1 */
+                sum += (uint32_t)(x[0] * (int16_t)((uint32_t)bytes & 0xFF00u));
+                sum += (uint32_t)(x[1] * (int16_t)((uint32_t)bytes << 8 & 0xFF00u));
+                sum += (uint32_t)(x[2] * (int16_t)((uint32_t)bytes >> 8 & 0xFF00u));
+            }
+            const int32_t high = (int32_t)(((int64_t)(int32_t)sum * stream[4]) >> 32);
+            const int32_t exponent = stream[3] & 255;
+            const int32_t moved = high + 64 - 255 * (1 << (exponent + 6));
+            out[(h * out_width + w) * channels] = ec_saturate_s8(moved >> (exponent + 7));
+        }
+    }
+#endif
+}
+
+#endif /* EC_DEPTHWISE_S8_H */

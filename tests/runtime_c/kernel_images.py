@@ -1,0 +1,111 @@
+"""Images with microkernels for simulated cores: build them, call them, compare with meanings."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgec.sim.core import CoreSimulator
+from edgec.target.core import find_core
+from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+RUNTIME = REPO_ROOT / "runtime_c"
+#: What an image needs besides the kernels.
+START = """
+#include "edgec/ec_kernel.h"
+
+#define WORDS(n) const int32_t *n
+void Reset_Handler(void);
+void Reset_Handler(void) { for (;;) { } }
+void *memcpy(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = ((const char *)from)[i]; }
+    return to;
+}
+void *memset(void *to, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = (char)value; }
+    return to;
+}
+void __aeabi_memcpy(void *to, const void *from, size_t bytes);
+void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+"""
+SCRIPT = """
+ENTRY(Reset_Handler)
+SECTIONS {
+  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
+  . = 0x20000000; .data : { *(.data*) *(.bss*) }
+  __stack_limit = 0x20002000; __stack_top = 0x20004000;
+  /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) }
+}
+"""
+#: Core, compiler and flags of images with kernels for the DSP extension.
+DSP_BUILDS = [
+    ("cortex-m4", "gcc", ("-O2",)),
+    pytest.param(("cortex-m4", "gcc", ("-O0",)), marks=pytest.mark.full),
+    ("cortex-m4", "gcc", ("-O2", "-DEC_NO_ASM")),
+    ("cortex-m4", "clang", ("-Os",)),
+    pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
+    ("cortex-m33", "clang", ("-O2",)),
+]
+
+
+def build_image(
+    folder: Path, source: str, name: str, compiler: str, flags: tuple[str, ...]
+) -> Path:
+    """The image of C text; skips the test where the compiler is absent."""
+    wanted = find_core(name)
+    tools = [t for t in available_toolchains(wanted) if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for {name}")
+    (folder / "kernels.c").write_text(source)
+    (folder / "link.ld").write_text(SCRIPT)
+    command = [
+        *tools[0].command, *(wanted.clang_flags if tools[0].is_zig else wanted.gcc_flags),
+        *LANGUAGE_FLAGS, *WARNING_FLAGS, *flags, "-ffreestanding", "-fno-builtin",
+        "-I", str(RUNTIME), "-I", str(RUNTIME / "include"), "-nostdlib", "-Wl,-e,Reset_Handler",
+        "-T", str(folder / "link.ld"), "-o", str(folder / "kernels.elf"), str(folder / "kernels.c"),
+    ]  # fmt: skip
+    if tools[0].is_zig:
+        command += ["-fno-sanitize=all", "-g"]  # without -g, -Os strips the symbols
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "kernels.elf"
+
+
+def dsp_image(request, tmp_path_factory, source):
+    """A simulator of the image for `request.param`, one of DSP_BUILDS."""
+    name, compiler, flags = request.param
+    folder = tmp_path_factory.mktemp("kernels")
+    return CoreSimulator(build_image(folder, START + source, name, compiler, flags), name)
+
+
+def run_on_core(core, function, out, inputs, numbers):
+    """The bytes of `out` after the call; any access outside the arrays is a fault."""
+    spans = []
+    arrays = [out, *inputs, np.array(numbers, np.int32)]
+    for position, array in enumerate(arrays):
+        span = core.allocate(f"argument {position}", array.nbytes, write=position == 0)
+        core.write(span.address, array.tobytes())
+        spans.append(span)
+    core.call(function, *(span.address for span in spans), allow=spans)
+    return np.frombuffer(core.read(spans[0].address, out.nbytes), out.dtype)
+
+
+#: What meanings gave; the same for every core and compiler.
+_MEANT: dict[tuple[str, tuple[int, ...], bytes], np.ndarray] = {}
+
+
+def meant(kernel, out, inputs, numbers):
+    """What the registered meaning gives."""
+    key = (kernel.name, tuple(map(int, numbers)), b"".join(a.tobytes() for a in (out, *inputs)))
+    if key not in _MEANT:
+        flat = [array.reshape(-1).tolist() for array in (out, *inputs)]
+        args = []
+        for values in flat:
+            args += [values, 0]
+        kernel.run(*args, *(int(n) for n in numbers))
+        _MEANT[key] = np.array(flat[0], out.dtype)
+    return _MEANT[key]
