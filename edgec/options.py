@@ -22,7 +22,8 @@ class Options:
     memory. unfused: every node becomes a function of its own, so that all values exist.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
-    harness: which program of a board serves the model.
+    harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
+    extents an ONNX file leaves open.
     """
 
     optimize: Optimize = "balanced"
@@ -38,3 +39,4 @@ class Options:
     max_stack_bytes: int | None = None
     verify: bool = False
     harness: Harness = "link"
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()

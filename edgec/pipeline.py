@@ -36,6 +36,7 @@ from edgec.memory.spare_kernels import spare_kernels
 from edgec.options import Optimize, Options
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
+from edgec.passes.fold_scales import fold_scales
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
@@ -58,6 +59,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
     ("fuse_qdq", fuse_qdq),
     ("fold_constants", lambda function, rounding: fold_constants(function)),
+    ("fold_scales", lambda function, rounding: fold_scales(function)),
     ("fold_padding", lambda function, rounding: fold_padding(function)),
     ("plain_convolutions", lambda function, rounding: plain_convolutions(function)),
     ("simplify_views", lambda function, rounding: simplify_views(function)),
@@ -108,7 +110,7 @@ def compile_model(
     be read or uses what is not supported, PlanError when no memory plan exists.
     """
     options = options or Options()
-    imported = import_model(path, match=options.match)
+    imported = import_model(path, match=options.match, shapes=dict(options.input_shapes))
     return compile_module(imported, core, options, board_name=board_name, dump=dump)
 
 

@@ -32,13 +32,19 @@ Prepare = Callable[[Built], None]
 
 @dataclass
 class Comparison:
-    """One tensor compared over all cases. `first` is the first element that differs."""
+    """One tensor compared over all cases.
+
+    mismatches: elements that differ. beyond: those that differ by more than `tolerance` times the
+    case's largest magnitude. first: the first of these.
+    """
 
     tensor: str
     operator: str
     shape: tuple[int, ...]
+    tolerance: float = 0.0
     elements: int = 0
     mismatches: int = 0
+    beyond: int = 0
     max_abs_diff: float = 0.0
     first: dict[str, Any] | None = None
 
@@ -52,9 +58,14 @@ class Comparison:
         if not wrong.size:
             return
         self.mismatches += int(wrong.size)
-        difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
-        self.max_abs_diff = max(self.max_abs_diff, float(np.nanmax(difference)))
-        if self.first is None:
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+        self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
+        finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else expected
+        allowed = self.tolerance * float(finite.max(initial=0)) if self.tolerance else 0.0
+        wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
+        self.beyond += int(wrong.size)
+        if self.first is None and wrong.size:
             position = np.unravel_index(int(wrong[0]), expected.shape)
             self.first = {
                 "case": case,
@@ -85,6 +96,11 @@ class Verification:
         """Elements that differ, over outputs and layers."""
         return sum(c.mismatches for c in (*self.outputs, *self.layers))
 
+    @property
+    def beyond(self) -> int:
+        """Elements that differ by more than their operators' tolerances."""
+        return sum(c.beyond for c in (*self.outputs, *self.layers))
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `edgec verify --json` prints."""
         compared = [*self.layers, *self.outputs]  # layers in order: the first cause comes first
@@ -94,6 +110,7 @@ class Verification:
             "cases": self.cases,
             "elements": sum(c.elements for c in compared),
             "mismatches": self.mismatches,
+            "beyond": self.beyond,
             "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
             "first_difference": next((c.first for c in compared if c.first), None),
             "layers": [
@@ -103,6 +120,8 @@ class Verification:
                     "shape": list(c.shape),
                     "elements": c.elements,
                     "mismatches": c.mismatches,
+                    "beyond": c.beyond,
+                    "tolerance": c.tolerance,
                     "max_abs_diff": c.max_abs_diff,
                 }
                 for c in self.layers
@@ -126,7 +145,7 @@ def verify_model(
     prepare: Prepare | None = None,
     pool: Pool | None = None,
 ) -> Verification:
-    """Run every case on the engine and on the reference framework and compare all bits.
+    """Run every case on the engine and on the reference framework and compare all elements.
 
     The cases of a model with state are the steps of one sequence: both keep their state.
 
@@ -200,6 +219,20 @@ def _tensors(function: Function) -> dict[str, Value]:
     return {v.origin.tensor: v for v in function.values() if v.origin is not None}
 
 
+def tolerances(function: Function) -> dict[Value, float]:
+    """How far each value may be from the framework's: the operators' tolerances on the way to it.
+
+    To first order, and as if every operator passed on the errors of its inputs as they are, in
+    parts of the largest magnitude. Integers have none.
+    """
+    found = dict.fromkeys(function.params, 0.0)
+    for node in function.nodes:
+        before = max((found.get(value, 0.0) for value in node.inputs), default=0.0)
+        for value in node.outputs:
+            found[value] = node.op.tolerance + before if value.type.is_float else 0.0
+    return found
+
+
 def _computed_tensors(function: Function) -> list[str]:
     """Source tensors that depend on the inputs; inputs themselves and constants are left out."""
     data: set[Value] = set(function.params)
@@ -228,8 +261,10 @@ def _compare(
     values = {value.name: value for value in function.values()}
     operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
     rows: dict[str, Comparison] = {}
+    allowed = tolerances(function)
     outputs = [
-        Comparison(_tensor_name(value), "output", value.type.shape) for value in function.outputs
+        Comparison(_tensor_name(value), "output", value.type.shape, allowed.get(value, 0.0))
+        for value in function.outputs
     ]
     oracle.reset()
     for case, found in enumerate(runner.results(built, inputs, layers)):
@@ -246,7 +281,12 @@ def _compare(
                 raise RunFailed(f"the {runner.name} engine did not trace {value.name}")
             row = rows.setdefault(
                 value.name,
-                Comparison(_tensor_name(value), operators.get(value.name, ""), tensor.shape),
+                Comparison(
+                    _tensor_name(value),
+                    operators.get(value.name, ""),
+                    tensor.shape,
+                    allowed.get(value, 0.0),
+                ),
             )
             raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
             assert value.origin is not None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from tflite_builder import TfliteBuilder
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -32,3 +33,25 @@ def assert_near_tflite(
         most = float(np.abs(wanted).max(initial=0))
         np.testing.assert_allclose(mine, wanted, rtol=0, atol=tolerance * most, strict=True)
     return module.main
+
+
+def float_network(path: Path) -> Path:
+    """A TFLite file of two dense layers, the first with a ReLU, and a softmax."""
+    model = TfliteBuilder()
+    rng = np.random.default_rng(1)
+    value = model.tensor("x", (1, 8), "float32")
+    first = value
+    for number, width in enumerate((16, 4)):
+        depth = (8, 16)[number]
+        weights = rng.normal(size=(width, depth)).astype(np.float32)
+        w = model.tensor(f"w{number}", weights.shape, "float32", data=weights)
+        out = model.tensor(f"dense{number}", (1, width), "float32")
+        model.operator(
+            "FULLY_CONNECTED", [value, w], [out], "FullyConnectedOptions",
+            FusedActivationFunction=1 - number,
+        )  # fmt: skip
+        value = out
+    last = model.tensor("y", (1, 4), "float32")
+    model.operator("SOFTMAX", [value], [last], "SoftmaxOptions", Beta=1.0)
+    path.write_bytes(model.build([first], [last]))
+    return path

@@ -16,6 +16,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODEL = click.Path(path_type=Path)
 
 
+class InputShapeType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`NAME=1,3,48,192`: the extents of one input."""
+
+    name = "NAME=N,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Return (name, shape); a usage error for anything else."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(.+)=([1-9][0-9]{0,8}(?:,[1-9][0-9]{0,8})*)", value)
+        if match is None:
+            self.fail(f"{value!r} is no shape: use NAME=1,3,48,192", param, ctx)
+        return match[1], tuple(int(extent) for extent in match[2].split(","))
+
+
+INPUT_SHAPE = InputShapeType()
+
+
 def compile_options(command: F) -> F:
     """Options of every command that compiles a model."""
     for option in reversed(
@@ -51,6 +71,12 @@ def compile_options(command: F) -> F:
                 help="Optimization level of the C compiler.",
             ),
             click.option(
+                "--input-shape",
+                type=INPUT_SHAPE,
+                multiple=True,
+                help="Shape of an ONNX input that is left open.",
+            ),
+            click.option(
                 "--dump",
                 type=click.Path(path_type=Path, file_okay=False),
                 metavar="DIR",
@@ -63,7 +89,9 @@ def compile_options(command: F) -> F:
 
 
 #: Names of the options that `compile_options` adds.
-COMPILE_OPTIONS = ("optimize", "match", "io", "unfused", "compiler", "c_optimize", "dump")
+COMPILE_OPTIONS = (
+    "optimize", "match", "io", "unfused", "compiler", "c_optimize", "input_shape", "dump",
+)  # fmt: skip
 
 
 def refuse_compile_options(why: str) -> None:
@@ -127,6 +155,7 @@ def make_options(
     unfused: bool,
     compiler: str | None,
     c_optimize: str,
+    input_shape: tuple[tuple[str, tuple[int, ...]], ...],
     **more: Any,
 ) -> Any:
     """`Options` from the words of `compile_options`."""
@@ -140,5 +169,6 @@ def make_options(
         unfused=unfused,
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,
+        input_shapes=tuple(input_shape),
         **more,
     )

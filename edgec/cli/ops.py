@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
             {
                 "op": op.name,
                 "meaning": meanings[op.name].summary if op.name in meanings else "",
-                "validation": op.validation.value,
+                "tolerance": op.tolerance,
             }
             for op in all_ops()
         ]

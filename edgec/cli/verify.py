@@ -48,7 +48,10 @@ def command(
     as_json: bool,
     **words: Any,
 ) -> None:
-    """Compare MODEL on a board with its own framework, bit by bit; status 3 if any differs."""
+    """Compare MODEL on a board with its own framework; status 3 if it differs.
+
+    Integers are compared in every bit, floats within the tolerances of their operators.
+    """
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
     from edgec.runners.engine import default_engine, require_engine
@@ -66,7 +69,8 @@ def command(
     require_engine(name, chosen)  # before all the work
     if (flash or runner) and name != "serial":
         raise click.UsageError("--flash and --runner are for the engine serial")
-    params = import_model(model).main.inputs
+    options = make_options(**words)
+    params = import_model(model, shapes=dict(options.input_shapes)).main.inputs
     cases = load_cases(params, inputs_file, random_cases or 4)
     with (
         tempfile.TemporaryDirectory(prefix="edgec_verify_") as work,
@@ -75,7 +79,7 @@ def command(
         result = verify_model(
             model,
             chosen,
-            make_options(**words),
+            options,
             name,
             cases,
             Path(work),
@@ -91,7 +95,7 @@ def command(
         print_json(report)
     else:
         _print(report, chosen.name)
-    if result.mismatches:
+    if result.beyond:
         click.get_current_context().exit(3)
 
 
@@ -106,6 +110,12 @@ def _flasher(runner: str | None, port: str | None, *, traced: bool) -> Any:
     return prepare
 
 
+def _verdict(row: dict[str, Any]) -> str:
+    if not row["mismatches"]:
+        return "same"
+    return f"{row['beyond']:,} differ" if row["beyond"] else "near"
+
+
 def _print(report: dict[str, Any], board: str) -> None:
     from edgec.report.figures import short_name
     from edgec.report.table import Column, format_table, number
@@ -116,7 +126,7 @@ def _print(report: dict[str, Any], board: str) -> None:
     )  # fmt: skip
     rows = [
         (
-            "same" if not row["mismatches"] else f"{row['mismatches']:,} differ",
+            _verdict(row),
             f"{row['elements']:,}",
             row["operator"],
             short_name(row["tensor"]),
@@ -132,11 +142,10 @@ def _print(report: dict[str, Any], board: str) -> None:
             f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
             f" compiled graph: {shown}"
         )
-    verdict = (
-        "all the same bits"
-        if not report["mismatches"]
-        else f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most"
-    )
+    verdict = "all the same bits"
+    if report["mismatches"]:
+        far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
+        verdict = f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
     click.echo(
         f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
         f" {report['elements']:,} elements: {verdict}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgec.errors import ImportFailed
@@ -13,10 +14,13 @@ _TFLITE = b"TFL3"
 _ONNX = 0x08
 
 
-def import_model(path: Path, *, match: str | None = None) -> Module:
+def import_model(
+    path: Path, *, match: str | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.
 
-    match: overrides the rounding that the file's own framework has. Raises ImportFailed.
+    match: overrides the rounding that the file's own framework has. shapes: of inputs whose extents
+    an ONNX file leaves open, by name. Raises ImportFailed.
     """
     try:
         with path.open("rb") as stream:
@@ -28,11 +32,15 @@ def import_model(path: Path, *, match: str | None = None) -> Module:
     if head[4:8] == _TFLITE or suffix == ".tflite":
         from edgec.frontends.tflite import import_tflite
 
+        if shapes:
+            raise ImportFailed(
+                f"{path.name} has fixed input shapes: only those of ONNX files can be given"
+            )
         return import_tflite(path, match=match)
     if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
         from edgec.frontends.onnx import import_onnx
 
-        return import_onnx(path, match=match)
+        return import_onnx(path, match=match, shapes=shapes)
     raise ImportFailed(
         f"{path} is {'empty' if not head else 'neither TFLite nor ONNX'}",
         hint="edgec reads .tflite and .onnx files",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,21 @@ MAX_TENSOR_BYTES = 1 << 30
 KEPT = ("QuantizeLinear", "DequantizeLinear")
 
 
-def import_onnx(path: Path, *, match: str | None = None) -> Module:
+def import_onnx(
+    path: Path, *, match: str | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Module:
     """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
 
-    match: overrides the `rounding` of every requantize (default `onnx`). Raises ImportFailed
-    for a file that is not ONNX, is damaged, refers to other files, has symbolic shapes, or uses
-    operators that no importer knows (all are listed).
+    match: overrides the `rounding` of every requantize (default `onnx`). shapes: of inputs that the
+    file gives symbolic extents, by name; without, only the first extent may be one (it is 1).
+    Raises ImportFailed for a file that is not ONNX, is damaged, refers to other files, has other
+    symbolic extents, or uses operators that no importer knows (all are listed).
     """
     model = _load(path)
     edgec.ops.load()
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
                 default=0)  # fmt: skip
-    importer = _GraphImporter(path, opset, match or "onnx")
+    importer = _GraphImporter(path, opset, match or "onnx", shapes or {})
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -72,8 +75,11 @@ def _names(graph: Any) -> Iterator[Any]:
 class _GraphImporter:
     """Imports one graph node by node, collecting what is unsupported."""
 
-    def __init__(self, path: Path, opset: int, rounding: str) -> None:
+    def __init__(
+        self, path: Path, opset: int, rounding: str, shapes: Mapping[str, tuple[int, ...]]
+    ) -> None:
         self.path = path
+        self.shapes = shapes
         self.opset = opset
         self.rounding = rounding
         self.builder = GraphBuilder()
@@ -90,6 +96,12 @@ class _GraphImporter:
                 type_ = self.input_type(entry)
                 origin = Origin(entry.name, type_.shape)
                 self.values[entry.name] = self.builder.param(entry.name, type_, origin)
+        strange = set(self.shapes) - {param.name for param in self.builder.params}
+        if strange:
+            raise ImportFailed(
+                f"{self.path.name} has no input {min(strange)!r}",
+                details=tuple(f"input {param.name}" for param in self.builder.params),
+            )
         for number, node in enumerate(graph.node):
             self.node(node, node.name or f"{node.op_type}#{number}")
         if self.problems:
@@ -252,8 +264,22 @@ class _GraphImporter:
         if dtype not in DTYPES:
             raise ImportFailed(f"{self.path.name}: input {entry.name!r} has an unknown dtype")
         shape = []
+        given = self.shapes.get(entry.name)
+        if given is not None and len(given) != len(tensor.shape.dim):
+            raise ImportFailed(
+                f"{self.path.name}: input {entry.name!r} has {len(tensor.shape.dim)} dimensions,"
+                f" {len(given)} were given"
+            )
         for position, dimension in enumerate(tensor.shape.dim):
-            if dimension.HasField("dim_value") and dimension.dim_value > 0:
+            fixed = dimension.dim_value if dimension.HasField("dim_value") else 0
+            if given is not None and given[position] != fixed > 0:
+                raise ImportFailed(
+                    f"{self.path.name}: dimension {position} of input {entry.name!r} is {fixed},"
+                    f" {given[position]} was given"
+                )
+            if given is not None:
+                shape.append(given[position])
+            elif dimension.HasField("dim_value") and dimension.dim_value > 0:
                 shape.append(int(dimension.dim_value))
             elif position == 0:
                 shape.append(1)  # a symbolic batch: one sample at a time on a small machine
@@ -261,6 +287,6 @@ class _GraphImporter:
                 raise ImportFailed(
                     f"{self.path.name}: input {entry.name!r} has the symbolic dimension"
                     f" {dimension.dim_param or position!r}",
-                    hint="export the model with fixed shapes",
+                    hint=f"give its shape: --input-shape {entry.name}=1,3,224,224",
                 )
         return TensorType(tuple(shape), dtype)

@@ -22,13 +22,14 @@ from edgec.frontends.tflite_reader import (
     RawTensor,
     read_model,
 )
+from edgec.frontends.tflite_sparse import densify
 from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
-from edgec.graph.types import DTYPES, Quant, TensorType
+from edgec.graph.types import DTYPES, Array, Quant, TensorType
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
@@ -220,13 +221,7 @@ class _GraphImporter:
                 else f"reads {shown(tensor)}, which nothing computes and which has no data"
             )
         type_ = tensor_type(tensor)
-        if tensor.data.size != type_.nbytes:
-            raise ImportFailed(
-                f"{shown(tensor)} needs {type_.nbytes} bytes, its buffer has {tensor.data.size}"
-            )
-        # A copy: aligned, and alive without the file.
-        data = np.frombuffer(tensor.data.tobytes(), np.dtype(type_.dtype).newbyteorder("<"))
-        array = data.astype(type_.dtype).reshape(type_.shape)
+        array = constant_array(tensor, type_)
         value = self.builder.constant(short_name(tensor), array, type_.quant, origin(tensor))
         self.values[number] = value
         return value
@@ -260,6 +255,25 @@ class _GraphImporter:
         ]
         self.builder.rename_next(value, fresh)
         return fresh
+
+
+def constant_array(tensor: RawTensor, type_: TensorType) -> Array:
+    """The elements of a constant as a copy: aligned, dense, and alive without the file."""
+    assert tensor.data is not None
+    stored = np.dtype(type_.dtype).newbyteorder("<")
+    if tensor.sparsity is None and tensor.data.size != type_.nbytes:
+        raise ImportFailed(
+            f"{shown(tensor)} needs {type_.nbytes} bytes, its buffer has {tensor.data.size}"
+        )
+    if tensor.data.size % stored.itemsize:
+        raise ImportFailed(f"{shown(tensor)} ends inside of an element")
+    data = np.frombuffer(tensor.data.tobytes(), stored).astype(type_.dtype)
+    if tensor.sparsity is None:
+        return data.reshape(type_.shape)
+    try:
+        return densify(data, type_.shape, tensor.sparsity)
+    except ImportFailed as failure:
+        raise ImportFailed(f"{shown(tensor)}: {failure.message}") from None
 
 
 def problem_lines(problems: list[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -319,8 +333,6 @@ def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
     computed: an operator makes it, so that extents which the file leaves open follow from its
     inputs.
     """
-    if tensor.problem:
-        raise ImportFailed(f"{shown(tensor)}: {tensor.problem}")
     dtype = tensor.dtype.lower()
     if dtype not in DTYPES:
         raise ImportFailed(f"{shown(tensor)} has the element type {tensor.dtype}")

@@ -18,6 +18,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.frontends.custom_options import decode_custom_options
 from edgec.frontends.tflite_options import decode_options
+from edgec.frontends.tflite_sparse import SparseLevel, Sparsity
 from edgec.graph.types import Array
 
 #: Bytes 4 to 8 of every TFLite file.
@@ -45,8 +46,8 @@ class RawTensor:
     """A tensor as the file has it.
 
     dtype: the schema's TensorType name ("INT8"). data: the bytes of a constant, else None.
-    variable: it keeps its value from one run to the next. problem: why no graph can use this
-    tensor ("" if it can).
+    variable: it keeps its value from one run to the next. sparsity: how the elements of a constant
+    are stored, None if all are.
     """
 
     index: int
@@ -57,7 +58,7 @@ class RawTensor:
     quant: RawQuant | None
     data: Array | None
     variable: bool = False
-    problem: str = ""
+    sparsity: Sparsity | None = None
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,7 @@ class _Reader:
         number = tensor.Buffer()
         if number >= len(buffers):
             raise _Damaged(f"buffer {number} of {len(buffers)}")
-        problem = ""
-        if tensor.Sparsity() is not None:
-            problem = "sparse tensors are not supported yet"
+        sparsity = tensor.Sparsity()
         return RawTensor(
             index=index,
             name=self.text(tensor.Name()),
@@ -246,8 +245,34 @@ class _Reader:
             quant=self.quant(tensor.Quantization()),
             data=buffers[number],
             variable=bool(tensor.IsVariable()),
-            problem=problem,
+            sparsity=None if sparsity is None else self.sparsity(sparsity),
         )
+
+    def sparsity(self, table: Any) -> Sparsity:
+        levels = []
+        for metadata in self.tables(table, "DimMetadata", "sparse dimension"):
+            if metadata.Format() == 0:
+                levels.append(SparseLevel(metadata.DenseSize()))
+                continue
+            segments = self.packed(metadata.ArraySegmentsType(), metadata.ArraySegments())
+            indices = self.packed(metadata.ArrayIndicesType(), metadata.ArrayIndices())
+            levels.append(SparseLevel(0, segments, indices))
+        order, blocks = (self.integers(table, field) for field in ("TraversalOrder", "BlockMap"))
+        return Sparsity(order, blocks, tuple(levels))
+
+    def packed(self, kind: int, table: Any) -> Array:
+        """The numbers of a SparseIndexVector."""
+        from tflite.Int32Vector import Int32Vector
+        from tflite.Uint8Vector import Uint8Vector
+        from tflite.Uint16Vector import Uint16Vector
+
+        classes = {1: (Int32Vector, 4), 2: (Uint16Vector, 2), 3: (Uint8Vector, 1)}
+        if kind not in classes or table is None:
+            raise _Damaged(f"sparse indices of kind {kind}")
+        found, item_bytes = classes[kind]
+        vector = found()
+        vector.Init(table.Bytes, table.Pos)
+        return self.vector(vector, "Values", item_bytes)
 
     def quant(self, quant: Any) -> RawQuant | None:
         if quant is None:

@@ -41,25 +41,23 @@ class RowWindow:
     top: int = 0
 
 
-class Validation(enum.Enum):
-    """How closely an executor must agree with the source framework."""
-
-    EXACT = "exact"  # every bit
-    ROUNDING = "rounding"  # float: within the operator's stated tolerance
-
-
 @dataclass(frozen=True)
 class NoAttrs:
     """Of an operator that has no attributes."""
 
 
 class Op(Generic[AttrsT]):
-    """One operator of the graph IR. Subclasses are stateless and registered by `register`."""
+    """One operator of the graph IR. Subclasses are stateless and registered by `register`.
+
+    tolerance: how far float results may be from the source framework's, for inputs that are the
+    same, as a part of the tensor's largest magnitude; 0 for the same bits. Integers are always the
+    same bits, and so are floats between our own engines.
+    """
 
     name: ClassVar[str]
     attrs_class: ClassVar[type] = NoAttrs
     fusion: ClassVar[Fusion] = Fusion.OPAQUE
-    validation: ClassVar[Validation] = Validation.EXACT
+    tolerance: ClassVar[float] = 0.0
 
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Type relation: output types, or TypeMismatch saying what does not fit."""

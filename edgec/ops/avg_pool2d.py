@@ -92,6 +92,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     name = "avg_pool2d"
     attrs_class = AvgPool2dAttrs
     fusion = Fusion.REDUCTION
+    tolerance = 2e-6
 
     def infer(self, attrs: AvgPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry, with the output's quantization."""

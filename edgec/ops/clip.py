@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -79,6 +79,20 @@ def _bounds(attrs: ClipAttrs) -> tuple[Any, Any]:
     low = np.float32(attrs.minimum) if attrs.minimum > -math.inf else None
     high = np.float32(attrs.maximum) if attrs.maximum < math.inf else None
     return low, high
+
+
+def _import_tflite(kind: str, attrs: ClipAttrs) -> None:
+    @from_tflite(kind)
+    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+        (x,) = raw.inputs
+        if x.type.dtype != "float32":
+            raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
+        return builder.op("clip", [x], attrs, name=raw.name)
+
+
+_import_tflite("RELU", ClipAttrs(minimum=0.0))
+_import_tflite("RELU6", ClipAttrs(0.0, 6.0))
+_import_tflite("RELU_N1_TO_1", ClipAttrs(-1.0, 1.0))
 
 
 @from_onnx("Relu")

@@ -11,7 +11,8 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
@@ -35,6 +36,7 @@ from edgec.ops.requantize import (
     tflite_operands,
     weight_scales,
 )
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
@@ -115,6 +117,7 @@ class Conv2d(Op[Conv2dAttrs]):
     name = "conv2d"
     attrs_class = Conv2dAttrs
     fusion = Fusion.COMPLEX
+    tolerance = 2e-6
 
     def infer(self, attrs: Conv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry; the accumulators' dtype without quantization."""
@@ -269,8 +272,10 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Conv")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Conv with two spatial axes; one group, or one for each input channel."""
+    """ONNX Conv with one or two spatial axes; one group, or one for each input channel."""
     x, weights = raw.inputs[:2]
+    if len(x.type.shape) == len(weights.type.shape) == 3:
+        return _import_1d(builder, raw)
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("only 2-D convolutions are supported yet")
     outputs, depth, kernel_h, kernel_w = weights.type.shape
@@ -292,6 +297,31 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
         attrs = depthwise_attrs(stride, dilation, padding)
         result = builder.op("depthwise_conv2d", [nhwc, weights, bias], attrs, name=raw.name)
     return channels_first(builder, result, raw)
+
+
+def _import_1d(builder: GraphBuilder, raw: RawNode) -> Any:
+    """A Conv over one axis as one over images of height 1."""
+    x, weights, *bias = raw.inputs
+    if not isinstance(weights, Constant):
+        raise ImportFailed("weights that are computed are not supported: they must be constants")
+    shape = (*x.type.shape[:2], 1, x.type.shape[2])
+    image = builder.op(
+        "reshape", [x], ReshapeAttrs(shape), name=f"{raw.name}/image", sources=(raw.name,)
+    )
+    taps = builder.constant(weights.name, np.expand_dims(weights.data, 2))
+    attributes = dict(raw.attributes)
+    for key, first in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
+        if key in attributes:
+            attributes[key] = (first, *attributes[key])
+    if "pads" in attributes:
+        begin, end = attributes["pads"]
+        attributes["pads"] = (0, begin, 0, end)
+    made: GraphValue = import_onnx(  # type: ignore[assignment]  # one value
+        builder, replace(raw, attributes=attributes, inputs=(image, taps, *bias),
+                         name=f"{raw.name}/conv")
+    )  # fmt: skip
+    flat = (*made.type.shape[:2], made.type.shape[3])
+    return builder.op("reshape", [made], ReshapeAttrs(flat), name=raw.name)
 
 
 def depthwise_attrs(stride: Pair, dilation: Pair, padding: Padding) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
@@ -37,6 +37,7 @@ class Dense(Op[NoAttrs]):
 
     name = "dense"
     fusion = Fusion.COMPLEX
+    tolerance = 2e-6
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The accumulators' dtype without quantization."""
@@ -145,3 +146,27 @@ def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
     weights = rearranged_weights(builder, weights, order, shape)
     bias = bias_of(builder, raw, shape[0], "float32")
     return builder.op("dense", [x, weights, bias], name=raw.name)
+
+
+@from_onnx("MatMul")
+def import_matmul(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX MatMul of float activations [..., K] and constant weights [K, O]."""
+    x, weights = raw.inputs
+    if not isinstance(weights, Constant) or len(weights.type.shape) != 2:
+        raise ImportFailed("the second operand must be a constant matrix")
+    depth, outputs = weights.type.shape
+    shape = x.type.shape
+    if not shape or shape[-1] != depth:
+        raise ImportFailed(f"{list(shape)} times {[depth, outputs]}")
+    rows = x
+    if len(shape) != 2:
+        flat = ReshapeAttrs((x.type.elements // depth, depth))
+        rows = builder.op("reshape", [x], flat, name=f"{raw.name}/flatten", sources=(raw.name,))
+    matrix = rearranged_weights(builder, weights, (1, 0), (outputs, depth))
+    bias = builder.constant(f"{raw.name}.bias", np.zeros(outputs, np.float32))
+    if len(shape) == 2:
+        return builder.op("dense", [rows, matrix, bias], name=raw.name)
+    product = builder.op(
+        "dense", [rows, matrix, bias], name=f"{raw.name}/rows", sources=(raw.name,)
+    )
+    return builder.op("reshape", [product], ReshapeAttrs((*shape[:-1], outputs)), name=raw.name)

@@ -51,6 +51,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
     name = "depthwise_conv2d"
     attrs_class = DepthwiseConv2dAttrs
     fusion = Fusion.COMPLEX
+    tolerance = 2e-6
 
     def infer(self, attrs: DepthwiseConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry; the accumulators' dtype without quantization."""

@@ -102,6 +102,7 @@ class Logistic(ByTable[LogisticAttrs]):
 
     name = "logistic"
     attrs_class = LogisticAttrs
+    tolerance = 5e-7
     dtypes = ("int8", "int16")
 
     def check(self, attrs: LogisticAttrs, x: TensorType) -> None:

@@ -1,9 +1,10 @@
 """quantize and dequantize: between real numbers and the integers that stand for them.
 
-quantize    stored = saturate(round_half_even(x / scale) + zero_point)
+quantize    stored = saturate(round(x / scale) + zero_point)
 dequantize  x = float32(stored - zero_point) * scale
 
-Both in float32 arithmetic, as ONNX's QuantizeLinear and DequantizeLinear define them.
+Both in float32 arithmetic. ONNX's QuantizeLinear rounds halves to even, TFLite's QUANTIZE away from
+zero.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
+from edgec.fixed_point import ROUNDINGS, Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
@@ -28,10 +30,14 @@ from edgec.ops.requantize import STORED, RequantizeAttrs
 
 @dataclass(frozen=True)
 class QuantizeAttrs:
-    """output: scale and zero point of the result. dtype: its integer type."""
+    """output: scale and zero point of the result. dtype: its integer type.
+
+    rounding: `onnx` takes halves to even, `tflm` and `single` away from zero.
+    """
 
     output: Quant
     dtype: str = "int8"
+    rounding: Rounding = "onnx"
 
 
 def _along_axis(parameters: Sequence[float], quant: Quant, rank: int, dtype: str) -> Any:
@@ -64,6 +70,8 @@ class Quantize(Op[QuantizeAttrs]):
         (x,) = inputs
         if x.dtype != "float32":
             raise TypeMismatch(f"quantize needs float32, not {x}")
+        if attrs.rounding not in ROUNDINGS:
+            raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
         return (TensorType(x.shape, attrs.dtype, attrs.output),)
 
     def evaluate(
@@ -73,13 +81,17 @@ class Quantize(Op[QuantizeAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Divide, round half to even, add the zero point, saturate."""
+        """Divide, round, add the zero point, saturate."""
         x = inputs[0]
         scale = _along_axis(attrs.output.scale, attrs.output, x.ndim, "float32")
         zero_point = _along_axis(attrs.output.zero_point, attrs.output, x.ndim, "int64")
         low, high = np.iinfo(attrs.dtype).min, np.iinfo(attrs.dtype).max
         with np.errstate(invalid="ignore", over="ignore"):
-            ratio = np.rint(np.divide(x, scale, dtype=np.float32))
+            exact = np.divide(x, scale, dtype=np.float32)
+            ratio = np.rint(exact)
+            if attrs.rounding != "onnx":  # the difference from a half is exact
+                away = np.trunc(exact) + np.sign(exact)
+                ratio = np.where(np.abs(exact - ratio) == 0.5, away, ratio)
         # Far outside any integer type, and NaN to the low end, before the conversion.
         bounded = np.clip(np.nan_to_num(ratio, nan=-(2.0**30)), -(2.0**30), 2.0**30)
         stored = np.clip(bounded.astype(np.int64) + zero_point, low, high)
@@ -91,12 +103,14 @@ class Quantize(Op[QuantizeAttrs]):
         (x,) = inputs
         scale, zero_point = _parameters(target, attrs.output)
         bounds = np.iinfo(attrs.dtype)
+        ties = "even" if attrs.rounding == "onnx" else "away"
+        rounder = f"round_half_{ties}_f32"
 
         def element(*indices: Any) -> Any:
             ratio = x[indices] / scale(indices)
             # Saturated far outside the result's range, so that adding the zero point cannot wrap;
             # no comparison holds for a NaN, which goes to the low end as in ONNX Runtime.
-            rounded = clamp(intrinsic("round_half_even_f32", ratio), -(1 << 20), 1 << 20)
+            rounded = clamp(intrinsic(rounder, ratio), -(1 << 20), 1 << 20)
             rounded = select(ratio >= -float(1 << 20), rounded, -(1 << 20))
             stored = clamp(rounded + zero_point(indices), int(bounds.min), int(bounds.max))
             return cast(stored, attrs.dtype)
@@ -172,11 +186,16 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
 
 @from_tflite("QUANTIZE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite QUANTIZE from integers of one scale to those of another."""
+    """TFLite QUANTIZE from floats, or from integers of one scale to those of another."""
     (x,) = raw.inputs
     declared = raw.output_types[0]
+    if declared is not None and x.type.dtype == "float32" and declared.quant is not None:
+        if declared.dtype not in STORED:
+            raise ImportFailed(f"float32 to {declared.dtype} is not supported")
+        to_integers = QuantizeAttrs(declared.quant, declared.dtype, raw.rounding)  # type: ignore[arg-type]
+        return builder.op("quantize", [x], to_integers, name=raw.name)
     if declared is None or x.type.dtype not in STORED or declared.dtype not in STORED:
-        raise ImportFailed("only integers to integers are supported yet")
+        raise ImportFailed(f"{x.type} to {declared} is not supported yet")
     if declared.quant is None:
         raise ImportFailed("the output is not quantized")
     (scale, _), (output, _) = x.type.scalar_quant(), declared.scalar_quant()
@@ -190,6 +209,30 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         dtype=declared.dtype,
     )
     return builder.op("requantize", [x], attrs, name=raw.name)
+
+
+@from_tflite("DEQUANTIZE")
+def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite DEQUANTIZE of integers, or of constants, which become float32 constants."""
+    (x,) = raw.inputs
+    if isinstance(x, Constant):
+        data = x.data
+        if x.type.dtype == "float16":
+            return builder.constant(raw.name, data.astype(np.float32))
+        if x.type.dtype == "float32":  # of a sparse constant that is dense by now
+            return x
+    if x.type.quant is None or x.type.dtype not in STORED:
+        raise ImportFailed(f"{x.type} is not supported")
+    return builder.op("dequantize", [x], name=raw.name)
+
+
+@from_tflite("DENSIFY")
+def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite DENSIFY of a sparse constant, which the reader has made dense."""
+    (x,) = raw.inputs
+    if not isinstance(x, Constant):
+        raise ImportFailed("only constants can be sparse")
+    return x
 
 
 @from_onnx("QuantizeLinear", since=10)

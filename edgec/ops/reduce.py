@@ -61,6 +61,7 @@ class Reduce(Op[ReduceAttrs]):
     name = "reduce"
     attrs_class = ReduceAttrs
     fusion = Fusion.REDUCTION
+    tolerance = 2e-6
 
     def infer(self, attrs: ReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape with extent 1 along the reduced axes."""

@@ -108,6 +108,7 @@ class Resize(Op[ResizeAttrs]):
     name = "resize"
     attrs_class = ResizeAttrs
     fusion = Fusion.INJECTIVE
+    tolerance = 5e-7
 
     def infer(self, attrs: ResizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new height and width; quantization stays."""

@@ -54,6 +54,7 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
     name = "transpose_conv2d"
     attrs_class = TransposeConv2dAttrs
     fusion = Fusion.COMPLEX
+    tolerance = 2e-6
 
     def infer(self, attrs: TransposeConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The attributes' extents; the accumulators' dtype without quantization."""

@@ -1,7 +1,7 @@
 """Sink and cancel transposes until none is left that an NCHW import put in.
 
-1. A transpose moves down through operators that work element by element; on two inputs when
-   both are transposed alike.
+1. A transpose moves down through operators that work element by element; on several inputs when
+   all are transposed alike or constant.
 2. transpose(transpose(x)) is one transpose, or none.
 3. dense(reshape(transpose(x))) absorbs the permutation into the order of its weights.
 4. What is left moves up to the parameters and constants through element-wise operators; a
@@ -43,18 +43,21 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
     if node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST) or len(node.outputs) != 1:
         return None
     above = [_transpose_of(rewriter, value) for value in inputs]
-    first = above[0]
-    if first is None or any(
-        entry is None or entry[1] != first[1] or entry[0].type.shape != first[0].type.shape
-        for entry in above
-    ):
-        return None
-    permutation = first[1]
+    known = [entry[1] for entry in above if entry is not None]
     (output,) = node.outputs
+    if not known or any(p != known[0] or len(p) != len(output.type.shape) for p in known):
+        return None
+    permutation = known[0]
     inverse = tuple(int(axis) for axis in np.argsort(permutation))
+    sunk: list[Value] = []
+    for value, entry in zip(inputs, above, strict=True):
+        inner = entry[0] if entry is not None else _constant_before(rewriter, value, inverse)
+        if inner is None:
+            return None
+        sunk.append(inner)
     moved = rewriter.builder.op(
         node.op,
-        [entry[0] for entry in above if entry is not None],
+        sunk,
         node.attrs,
         name=node.name,
         output_names=[output.name],
@@ -62,6 +65,17 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
         sources=node.sources,
     )
     return (transposed(rewriter.builder, moved, permutation, f"{output.name}.transposed"),)
+
+
+def _constant_before(rewriter: Rewriter, value: Value, inverse: Permutation) -> Constant | None:
+    """A constant operand of a node that moves above a transpose; None for other values."""
+    if not isinstance(value, Constant) or value.type.quant is not None:
+        return None
+    if value.data.size == 1:
+        return value
+    whole = value.data.reshape((1,) * (len(inverse) - value.data.ndim) + value.data.shape)
+    data = np.ascontiguousarray(np.transpose(whole, inverse))
+    return rewriter.builder.constant(f"{value.name}.nhwc", data)
 
 
 def _compose(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:

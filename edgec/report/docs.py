@@ -39,6 +39,7 @@ class OperatorFile:
     operators: tuple[str, ...]
     onnx: tuple[str, ...]
     tflite: tuple[str, ...]
+    tolerance: float
 
 
 def operator_files() -> tuple[OperatorFile, ...]:
@@ -55,6 +56,7 @@ def operator_files() -> tuple[OperatorFile, ...]:
             operators=tuple(op.name for op in operators.get(module, ())),
             onnx=tuple(onnx.get(module, ())),
             tflite=tuple(tflite.get(module, ())),
+            tolerance=max((op.tolerance for op in operators.get(module, ())), default=0.0),
         )
         for module in sorted({*operators, *onnx, *tflite})
         # Tests register operators of their own.
@@ -70,6 +72,7 @@ def operators_page() -> str:
             entry.summary,
             ", ".join(entry.onnx),
             ", ".join(name.replace("_", "\\_") for name in entry.tflite),
+            f"{entry.tolerance:g}" if entry.tolerance else "",
             f"`edgec/ops/{entry.name}.py`",
         )
         for entry in operator_files()
@@ -82,7 +85,12 @@ def operators_page() -> str:
             "What a model file may use, and what it becomes in the graph IR. `edgec ops` prints"
             " the same.",
             "",
-            *_table(("graph IR", "meaning", "ONNX", "TFLite", "file"), rows),
+            "Tolerance: how far float results may be from the source framework's on the same"
+            " inputs, as a part of the tensor's largest magnitude; none for the same bits. Integers"
+            " are the same bits everywhere, and floats are on all of our engines. `edgec verify`"
+            " adds up the tolerances on the way from the inputs to a tensor.",
+            "",
+            *_table(("graph IR", "meaning", "ONNX", "TFLite", "tolerance", "file"), rows),
             "",
         ]
     )

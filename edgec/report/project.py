@@ -89,6 +89,7 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             "unfused": options.unfused,
             "compiler": options.compiler,
             "c_optimize": options.c_optimize,
+            "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
         },
         "variables_bytes": _variables_bytes(compiled, built),
         "stack_reserved_bytes": image.stack_reserved_bytes if image else None,

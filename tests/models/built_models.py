@@ -38,12 +38,19 @@ SEQUENCE_MODELS = {
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
 
 
+#: Names and shapes of inputs.
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
 @cache
 def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
-          unfused: bool = False, c_optimize: str = "-O2") -> tuple[Compiled, Built]:  # fmt: skip
+          unfused: bool = False, c_optimize: str = "-O2",
+          shapes: Shapes = ()) -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""
     board = load_board(board_name)
-    options = Options(compiler=compiler, unfused=unfused, c_optimize=c_optimize)  # type: ignore[arg-type]
+    options = Options(  # type: ignore[arg-type]
+        compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes
+    )
     compiled = compile_model(model, board.core, options, board_name=board.name)
-    name = f"{model.stem}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}"
+    name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}"
     return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)

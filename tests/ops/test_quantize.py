@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from float_cases import assert_near_tflite, float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
+from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
@@ -126,3 +128,43 @@ def test_types_that_do_not_fit_are_refused() -> None:
         Quantize().infer(QuantizeAttrs(quant), TensorType((1,), "int8", quant))
     with pytest.raises(TypeMismatch, match="dequantize needs a quantized input"):
         Dequantize().infer(NoAttrs(), TensorType((1,), "int8"))
+
+
+def edge_model(kind: str, dtype: str, x: np.ndarray) -> bytes:
+    model = TfliteBuilder()
+    fine = {"dtype": dtype, "scale": 0.1, "zero_point": 0 if dtype == "int16" else 7}
+    ends = [{"dtype": "float32"}, fine]
+    first, second = ends if kind == "QUANTIZE" else reversed(ends)
+    tensors = [model.tensor("x", x.shape, **first), model.tensor("y", x.shape, **second)]
+    model.operator(kind, tensors[:1], tensors[1:])
+    return model.build(tensors[:1], tensors[1:])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_tflite_quantizes_ties_away_from_zero(dtype: str, tmp_path: Path) -> None:
+    ties = (np.arange(-300, 300, dtype=np.float32) + np.float32(0.5)) * np.float32(0.1)
+    x = np.concatenate([ties, np.float32([0, -0.0, 9e3, -9e3]), float_values((100,))])
+    (tmp_path / "m.tflite").write_bytes(edge_model("QUANTIZE", dtype, x))
+    check_nests(assert_near_tflite(tmp_path / "m.tflite", [x], 0.0), [x])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_tflite_dequantizes(dtype: str, tmp_path: Path) -> None:
+    x = np.arange(-128, 128).astype(dtype)
+    (tmp_path / "m.tflite").write_bytes(edge_model("DEQUANTIZE", dtype, x))
+    check_nests(assert_near_tflite(tmp_path / "m.tflite", [x], 0.0), [x])
+
+
+def test_float16_weights_become_float32(tmp_path: Path) -> None:
+    model = TfliteBuilder()
+    weights = float_values((4, 9)).astype(np.float16)
+    x, y = model.tensor("x", (1, 9), "float32"), model.tensor("y", (1, 4), "float32")
+    half = model.tensor("half", (4, 9), "float16", data=weights)
+    whole = model.tensor("whole", (4, 9), "float32")
+    model.operator("DEQUANTIZE", [half], [whole])
+    model.operator("FULLY_CONNECTED", [x, whole], [y], "FullyConnectedOptions")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model.build([x], [y]))
+    values = float_values((1, 9))
+    function = assert_near_tflite(path, [values], 1e-6, "litert")
+    assert [node.op.name for node in function.nodes] == ["dense"]

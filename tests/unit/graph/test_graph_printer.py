@@ -70,7 +70,7 @@ function 'main' {
   constant @w: int8[1, 2] #q0 sha256 'aa9576ec87d57ebd'
 
   %q: int8[1, 2] quant(0.5, -128)
-    = quantize(%x) {output=quant(0.5, -128), dtype='int8'}
+    = quantize(%x) {output=quant(0.5, -128), dtype='int8', rounding='onnx'}
     node 'q'
 
   %'a b': float32[1, 2]

@@ -1,0 +1,48 @@
+"""Batch normalization: a factor and an offset for each channel, as `mul` and `add`.
+
+The pass `fold_scales` puts them into the weights of a convolution or dense before them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant
+from edgec.graph.op import RawNode, from_onnx
+from edgec.ops.add import AddAttrs
+from edgec.ops.mul import MulAttrs
+from edgec.ops.onnx_layout import channels_first, channels_last
+
+
+@from_onnx("BatchNormalization")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX BatchNormalization in inference: gamma * (x - mean) / sqrt(variance + epsilon) + beta.
+
+    Factor and offset of each channel are computed in double and rounded once.
+    """
+    x, *parameters = raw.inputs
+    if len(parameters) != 4 or not all(isinstance(value, Constant) for value in parameters):
+        raise ImportFailed("scale, bias, mean and variance must be constants")
+    if raw.attribute("training_mode", 0):
+        raise ImportFailed("training is not supported")
+    gamma, beta, mean, variance = (value.data.astype(np.float64) for value in parameters)
+    with np.errstate(all="ignore"):
+        factor = gamma / np.sqrt(variance + float(raw.attribute("epsilon", 1e-5)))
+        offset = beta - mean * factor
+    if not (np.isfinite(factor).all() and np.isfinite(offset).all()):
+        raise ImportFailed("a variance is negative or a parameter is not finite")
+    rank = len(x.type.shape)
+    if rank not in (2, 4) or factor.shape != (x.type.shape[1],):
+        raise ImportFailed(f"{list(factor.shape)} channels of an input of rank {rank}")
+    factors = builder.constant(f"{raw.name}.factor", factor.astype(np.float32))
+    offsets = builder.constant(f"{raw.name}.offset", offset.astype(np.float32))
+    last = x if rank == 2 else channels_last(builder, x)
+    scaled = builder.op(
+        "mul", [last, factors], MulAttrs(), name=f"{raw.name}/scale", sources=(raw.name,)
+    )
+    shifted = builder.op("add", [scaled, offsets], AddAttrs(), name=raw.name)
+    return shifted if rank == 2 else channels_first(builder, shifted, raw)

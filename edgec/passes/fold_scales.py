@@ -1,0 +1,83 @@
+"""Fold a factor and an offset of each channel into the float convolution or dense before them.
+
+conv(x, w, b) * m + a = conv(x, w * m, b * m + a). The products with constants are computed in
+double and rounded once; sums may differ from the unfolded ones in their last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.passes.rewriter import Rewriter
+
+#: Operator -> the axis of its weights that holds the output channels.
+CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
+
+
+def fold_scales(function: Function) -> Function:
+    """The function without `mul`, `add` and `sub` of channel constants behind products."""
+    return Rewriter(function).run(_Fold(function))
+
+
+class _Fold:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.readers = function.consumers()
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op.name not in ("mul", "add", "sub") or not node.output.type.is_float:
+            return None
+        data, constant = inputs
+        source = node.inputs[0]
+        if isinstance(data, Constant) and node.op.name != "sub":
+            data, constant, source = constant, data, node.inputs[1]
+        above = rewriter.producer(data)
+        if above is None or not isinstance(constant, Constant):
+            return None
+        if above.op.name not in CHANNEL_AXIS or not above.output.type.is_float:
+            return None
+        if len(self.readers.get(source, [])) != 1 or source in self.function.results:
+            return None
+        x, weights, bias = above.inputs
+        values = _of_channels(constant.data, data.type.shape)
+        if values is None or not isinstance(weights, Constant) or not isinstance(bias, Constant):
+            return None
+        new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
+        if node.op.name == "mul":
+            shape = [1] * new_weights.ndim
+            shape[CHANNEL_AXIS[above.op.name]] = -1
+            new_weights = new_weights * values.reshape(shape)
+            new_bias = new_bias * values
+        else:
+            new_bias = new_bias + (values if node.op.name == "add" else -values)
+        with np.errstate(over="ignore"):
+            folded = [array.astype(np.float32) for array in (new_weights, new_bias)]
+        if not all(np.isfinite(array).all() for array in folded):
+            return None
+        builder = rewriter.builder
+        (output,) = node.outputs
+        made = builder.op(
+            above.op,
+            [x, builder.constant(weights.name, folded[0]), builder.constant(bias.name, folded[1])],
+            above.attrs,
+            name=above.name,
+            output_names=[output.name],
+            origins=[output.origin],
+            sources=(*above.sources, *node.sources),
+        )
+        return (made,)
+
+
+def _of_channels(constant: Array, shape: tuple[int, ...]) -> Array | None:
+    """The constant as one value for each index of the last axis of `shape`, if it is that."""
+    if constant.ndim > len(shape) or any(extent != 1 for extent in constant.shape[:-1]):
+        return None
+    if constant.size not in (1, shape[-1]):
+        return None
+    return np.broadcast_to(constant.reshape(-1).astype(np.float64), (shape[-1],))
