@@ -103,6 +103,15 @@ def test_every_layer_on_a_simulated_m4(
         assert result.uncovered == []
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", ["digits", "sww"])
+def test_vectors_with_each_compiler(
+    name: str, compiler: str, sample_model: Callable[[str], Path]
+) -> None:
+    """Assembly whose operands hold equal constants, such as the extents of a 2x2 window."""
+    compare_outputs(path_of(name, sample_model), "mps3_an547", "qemu", compiler, range(1, 3))
+
+
 def test_a_microbit_runs_what_fits(sample_model: Callable[[str], Path]) -> None:
     for model in (DIGITS, sample_model(MODELS["sww"]), sample_model(MODELS["kws"])):
         compare_outputs(model, "bbc_microbit", "qemu", "gcc", range(1, 3))

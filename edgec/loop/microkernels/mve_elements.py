@@ -111,8 +111,10 @@ register(
         sizes=("kernel_h", "kernel_w", "channels", "minimum", "maximum"),
         header="mve/pool_s8.h",
         needs=frozenset({"mve"}),
+        reads_first=True,
+        in_order=("out_c", 16),
         instructions=lambda kernel_h, kernel_w, channels, **_: (
-            20 + -(-channels // 16) * (240 + 6 * kernel_h * kernel_w)
+            20 + 15 * channels + (6 * (channels // 16) + 5 * (channels % 16)) * kernel_h * kernel_w
         ),
     )
 )

@@ -28,7 +28,7 @@ static EC_KERNEL void ec_add_channels_s8_mve(int32_t *sums, const int8_t *x, int
                          "le lr, 1b\n"
                          "vstrh.16 q0, [r1]\n"
                          "vstrh.16 q1, [r1, #16]\n"
-                         : "+r"(r0), "+r"(r1)
+                         : "+&r"(r0), "+&r"(r1)
                          : "r"(some), "r"(step)
                          : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
         for (int32_t i = 0; i < 16; ++i) {
@@ -47,20 +47,27 @@ static EC_KERNEL void ec_add_channels_s8_mve(int32_t *sums, const int8_t *x, int
 }
 
 /* out[c]: the mean of x[k * channels + c] over all k < kernel_h * kernel_w, ties away from zero,
- * limited to [minimum, maximum]. channels >= 16; the last 16 may overlap those before. out and x
- * must not overlap. */
+ * limited to [minimum, maximum]. 16 channels after the other are read and then written. */
 static inline void ec_mean_s8_mve(int8_t *out, const int8_t *x, int32_t kernel_h, int32_t kernel_w,
                                   int32_t channels, int32_t minimum, int32_t maximum) {
     const int32_t count = kernel_h * kernel_w;
     const int32_t half = count / 2;
     for (int32_t c = 0; c < channels; c += 16) {
-        const int32_t first = c + 16 > channels ? channels - 16 : c;
+        const int32_t lanes = channels - c < 16 ? channels - c : 16;
         int32_t sums[16];
         EC_FILL(sums, 0, sizeof(sums));
-        ec_add_channels_s8_mve(sums, x + first, count, channels);
-        for (int32_t i = 0; i < 16; ++i) {
+        if (lanes == 16) {
+            ec_add_channels_s8_mve(sums, x + c, count, channels);
+        } else {
+            for (int32_t k = 0; k < count; ++k) {
+                for (int32_t i = 0; i < lanes; ++i) {
+                    sums[i] += x[k * channels + c + i];
+                }
+            }
+        }
+        for (int32_t i = 0; i < lanes; ++i) {
             const int32_t mean = (sums[i] > 0 ? sums[i] + half : sums[i] - half) / count;
-            out[first + i] = (int8_t)(mean < minimum ? minimum : mean > maximum ? maximum : mean);
+            out[c + i] = (int8_t)(mean < minimum ? minimum : mean > maximum ? maximum : mean);
         }
     }
 }
@@ -96,7 +103,7 @@ static EC_KERNEL void ec_max_pool_s8_mve(int8_t *out, const int8_t *x, int32_t k
                              "vmin.s8 q0, q0, q2\n"
                              "vpst\n"
                              "vstrbt.8 q0, [%2]\n"
-                             : "+r"(from), "+r"(rows)
+                             : "+&r"(from), "+&r"(rows)
                              : "r"(out + c), "r"(lanes), "r"(lowest), "r"(maximum), "r"(kernel_w),
                                "r"(channels), "r"(pitch - kernel_w * channels)
                              : "lr", "q0", "q1", "q2", "cc", "memory");

@@ -19,7 +19,7 @@ static inline void ec_copy_s8_mve(int8_t *to, const int8_t *from, int32_t bytes)
                      "vstrb.8 q0, [%0], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : "+r"(to), "+r"(from)
+                     : "+&r"(to), "+&r"(from)
                      : "r"(bytes)
                      : "lr", "q0", "cc", "memory");
 #else
@@ -38,7 +38,7 @@ static inline void ec_fill_s8_mve(int8_t *to, int32_t value, int32_t bytes) {
                      "vstrb.8 q0, [%0], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : "+r"(to)
+                     : "+&r"(to)
                      : "r"(bytes), "r"(value)
                      : "lr", "q0", "cc", "memory");
 #else
@@ -99,7 +99,7 @@ static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t ker
                          "vldrb.u16 q0, [%2, q1]\n"
                          "vstrb.16 q0, [%0], #8\n"
                          "letp lr, 1b\n"
-                         : "+l"(out), "+r"(at)
+                         : "+&l"(out), "+&r"(at)
                          : "r"(x), "r"(depth)
                          : "lr", "q0", "q1", "cc", "memory");
 #else
