@@ -1,0 +1,26 @@
+"""Kernels that hardly pay for their code are left out by default, and kept for `time`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from built_models import MODELS
+
+from edgec.loop.microkernel import kernels_of
+from edgec.options import Options
+from edgec.pipeline import compile_model
+from edgec.target.core import find_core
+
+
+@pytest.mark.parametrize(("optimize", "is_used"), [("time", True), ("balanced", False)])
+def test_one_small_dense_layer(
+    optimize: str, is_used: bool, sample_model: Callable[[str], Path]
+) -> None:
+    """Of KWS, the last layer alone would call a kernel for single rows."""
+    path = sample_model(MODELS["kws"])
+    compiled = compile_model(path, find_core("cortex-m4"), Options(optimize=optimize))
+    names = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
+    assert any(name.startswith("ec_matrix_1_") for name in names) == is_used
+    assert {"ec_matrix_3_s8_dsp", "ec_depthwise_3x3_s8_dsp"} <= names
