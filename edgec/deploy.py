@@ -15,6 +15,8 @@ from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
 from edgec.options import Options
 from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
+from edgec.runners.engine import open_session
+from edgec.runners.samples import generate_inputs
 from edgec.staging import staged_folder
 from edgec.target.board import Board, load_board
 from edgec.target.toolchain import find_toolchain
@@ -69,9 +71,10 @@ def deploy(
         except DoesNotFit as error:
             details = (*error.details, *_live_at_peak(compiled))
             raise DoesNotFit(error.message, details=details, hint=error.hint) from None
-        check_budgets(compiled, manifest, image)
+        staged = Built(folder, manifest, board, artefact, with_trace, image)
+        check_budgets(compiled, staged)
         if finish is not None:
-            finish(compiled, Built(folder, manifest, board, artefact, with_trace, image))
+            finish(compiled, staged)
     out = out.absolute()
 
     def moved(path: Path) -> Path:
@@ -94,9 +97,10 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
     """
     with staged_folder(out, MANIFEST_NAME) as folder:
         manifest = write_project(compiled.program, folder, None)
-        check_budgets(compiled, manifest, None)
+        staged = Built(folder, manifest, None, None, None, None)
+        check_budgets(compiled, staged)
         if finish is not None:
-            finish(compiled, Built(folder, manifest, None, None, None, None))
+            finish(compiled, staged)
     return Built(out.absolute(), manifest, None, None, None, None)
 
 
@@ -173,36 +177,76 @@ def _build(
     return image.elf, image
 
 
-def check_budgets(compiled: Compiled, manifest: Manifest, image: Image | None) -> None:
-    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken.
+@dataclass(frozen=True)
+class Figures:
+    """What a build takes, as far as it is known. Bytes; instructions of one inference.
 
     Without an image (for the host, or a library) the model's own share is what is known: RAM is
     arena and state, flash is the weights, and nothing is known of the stack.
     """
-    options = compiled.options
-    if image is not None:
-        ram, flash, stack = image.ram_bytes, image.flash_bytes, image.stack_bytes
-        if stack is None:  # no bound is known, so only the reserve can be promised
-            stack = image.stack_reserved_bytes
-    else:
-        ram, stack = manifest.arena_bytes + manifest.state_bytes, None
-        flash = manifest.weights_bytes
-    limits = (
-        ("RAM", ram, options.max_ram_bytes),
-        ("flash", flash, options.max_flash_bytes),
-        ("stack", stack, options.max_stack_bytes),
-    )
-    broken = [
-        f"{what}: {used:,} bytes used, {limit:,} allowed"
-        for what, used, limit in limits
-        if limit is not None and used is not None and used > limit
-    ]
-    if broken:
-        raise BudgetExceeded(
-            f"{compiled.imported.source} is over its budget",
-            details=(*broken, *_live_at_peak(compiled)),
-            hint="raise the limit, or try --optimize ram or --optimize size",
+
+    ram_bytes: int
+    flash_bytes: int
+    stack_bytes: int | None
+    instructions: int | None
+
+    def over(self, options: Options) -> dict[str, int]:
+        """By how much each limit of the options is broken."""
+        limits = (
+            ("RAM", self.ram_bytes, options.max_ram_bytes),
+            ("flash", self.flash_bytes, options.max_flash_bytes),
+            ("stack", self.stack_bytes, options.max_stack_bytes),
+            ("instructions", self.instructions, options.max_instructions),
         )
+        return {
+            what: used - limit
+            for what, used, limit in limits
+            if limit is not None and used is not None and used > limit
+        }
+
+
+def figures_of(built: Built, *, measured: bool) -> Figures:
+    """The figures of a build; with `measured` one inference runs on the simulated core."""
+    manifest, image = built.manifest, built.image
+    instructions = None
+    if measured and image is not None:
+        types = [(port.shape, port.dtype) for port in manifest.inputs]
+        with open_session("core", built) as session:
+            instructions = session.run(generate_inputs(1, types)).instructions
+    if image is None:
+        ram = manifest.arena_bytes + manifest.state_bytes
+        return Figures(ram, manifest.weights_bytes, None, instructions)
+    stack = image.stack_bytes
+    if stack is None:  # no bound is known, so only the reserve can be promised
+        stack = image.stack_reserved_bytes
+    return Figures(image.ram_bytes, image.flash_bytes, stack, instructions)
+
+
+def check_budgets(compiled: Compiled, built: Built) -> None:
+    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken."""
+    options = compiled.options
+    figures = figures_of(built, measured=options.max_instructions is not None)
+    over = figures.over(options)
+    if not over:
+        return
+    used = {
+        "RAM": (figures.ram_bytes, options.max_ram_bytes, " bytes"),
+        "flash": (figures.flash_bytes, options.max_flash_bytes, " bytes"),
+        "stack": (figures.stack_bytes, options.max_stack_bytes, " bytes"),
+        "instructions": (figures.instructions, options.max_instructions, ""),
+    }
+    broken = [
+        f"{what}: {n:,}{unit} used, {limit:,} allowed"
+        for what, (n, limit, unit) in used.items()
+        if what in over
+    ]
+    error = BudgetExceeded(
+        f"{compiled.imported.source} is over its budget",
+        details=(*broken, *_live_at_peak(compiled)),
+        hint="raise the limit, or try --optimize ram or --optimize size",
+    )
+    error.over = over
+    raise error
 
 
 def _live_at_peak(compiled: Compiled) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class EdgecError(Exception):
     """Base of all user-facing errors.
@@ -73,6 +76,7 @@ class LinkError(EdgecError):
 
 
 class BudgetExceeded(EdgecError):
-    """A build is larger than a limit the user set."""
+    """A build is larger than a limit the user set. `over` says what, and by how much."""
 
     exit_status = 3
+    over: Mapping[str, int] = MappingProxyType({})

@@ -8,7 +8,7 @@ from typing import Literal
 from edgec.fixed_point import Rounding
 
 Optimize = Literal["time", "ram", "size", "balanced"]
-Io = Literal["arena", "caller"]
+Io = Literal["arena", "caller", "rows"]
 Compiler = Literal["gcc", "clang"]
 Harness = Literal["link", "mlperf-tiny"]
 
@@ -19,7 +19,8 @@ class Options:
 
     optimize: what to prefer when variants differ. match: whose rounding to follow instead of the
     source format's own. io: whether inputs and outputs live in the arena or in the caller's
-    memory. unfused: every node becomes a function of its own, so that all values exist.
+    memory; "rows": outputs in the arena, and the caller feeds the input row by row. unfused: every
+    node becomes a function of its own, so that all values exist.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
@@ -37,6 +38,7 @@ class Options:
     max_ram_bytes: int | None = None
     max_flash_bytes: int | None = None
     max_stack_bytes: int | None = None
+    max_instructions: int | None = None
     verify: bool = False
     harness: Harness = "link"
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()

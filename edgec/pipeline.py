@@ -27,13 +27,14 @@ from edgec.graph.verify import verify_module
 from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
+from edgec.memory.choose import Choice, choose
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import spare_kernels
-from edgec.options import Optimize, Options
+from edgec.options import Io, Optimize, Options
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales
@@ -79,12 +80,21 @@ class Compiled:
     imported: Module
     module: Module
     shrinkage: tuple[Shrinkage, ...]
-    groups: tuple[LoweredGroup, ...]
-    chosen: tuple[Variant, ...]
+    choice: Choice
     problem: Problem
     plan: Plan
     program: Program
     options: Options
+
+    @property
+    def groups(self) -> tuple[LoweredGroup, ...]:
+        """What runs, in order: groups of nodes, of which streaming segments are one each."""
+        return self.choice.groups
+
+    @property
+    def chosen(self) -> tuple[Variant, ...]:
+        """The variant of each group."""
+        return self.choice.variants
 
     @property
     def macs(self) -> int:
@@ -103,15 +113,20 @@ def compile_model(
     *,
     board_name: str = "",
     dump: Path | None = None,
+    arena_limit_bytes: int | None = None,
 ) -> Compiled:
     """Stages 1 to 6: from a model file to a program that codegen can write.
 
-    dump: a folder that gets one text file per stage. Raises ImportFailed for a file that cannot
+    dump: a folder that gets one text file per stage. arena_limit_bytes: what the arena should not
+    exceed, if that can be chosen. Raises ImportFailed for a file that cannot
     be read or uses what is not supported, PlanError when no memory plan exists.
     """
     options = options or Options()
     imported = import_model(path, match=options.match, shapes=dict(options.input_shapes))
-    return compile_module(imported, core, options, board_name=board_name, dump=dump)
+    return compile_module(
+        imported, core, options,
+        board_name=board_name, dump=dump, arena_limit_bytes=arena_limit_bytes,
+    )  # fmt: skip
 
 
 def compile_module(
@@ -121,6 +136,7 @@ def compile_module(
     *,
     board_name: str = "",
     dump: Path | None = None,
+    arena_limit_bytes: int | None = None,
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
     stages = _Dump(dump)
@@ -148,10 +164,14 @@ def compile_module(
         verify_module(module)
         stages.write("settle_states", print_module(module))
         groups = _lower(settled, policy, options, groups)
-    chosen = _choose(module.main, groups, options, policy)
+    if options.optimize == "ram" or options.io == "rows" or arena_limit_bytes is not None:
+        choice = choose(module.main, groups, policy, options, limit_bytes=arena_limit_bytes)
+    else:
+        choice = Choice(groups, _choose(module.main, groups, options, policy), (), None)
+    groups, chosen = choice.groups, choice.variants
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
-    problem = placement_problem(module.main, groups, chosen, caller_io=options.io == "caller")
+    problem = placement_problem(module.main, groups, chosen, io=options.io)
     problem = with_states(problem, module.main)
     plan = plan_memory(problem)
     stages.write("plan", _plan_text(problem, plan))
@@ -168,7 +188,7 @@ def compile_module(
         golden=golden_run(module.main),
     )
     program.check()
-    return Compiled(imported, module, shrinkage, groups, chosen, problem, plan, program, options)
+    return Compiled(imported, module, shrinkage, choice, problem, plan, program, options)
 
 
 def _lower(
@@ -190,37 +210,37 @@ def _choose(
     What values need that lie apart, without any scratch, is then the limit. Where fast variants
     take much scratch or code, it takes what is almost the fastest with less of them.
     """
-    caller_io = options.io == "caller"
+    io = options.io
     trades = options.optimize == "balanced" and policy.trades_scratch
-    chosen = _choose_by_live_bytes(function, groups, options, caller_io, trades)
+    chosen = _choose_by_live_bytes(function, groups, options, io, trades)
     most = math.inf if options.optimize == "ram" else 0.0
     if trades:
-        chosen = spare_kernels(function, groups, chosen, caller_io=caller_io)
+        chosen = spare_kernels(function, groups, chosen, io=io)
         fewest = sum(min(v.instructions for v in lowered.variants) for lowered in groups)
         most = BALANCED_SLOWDOWN * fewest
-    return settle_places(function, groups, chosen, caller_io=caller_io, most_instructions=most)
+    return settle_places(function, groups, chosen, io=io, most_instructions=most)
 
 
 def _choose_by_live_bytes(
     function: Function,
     groups: tuple[LoweredGroup, ...],
     options: Options,
-    caller_io: bool,
+    io: Io,
     trades_scratch: bool,
 ) -> tuple[Variant, ...]:
     if options.optimize != "balanced":
-        return choose_variants(groups, options.optimize, function, caller_io=caller_io)
+        return choose_variants(groups, options.optimize, function, io=io)
     plain = [min(lowered.variants, key=lambda v: v.scratch_bytes) for lowered in groups]
-    apart = placement_problem(function, groups, plain, caller_io=caller_io).buffers
+    apart = placement_problem(function, groups, plain, io=io).buffers
     limit = lower_bound_bytes(apart)
     menus = groups
     if trades_scratch:
         menus = tuple(_without_slow_variants(lowered) for lowered in groups)
     optimize: Optimize = "balanced" if trades_scratch else "time"
     try:
-        return choose_variants(menus, optimize, function, caller_io=caller_io, capacity_bytes=limit)
+        return choose_variants(menus, optimize, function, io=io, capacity_bytes=limit)
     except PlanError:
-        return choose_variants(groups, "ram", function, caller_io=caller_io)
+        return choose_variants(groups, "ram", function, io=io)
 
 
 def _without_slow_variants(lowered: LoweredGroup) -> LoweredGroup:

@@ -54,10 +54,10 @@ def compile_options(command: F) -> F:
             ),
             click.option(
                 "--io",
-                type=click.Choice(["arena", "caller"]),
+                type=click.Choice(["arena", "caller", "rows"]),
                 default="arena",
                 show_default=True,
-                help="Where inputs and outputs live.",
+                help="Where inputs and outputs live; rows: the input is fed row by row.",
             ),
             click.option("--unfused", is_flag=True, help="One function for every operator."),
             click.option(

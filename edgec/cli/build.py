@@ -45,6 +45,13 @@ from edgec.cli.arguments import (
     metavar="SIZE",
     help="Fail over this much stack (status 3).",
 )
+@click.option(
+    "--max-instructions",
+    "max_instructions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Fail over this many for one inference, counted on the simulated core (status 3).",
+)
 @click.option("--trace", "traced", is_flag=True,
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @click.option("--harness", type=click.Choice(["link", "mlperf-tiny"]), default="link",
@@ -60,6 +67,7 @@ def command(
     max_ram_bytes: int | None,
     max_flash_bytes: int | None,
     max_stack_bytes: int | None,
+    max_instructions: int | None,
     traced: bool,
     harness: str,
     dump: Path | None,
@@ -67,8 +75,7 @@ def command(
     **words: Any,
 ) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
-    from edgec.deploy import deploy, deploy_library
-    from edgec.pipeline import compile_model
+    from edgec.limits import build_within
     from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
     from edgec.target.board import load_board
@@ -88,16 +95,17 @@ def command(
         max_ram_bytes=max_ram_bytes,
         max_flash_bytes=max_flash_bytes,
         max_stack_bytes=max_stack_bytes,
+        max_instructions=max_instructions,
     )
     chosen = None if board is None else load_board(board)
     if max_stack_bytes is not None and (chosen is None or not chosen.core.is_embedded):
         raise click.UsageError("--max-stack needs a microcontroller board, whose ELF is measured")
-    if chosen is not None:
-        compiled = compile_model(model, chosen.core, options, board_name=chosen.name, dump=dump)
-        built = deploy(compiled, chosen, output, traced=traced, finish=write_report)
-    else:
-        compiled = compile_model(model, find_core(str(target)), options, dump=dump)
-        built = deploy_library(compiled, output, finish=write_report)
+    if max_instructions is not None and (chosen is None or not chosen.core.is_embedded):
+        raise click.UsageError("--max-instructions needs a microcontroller board to count on")
+    core = find_core(str(target)) if chosen is None else chosen.core
+    compiled, built = build_within(
+        model, chosen, core, options, output, traced=traced, finish=write_report, dump=dump
+    )
     report = build_report(compiled, built)
     if as_json:
         print_json(report)

@@ -57,7 +57,7 @@ def assemble(
     ]
     outside = {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
     sizes.update({v.name: v.type.nbytes for v in outside})
-    places = merged_places(function, groups, chosen, caller_io=io == "caller")
+    places = merged_places(function, groups, chosen, io=io)
     for value, place in {**places, **state_places(function)}.items():
         sizes[value.name], offsets[value.name] = value.type.nbytes, offsets[place.name]
     states = tuple(_state(state, constants) for state in function.states)
@@ -75,7 +75,7 @@ def assemble(
         states=states,
         state_bytes=plan.peak_bytes.get(STATE, 0),
         io=io,
-        golden=golden,
+        golden=golden if io != "rows" else None,
         board=identity.board,
         target=identity.target,
         callees=callees,
@@ -152,6 +152,8 @@ def _step(
         names = {name: _callee_name(position, name) for name in variant.callees}
         function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
     operators = "+".join(_operator_title(node) for node in group.nodes)
+    if variant.callees:
+        operators = f"{group.nodes[0].op.name} to {group.nodes[-1].op.name} by rows"
     shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
     return Step(
         function=function_,

@@ -103,6 +103,7 @@ def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
         else:
             const = "" if writes_param(func, param) else "const "
             pieces.append(f"{const}{c_type} *{params[param]}")
+    pieces += [f"int32_t {identifier(var.name)}" for var in func.indices]
     start = f"static void {name}("
     line, lines = start, []
     for position, piece in enumerate(pieces):
@@ -157,7 +158,7 @@ class _FunctionPrinter:
             if buffer.scope != "register":
                 raise ContractError(f"{func.name}: local {buffer.name} is {buffer.scope}")
             self.buffer_names[buffer] = self.fresh(buffer.name)
-        self.vars: dict[Var, str] = {}
+        self.vars: dict[Var, str] = {var: self.fresh(var.name) for var in func.indices}
         self.registers = Registers(func.allocs, self.body)
         self.element_names: dict[Element, str] = {}
         self.pointers: dict[Place, tuple[str, int]] = {}

@@ -16,12 +16,12 @@ from edgec.codegen.port_text import (
     port_text,
     state_texts,
 )
-from edgec.codegen.program import Program
+from edgec.codegen.program import DTYPE_BYTES, Program
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import SharedFunction, share, share_callees
 
 # Suffixes of the public functions: generated names must not take them.
-PUBLIC = ("run", "init", "input", "output", "reset", "selftest", "memory", "context")
+PUBLIC = ("run", "feed_row", "init", "input", "output", "reset", "selftest", "memory", "context")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,15 @@ class CallText:
 
 
 @dataclass(frozen=True)
+class FedText:
+    """An input that is fed by rows: how many, of how many bytes and what alignment each."""
+
+    rows: int
+    bytes: int
+    alignment: int
+
+
+@dataclass(frozen=True)
 class GoldenText:
     """The golden run: the seed of its inputs and the CRC-32 of its outputs."""
 
@@ -70,6 +79,8 @@ class ModelText:
     source_file: str
     made_for: str
     caller_io: bool
+    caller_inputs: bool
+    fed: FedText | None
     hash: str
     arena_bytes: int
     arena_lower_bound: int
@@ -131,6 +142,8 @@ def make_text(program: Program) -> EmittedModel:
         source_file=comment_text(program.source_file),
         made_for=comment_text(program.board or program.target or "any target"),
         caller_io=program.io == "caller",
+        caller_inputs=program.io != "arena",
+        fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",
         arena_bytes=program.arena_bytes,
         arena_lower_bound=program.arena_lower_bound,
@@ -196,6 +209,8 @@ def _calls(program: Program, step_functions: list[str], pointers: Pointers) -> t
         ]
         if shows_rows(step.function):
             args = ["context", f"{next_id}u", *args]
+        if step.function.indices:
+            args.append("(int32_t)context->row")
         traces = []
         for trace in step.traces:
             if not trace.by_rows:
@@ -224,6 +239,13 @@ def _wrapped_call(function: str, args: list[str]) -> list[str]:
     if not args:
         lines[-1] += ");"
     return lines
+
+
+def _fed(program: Program) -> FedText | None:
+    if not program.fed_rows:
+        return None
+    port = program.inputs[0]
+    return FedText(program.fed_rows, port.nbytes // program.fed_rows, DTYPE_BYTES[port.dtype])
 
 
 def _golden(program: Program) -> GoldenText | None:

@@ -68,6 +68,8 @@ class Pointers:
         if name in self._program.offsets:
             base = "state" if name in self._states else "arena"
             return f"{base} + {self._program.offsets[name]}"
+        if name in self._inputs and self._program.io == "rows":
+            return "row"
         if name in self._inputs:
             return f"inputs[{self._inputs[name]}]"
         return f"outputs[{self._outputs[name]}]"
@@ -164,6 +166,11 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
     }
     state_buffers = program.state_buffers
     notes = []
+    if program.io == "rows":
+        notes += [
+            "A row may be reused when feed_row returns. Feeding destroys the outputs of the run",
+            "before; nothing else may use the arena between the first row and the end of the run.",
+        ]
     for index, port in enumerate(program.inputs):
         if port.buffer not in program.offsets:
             continue

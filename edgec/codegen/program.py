@@ -7,7 +7,9 @@ A step argument is one of:
   1. a buffer with an offset: arena, or the state region if one of `states` names it;
   2. a constant: an array in `constants`;
   3. with io "caller" only, the buffer of an input or output port: it has no offset, the
-     application's own memory is used in place.
+     application's own memory is used in place;
+  4. with io "rows" only, the buffer of the input port, as the first argument of step 0: the row
+     that is fed. Step 0 runs once for each row, and takes its number as an index.
 
 Trace ids are not stored here but follow from the order: step k marks its end with id k (null
 pointer, 0 bytes), the values get the ids after that, in order of steps and of their traces.
@@ -25,7 +27,7 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import PrimFunc
 
-IoMode = Literal["arena", "caller"]
+IoMode = Literal["arena", "caller", "rows"]
 
 DTYPE_BYTES: Mapping[str, int] = {
     "bool": 1,
@@ -177,6 +179,11 @@ class Program:
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
 
     @property
+    def fed_rows(self) -> int:
+        """Rows that step 0 is fed, 0 with another io."""
+        return self.inputs[0].shape[1] if self.io == "rows" else 0
+
+    @property
     def schema_hash(self) -> int:
         """32 bits over everything that host and device must agree on: names, types and traces."""
         lines = [self.model, self.io, str(self.arena_bytes), str(self.state_bytes)]
@@ -205,7 +212,7 @@ class Program:
         for port in (*self.inputs, *self.outputs):
             placed = port.buffer in self.offsets
             _require(
-                placed or self.io == "caller" or port.buffer in self.constants,
+                placed or self.io != "arena" or port.buffer in self.constants,
                 f"port {port.name!r}: buffer {port.buffer!r} has no offset",
             )
             if placed:

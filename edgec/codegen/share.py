@@ -97,7 +97,8 @@ class _Canonical(Rewriter):
         self._count = 0
         params = self._renamed(func.params)
         allocs = self._renamed(func.allocs)
-        self.result = PrimFunc("f", params, allocs, self.stmt(func.body))
+        indices = tuple(self._bind(var) for var in func.indices)
+        self.result = PrimFunc("f", params, allocs, self.stmt(func.body), indices)
 
     def _renamed(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         for buffer in buffers:

@@ -38,6 +38,10 @@ from edgec.loop.term import Term, Var
 _MOST_SAMPLES = 256
 
 
+#: Instructions that it takes to find a loop's bounds where they vary, as at the edges of an image.
+VARYING_BOUNDS = 8
+
+
 @dataclass(frozen=True)
 class InstructionCosts:
     """Instructions per operation on one kind of core."""
@@ -146,7 +150,8 @@ class _Estimator:
             body = self.stmt(stmt.body)
             if stmt.kind == "serial":
                 body += Cost(instructions=self.costs.branch)
-            return body.times(average_trips(stmt))
+            entry = 0 if (stmt.stop - stmt.start).constant is not None else VARYING_BOUNDS
+            return body.times(average_trips(stmt)) + Cost(instructions=entry)
         if isinstance(stmt, Seq):
             total = Cost()
             for child in stmt.stmts:

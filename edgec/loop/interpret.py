@@ -56,6 +56,7 @@ def interpret(
     arrays: Mapping[str, Array],
     *,
     callees: Mapping[str, Callee] | None = None,
+    indices: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
     """Run the function on arrays given by parameter name; returns every arena buffer afterwards.
 
@@ -66,7 +67,7 @@ def interpret(
     lists: dict[str, list[Any]] = {}
     for buffer in (*func.params, *func.allocs):
         lists[buffer.name] = _to_list(buffer, arrays.get(buffer.name))
-    run_source(func, lists, callees)
+    run_source(func, lists, callees, indices)
     result = {}
     for buffer in func.params:
         values = lists[buffer.name]
@@ -79,8 +80,12 @@ def run_source(
     func: PrimFunc,
     lists: Mapping[str, list[Any]],
     callees: Mapping[str, Callee] | None = None,
+    indices: Mapping[str, int] | None = None,
 ) -> None:
-    """Run the function on flat lists by buffer name, in place; other temporaries are made."""
+    """Run the function on flat lists by buffer name, in place; other temporaries are made.
+
+    `indices` has the function's index arguments by name.
+    """
     scope: dict[str, Any] = dict(_RUNTIME)
     for stmt, _ in walk(func.body):
         if isinstance(stmt, Call):
@@ -90,7 +95,9 @@ def run_source(
     buffers = {b.name: lists.get(b.name) for b in (*func.params, *func.allocs)}
     own = {b.name: [None] * b.elements for b in (*func.params, *func.allocs)}
     try:
-        scope["run"](**{f"b_{n}": own[n] if v is None else v for n, v in buffers.items()})
+        numbers = {f"v_{name}": value for name, value in (indices or {}).items()}
+        lists = {f"b_{n}": own[n] if v is None else v for n, v in buffers.items()}
+        scope["run"](**lists, **numbers)
     except TypeError as error:
         if "NoneType" not in str(error):
             raise
@@ -135,7 +142,8 @@ def _to_list(buffer: Buffer, array: Array | None) -> list[Any]:
 def to_python(func: PrimFunc) -> str:
     """The source of `run(b_<buffer>, ...)`, which works on flat lists."""
     buffers = (*func.params, *func.allocs)
-    lines = [f"def run({', '.join(f'b_{b.name}' for b in buffers)}):"]
+    names = [*(f"b_{b.name}" for b in buffers), *(f"v_{var.name}" for var in func.indices)]
+    lines = [f"def run({', '.join(names)}):"]
     lines += _Printer().stmt(lower_blocks(func.body), "    ")
     return "\n".join([*lines, "    return"]) + "\n"
 

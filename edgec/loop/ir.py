@@ -1,6 +1,6 @@
 """The loop IR's nodes. All are immutable; a rewrite returns new nodes.
 
-    func      = PrimFunc(name, params: Buffer*, allocs: Buffer*, body: stmt)
+    func      = PrimFunc(name, params: Buffer*, allocs: Buffer*, body: stmt, indices: var*)
     buffer    = Buffer(name, shape, dtype, scope)          row-major, no padding
     scope     = arena | scratch | constant | register | shared
     stmt      = For(var, start: term, stop: term, kind, body)
@@ -238,10 +238,12 @@ class PrimFunc:
 
     Params have scope arena (inputs and outputs, in this order), constant (weights and tables)
     or scratch; allocs have scope register (C locals). Which arena address or weight a parameter
-    is appears only at the call, so structurally equal functions are emitted once.
+    is appears only at the call, so structurally equal functions are emitted once. `indices` are
+    int32 arguments behind the pointers.
     """
 
     name: str
     params: tuple[Buffer, ...]
     allocs: tuple[Buffer, ...]
     body: Stmt
+    indices: tuple[Var, ...] = ()

@@ -89,7 +89,8 @@ def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | Non
     characters = _CHARACTERS & {input.dtype, output.dtype}
     if input.dtype != output.dtype and not characters:
         return None
-    whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps({}, 1))
+    given = {v: (np.array([v.start]), np.array([v.stop - 1])) for v in func.indices}
+    whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps(given, 1))
     distance = max(int(whole.distance[0]), -_nbytes(input))
     return distance if distance < _nbytes(output) else None
 

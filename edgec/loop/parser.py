@@ -57,14 +57,21 @@ class _FuncParser(ExprParser):
         name = self.name()
         self.expect("(")
         params = self.separated(self.declaration, ")")
+        indices: list[Var] = []
+        while self.accept(",") if indices else self.accept("at"):
+            index, bounds = self.variable()
+            if bounds is None:
+                self.fail("bounds of the index")
+            indices.append(Var(index, *bounds))
         self.expect("{")
         allocs: list[Buffer] = []
         while self.accept("alloc"):
             allocs.append(self.declaration())
-        body = self.body()
+        with self.scope({v.name: v for v in indices}):
+            body = self.body()
         if self.peek() != "":
             self.fail("the end")
-        return PrimFunc(name, tuple(params), tuple(allocs), body)
+        return PrimFunc(name, tuple(params), tuple(allocs), body, tuple(indices))
 
     def declaration(self) -> Buffer:
         name = self.name()

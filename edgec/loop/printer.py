@@ -49,7 +49,8 @@ SUFFIX = {
 def print_func(func: PrimFunc) -> str:
     """The whole function as text, with a final newline."""
     params = ", ".join(f"{p.name}: {_type(p)}" for p in func.params)
-    lines = [f"func {func.name}({params}) {{"]
+    indices = ", ".join(f"{v.name}[{v.start}..{v.stop}]" for v in func.indices)
+    lines = [f"func {func.name}({params}){f' at {indices}' if indices else ''} {{"]
     lines += [f"  alloc {a.name}: {_type(a)}" for a in func.allocs]
     lines += print_stmt(func.body, "  ")
     return "\n".join([*lines, "}"]) + "\n"

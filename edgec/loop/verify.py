@@ -84,7 +84,7 @@ class _Verifier:
                 buffer.scope in ("register", "shared"), f"alloc {buffer.name} is {buffer.scope}"
             )
         self.unique_names()
-        self.stmt(self.func.body, {}, ())
+        self.stmt(self.func.body, {var.name: var for var in self.func.indices}, ())
 
     def unique_names(self) -> None:
         blocks: set[str] = set()

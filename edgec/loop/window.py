@@ -58,7 +58,9 @@ class Window:
         if not self.is_padded:
             return 0.0
         inside = 1.0
-        outs = (max(self.shape[0] // self.stride[0], 1), self.out_width)
+        # As if there were as much padding below as above.
+        span = self.shape[0] + 2 * self.corner[0] - (self.kernel[0] - 1) * self.dilation[0] - 1
+        outs = (max(span // self.stride[0] + 1, 1), self.out_width)
         for axis in (0, 1):
             reach = (self.kernel[axis] - 1) * self.dilation[axis]
             starts = (i * self.stride[axis] - self.corner[axis] for i in range(outs[axis]))

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from edgec.graph.ir import Constant, Function, Value
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
+from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
@@ -31,19 +32,19 @@ def placement_problem(
     groups: Sequence[LoweredGroup],
     chosen: Sequence[Variant],
     *,
-    caller_io: bool = False,
+    io: Io = "arena",
     capacity_bytes: int | None = None,
     merge: bool = True,
 ) -> Problem:
-    """All buffers of one inference but its states; with `caller_io` no inputs and outputs either.
+    """All buffers of one inference but its states; by `io`, the caller may have inputs and outputs.
 
     Outputs that replace an input where it is (`merged_places`) are not among them, unless `merge`
     is false: then they may overlap, which is what a choice between variants can compare.
     """
     roots = storage(function)
     start, stop = lifetimes(function, groups, roots)
-    outside = _outside(function, roots, caller_io)
-    merged = merged_places(function, groups, chosen, caller_io=caller_io) if merge else {}
+    outside = outside_values(function, roots, io)
+    merged = merged_places(function, groups, chosen, io=io) if merge else {}
     for value, place in merged.items():
         stop[place] = max(stop[place], stop[value])
     buffers = [
@@ -68,7 +69,7 @@ def placement_problem(
         output = groups[position].group.output
         if output in outside or output in merged:
             continue
-        distances = _distances(variant, output, roots)
+        distances = variant_distances(variant, output, roots)
         if not merge:
             distances |= {roots.get(v, v): 0 for v in variant.same_place}
         for root, distance in distances.items():
@@ -82,12 +83,12 @@ def merged_places(
     groups: Sequence[LoweredGroup],
     chosen: Sequence[Variant],
     *,
-    caller_io: bool = False,
+    io: Io = "arena",
 ) -> dict[Value, Value]:
     """For every output that replaces an input where it is: the value whose buffer it lies in."""
     roots = storage(function)
     _, stop = lifetimes(function, groups, roots)
-    outside = _outside(function, roots, caller_io)
+    outside = outside_values(function, roots, io)
     kept = outside | {roots.get(v, v) for v in function.results}
     merged: dict[Value, Value] = {}
     for position, variant in enumerate(chosen):
@@ -122,15 +123,19 @@ def with_states(problem: Problem, function: Function) -> Problem:
     )
 
 
-def _outside(function: Function, roots: Mapping[Value, Value], caller_io: bool) -> set[Value]:
-    """Stored values that are not in the arena: states, and with `caller_io` what the caller has."""
+def outside_values(function: Function, roots: Mapping[Value, Value], io: Io) -> set[Value]:
+    """Stored values that are not in the arena: states, and by `io` what the caller has."""
     outside = {value for state in function.states for value in (state.before, state.after)}
-    if caller_io:
-        outside |= {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
+    if io != "arena":
+        outside |= {roots.get(v, v) for v in function.inputs}
+    if io == "caller":
+        outside |= {roots.get(v, v) for v in function.outputs}
     return outside
 
 
-def _distances(variant: Variant, output: Value, roots: Mapping[Value, Value]) -> dict[Value, int]:
+def variant_distances(
+    variant: Variant, output: Value, roots: Mapping[Value, Value]
+) -> dict[Value, int]:
     """By how many bytes the output must start below each stored value that it may overlap."""
     known = dict(variant.overlaps)
     result: dict[Value, int] = {}

@@ -16,6 +16,7 @@ from edgec.graph.ir import Function
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import ARENA, merged_places, placement_problem
 from edgec.memory.solve import plan_memory
+from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
 TRIAL_TIME_LIMIT_S = 0.3
@@ -26,7 +27,7 @@ def settle_places(
     groups: Sequence[LoweredGroup],
     chosen: Sequence[Variant],
     *,
-    caller_io: bool = False,
+    io: Io = "arena",
     most_instructions: float = 0.0,
 ) -> tuple[Variant, ...]:
     """Return the variants with `same_place` left only where it does not cost memory.
@@ -37,7 +38,7 @@ def settle_places(
     """
 
     def peak(variants: Sequence[Variant], below: int | None = None) -> int | None:
-        problem = placement_problem(function, groups, variants, caller_io=caller_io)
+        problem = placement_problem(function, groups, variants, io=io)
         if below is not None and lower_bound_bytes(problem.buffers, problem.overlaps) >= below:
             return None
         try:
@@ -47,7 +48,7 @@ def settle_places(
         return plan.peak_bytes[ARENA]
 
     best = list(chosen)
-    merged = merged_places(function, groups, chosen, caller_io=caller_io)
+    merged = merged_places(function, groups, chosen, io=io)
     candidates = [i for i, g in enumerate(groups) if g.group.output in merged]
     candidates.sort(key=lambda i: -groups[i].group.output.type.nbytes)
     least = peak(best) if candidates else None

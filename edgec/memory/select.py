@@ -21,7 +21,8 @@ from edgec.memory.solve import DEFAULT_TIME_LIMIT_S, plan_memory
 
 if TYPE_CHECKING:
     from edgec.graph.ir import Function
-    from edgec.passes.lower_groups import LoweredGroup, Variant
+    from edgec.options import Io
+from edgec.passes.lower_groups import LoweredGroup, Variant
 
 Optimize = Literal["time", "ram", "size", "balanced"]
 OPTIMIZE: tuple[Optimize, ...] = ("time", "ram", "size", "balanced")
@@ -124,7 +125,7 @@ def choose_variants(
     optimize: Optimize,
     function: Function | None = None,
     *,
-    caller_io: bool = False,
+    io: Io = "arena",
     capacity_bytes: int | None = None,
 ) -> tuple[Variant, ...]:
     """Return the variant to emit for each lowered group.
@@ -144,9 +145,7 @@ def choose_variants(
         for position, lowered in enumerate(groups):
             for at, variant in enumerate(lowered.variants):
                 chosen = [*fastest[:position], variant, *fastest[position + 1 :]]
-                problem = placement_problem(
-                    function, groups, chosen, caller_io=caller_io, merge=False
-                )
+                problem = placement_problem(function, groups, chosen, io=io, merge=False)
                 buffers = tuple(b for b in problem.buffers if b.name not in scratches)
                 output = lowered.group.output.name
                 permitted[position, at] = tuple(o for o in problem.overlaps if o.second == output)

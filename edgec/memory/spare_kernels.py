@@ -12,6 +12,7 @@ from edgec.graph.ir import Function
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import placement_problem
+from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
 #: A kernel must save this part of all instructions for each KiB that it takes.
@@ -23,7 +24,7 @@ def spare_kernels(
     groups: Sequence[LoweredGroup],
     chosen: Sequence[Variant],
     *,
-    caller_io: bool = False,
+    io: Io = "arena",
 ) -> tuple[Variant, ...]:
     """Return the variants with some that call a kernel replaced by others that do not.
 
@@ -45,7 +46,7 @@ def spare_kernels(
         gain = get_microkernel(name).code_bytes / 1024 * LEAST_GAIN_PER_KIB
         if slower >= gain * total:
             continue
-        before, after = (_live_bytes(function, groups, v, caller_io) for v in (best, trial))
+        before, after = (_live_bytes(function, groups, v, io) for v in (best, trial))
         if after <= before:
             best = trial
     return tuple(best)
@@ -68,7 +69,7 @@ def _live_bytes(
     function: Function,
     groups: Sequence[LoweredGroup],
     variants: Sequence[Variant],
-    caller_io: bool,
+    io: Io,
 ) -> int:
-    problem = placement_problem(function, groups, variants, caller_io=caller_io)
+    problem = placement_problem(function, groups, variants, io=io)
     return lower_bound_bytes(problem.buffers, problem.overlaps)

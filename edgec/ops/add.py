@@ -123,8 +123,12 @@ class Add(Op[AddAttrs]):
     def row_window(self, attrs: AddAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
         """Row by row, unless rows are broadcast."""
         shape = np.broadcast_shapes(*(type_.shape for type_ in inputs))
-        whole = all(type_.shape == shape or type_.elements == type_.shape[-1] for type_ in inputs)
-        return RowWindow() if whole else None
+        small = (1, shape[-1] if shape else 1)  # one number, or one for each channel
+        is_whole = all(
+            t.shape == shape or (t.elements in small and t.shape[-1:] in ((), (1,), shape[-1:]))
+            for t in inputs
+        )
+        return RowWindow() if is_whole else None
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""

@@ -8,7 +8,7 @@ which the window meets the same edges share a function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.policy import Policy
 from edgec.loop.simplify import simplify
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, lower_group
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,16 @@ class RowGroup:
         """The first row that an output row reads."""
         return max(0, row * self.window.stride - self.window.top)
 
+    def may_replace(self, value: Value, variant: Variant) -> bool:
+        """Whether a row of the output may be computed where the input's row is."""
+        inputs = [v for v in self.inputs if v is value]
+        same = value.type.shape[1:] == self.group.output.type.shape[1:]
+        if len(inputs) != 1 or self.window != RowWindow() or not same:
+            return False
+        if value.type.dtype != self.group.output.type.dtype:
+            return False
+        return any(v.name == value.name and distance <= 0 for v, distance in variant.overlaps)
+
     def lowered(self, kind: RowKind) -> LoweredGroup:
         """The menu for rows of this kind."""
         key = kind.top, kind.bottom
@@ -119,7 +129,7 @@ def row_group(group: Group, policy: Policy) -> RowGroup | None:
     """How to compute a group row by row, or None where it cannot be."""
     inputs = [v for v in group.inputs if not isinstance(v, Constant)]
     shapes = [v.type.shape for v in (*inputs, group.output)]
-    if not inputs or any(len(s) != 4 or s[0] != 1 for s in shapes):
+    if not inputs or len(group.outputs) != 1 or any(len(s) != 4 or s[0] != 1 for s in shapes):
         return None
     if len({s[1] for s in shapes[:-1]}) != 1 or shapes[-1][1] < 2:
         return None
@@ -182,3 +192,18 @@ def row_members(groups: Sequence[Group], policy: Policy) -> dict[int, RowGroup |
         if member is not None:
             found[position] = member
     return found
+
+
+def replaced_input(
+    rows: RowGroup | RowSum,
+    variant: Variant,
+    inside: Container[Value],
+    readers: Mapping[Value, int],
+) -> Value | None:
+    """The input, made inside a segment and read by this group alone, whose rows it may replace."""
+    if isinstance(rows, RowSum):
+        return None
+    for value in reversed(rows.inputs):
+        if value in inside and readers[value] == 1 and rows.may_replace(value, variant):
+            return value
+    return None

@@ -13,6 +13,7 @@ row that it reads exists, and values inside the segment keep only the rows that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,15 +37,19 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
 )
+from edgec.loop.microkernels.rows import copy_kernel_for
 from edgec.loop.primitives.lookup import find_loop, with_changes
+from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant, scratch_parts
-from edgec.passes.row_functions import RowGroup, RowKind, RowSum
+from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
 ARRIVAL = "arrival"
+#: Name of the parameter for one row of an input that is fed.
+FED_ROW = "row"
 #: The place of all members' own scratch: only one of them runs at a time.
 WORK = "work"
 
@@ -62,19 +67,23 @@ class Member:
         return self.rows.group.output
 
 
-def stream_segment(members: Sequence[Member]) -> LoweredGroup:
+def stream_segment(members: Sequence[Member], *, fed: bool = False) -> LoweredGroup:
     """The segment as one group with one variant.
+
+    With `fed`, the input does not exist as a whole: the function takes one row of it at a time,
+    and its number as an index, and keeps the rows that it needs.
 
     The first member's first input arrives by rows; what else comes from outside is whole, and
     only the last member's output is seen from outside. Raises ScheduleError where the members'
     rows do not follow each other in a closed form.
     """
-    return _Segment(members).build()
+    return _Segment(members, fed).build()
 
 
 class _Segment:
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[Member], fed: bool) -> None:
         self.members = members
+        self.fed = fed
         self.made = {member.output: i for i, member in enumerate(members)}
         self.source = members[0].rows.inputs[0]
         self.result = members[-1].output
@@ -91,11 +100,17 @@ class _Segment:
         schedule = Schedule(func)
         for number, member in enumerate(self.members):
             self.slide(schedule, number, member)
-        inside = [m.output for m in self.members[:-1]]
-        for value in inside:
-            reach = max(m.rows.window.reach for m in self.readers(value))
-            schedule.fold_storage(self.buffers[value].name, contiguous=reach > 1)
-        function = _without_arrival(schedule.func)
+        reaches: dict[str, int] = {}
+        for member in self.members:
+            for value in member.rows.inputs:
+                buffer = self.buffers[value]
+                if buffer.scope == "scratch":
+                    reach = max(member.rows.window.reach, reaches.get(buffer.name, 1))
+                    reaches[buffer.name] = reach
+        for name, reach in reaches.items():
+            schedule.fold_storage(name, contiguous=reach > 1)
+        function = _one_arrival(schedule.func) if self.fed else _without_arrival(schedule.func)
+        runs = self.source.type.shape[1] if self.fed else 1
         group = self.group()
         variant = Variant(
             schedule=schedule,
@@ -103,7 +118,7 @@ class _Segment:
             args=tuple(self.value_of(p) for p in function.params),
             constants={name: array for name, (_, array) in self.constants.items()},
             places=self.places(function),
-            instructions=round(estimate(function, callees=self.callees).instructions),
+            instructions=round(runs * estimate(function, callees=self.callees).instructions),
             callees=self.callees,
             rows=tuple(self.shown),
         )
@@ -115,13 +130,26 @@ class _Segment:
         inputs = dict.fromkeys(v for m in self.members for v in m.rows.group.inputs)
         return Group(nodes, tuple(v for v in inputs if v not in own))
 
-    def readers(self, value: Value) -> list[Member]:
-        return [m for m in self.members if value in m.rows.inputs]
-
     def value_of(self, param: Buffer) -> Value | None:
         if param.scope != "arena":
             return None
+        if param == self.buffers[self.result]:
+            return self.result
+        if param.name == FED_ROW:
+            return self.source
         return next(v for v, b in self.buffers.items() if b.name == param.name)
+
+    def share(self) -> None:
+        """Let rows be computed where the input's row is, where that is possible."""
+        readers = Counter(v for m in self.members for v in m.rows.inputs)
+        inside = {m.output for m in self.members[:-1]}
+        for member in reversed(self.members):
+            if not isinstance(member.rows, RowGroup):
+                continue
+            variant = member.variants[member.rows.middle]
+            value = replaced_input(member.rows, variant, inside, readers)
+            if value is not None:
+                self.buffers[value] = self.buffers[member.output]
 
     # the plain nests --------------------------------------------------------------------------
 
@@ -129,14 +157,21 @@ class _Segment:
         """One loop after the other, whole values in between."""
         outside = [v for v in self.group().inputs if not isinstance(v, Constant)]
         for number, value in enumerate(outside):
-            self.buffers[value] = _rows_of(value, "x" if number == 0 else f"x{number + 1}", "arena")
+            scope = "scratch" if self.fed and value is self.source else "arena"
+            self.buffers[value] = _rows_of(value, "x" if number == 0 else f"x{number + 1}", scope)
         for number, member in enumerate(self.members):
             last = number + 1 == len(self.members)
             name, scope = ("out", "arena") if last else (f"v{number}", "scratch")
             self.buffers[member.output] = _rows_of(member.output, name, scope)
+        self.share()
         x = self.buffers[self.source]
         q = Var(ARRIVAL, 0, x.shape[0])
         arrives = Call(ARRIVAL, (_row(x, as_term(q), 1, "writes"),))
+        if self.fed:
+            row = Buffer(FED_ROW, (1, x.shape[1]), x.dtype, "arena")
+            size = Const(x.shape[1], "int32")
+            into = _row(x, as_term(q), 1, "writes")
+            arrives = Call(copy_kernel_for(x.dtype), (_row(row, 0, 1, "reads"), into, size))
         nests: list[Stmt] = [For(q, as_term(0), as_term(x.shape[0]), "serial", arrives)]
         for number, member in enumerate(self.members):
             r = Var(f"r{number}", 0, member.rows.rows)
@@ -144,8 +179,12 @@ class _Segment:
             nests.append(For(r, as_term(0), as_term(member.rows.rows), "serial", body))
         if isinstance(self.members[-1].rows, RowSum):
             nests = [self.sum_call("start"), *nests, self.sum_call("finish")]
-        arena = [b for b in self.buffers.values() if b.scope == "arena"]
-        rolling = [b for b in self.buffers.values() if b.scope == "scratch"]
+        buffers = dict.fromkeys(self.buffers.values())
+        out = self.buffers[self.result]
+        arena = [b for b in buffers if b.scope == "arena" and b != out] + [out]
+        if self.fed:
+            arena = [row, *arena]
+        rolling = [b for b in buffers if b.scope == "scratch"]
         rolling += self.sums
         constants = [buffer for buffer, _ in self.constants.values()]
         params = (*arena, *constants, *rolling, *self.scratch.values())
@@ -263,6 +302,22 @@ def _row(buffer: Buffer, first: TermLike, rows: int, use: str) -> BufferRef:
 def _whole(buffer: Buffer, use: str = "reads") -> BufferRef:
     start: tuple[Term, ...] = tuple(as_term(0) for _ in buffer.shape)
     return BufferRef(buffer, start, use, buffer.shape)  # type: ignore[arg-type]
+
+
+def _one_arrival(func: PrimFunc) -> PrimFunc:
+    """What is to be done when one row arrives, whose number is an index."""
+    loop, _ = find_loop(func, ARRIVAL)
+    stmts: list[Stmt] = []
+    behind = False
+    for stmt in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
+        if stmt is loop:
+            stmts.append(loop.body)
+            behind = True
+        elif behind:  # at the last row
+            stmts.append(If(loop.stop - 1, as_term(loop.var) + 1, stmt))
+        else:
+            stmts.append(If(as_term(loop.var), as_term(1), stmt))
+    return replace(func, body=sequence(*stmts), indices=(loop.var,))
 
 
 def _without_arrival(func: PrimFunc) -> PrimFunc:

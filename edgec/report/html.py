@@ -23,6 +23,7 @@ from edgec.report.figures import (
     signed,
     signed_percent,
 )
+from edgec.report.front_picture import FrontDot, front_chart
 from edgec.report.graph_picture import graph_picture
 from edgec.report.layer_cost import cost_chart, layer_rows, profile_line
 from edgec.report.memory_map import buffer_label, memory_map
@@ -54,6 +55,7 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
         buffers=_buffers(report),
         layers=layers,
         costs=cost_chart(report),
+        front=_front(report),
         has_profile=report.get("profile") is not None,
         profile=profile_line(report),
         removed=[_removed(entry) for entry in report["removed_channels"]],
@@ -174,6 +176,15 @@ def _flash(report: Mapping[str, Any]) -> dict[str, Any]:
 def _arena(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
     regions = report["certificate"]["regions"]
     return next((region for region in regions if region["region"] == "arena"), None)
+
+
+def _front(report: Mapping[str, Any]) -> Markup | None:
+    """The front of memory against instructions; None where there is only one point."""
+    points = [
+        FrontDot(p["arena_bytes"], p["instructions"], len(p["streamed"]), p["taken"])
+        for p in report["front"]
+    ]
+    return front_chart(points) if len(points) > 1 else None
 
 
 def _is_model(function: Mapping[str, Any], model: str) -> bool:

@@ -50,6 +50,7 @@ _REPORT_SHAPE: Mapping[str, Any] = {
     "graph": [{"step": _OPTIONAL_INT, "operators": str, "name": str, "inputs": [str],
                "output": str, "tensor": str, "shape": [int], "dtype": str}],
     "results": [str],
+    "front": [{"arena_bytes": int, "instructions": int, "streamed": [[int]], "taken": bool}],
     "removed_channels": [{"value": str, "channels": int, "constant": dict, "unread": [int]}],
     "certificate": {"solver": str, "nodes": int, "optimal": bool, "regions": [
         {"region": str, "peak_bytes": int, "lower_bound_bytes": int, "gap_bytes": int,

@@ -45,6 +45,15 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             for entry in compiled.shrinkage
         ],
         "certificate": compiled.plan.certificate.to_dict(),
+        "front": [
+            {
+                "arena_bytes": point.need_bytes,
+                "instructions": point.instructions,
+                "streamed": [list(segment) for segment in point.segments],
+                "taken": number == compiled.choice.taken,
+            }
+            for number, point in enumerate(compiled.choice.front)
+        ],
         "layers": [
             {
                 "title": step.title,
@@ -80,7 +89,21 @@ def print_build(report: dict[str, Any]) -> None:
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])
         lines.append(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
+    lines += _front_lines(report["front"])
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
     click.echo("\n".join(lines))
+
+
+def _front_lines(front: list[dict[str, Any]]) -> list[str]:
+    """What less memory would cost, where there is a choice."""
+    if len(front) < 2:
+        return []
+    fastest = front[0]["instructions"]
+    points = [
+        f"{point['arena_bytes']:,} (+{point['instructions'] / fastest - 1:.0%})"
+        + ("*" if point["taken"] else "")
+        for point in front
+    ]
+    return [f"arena against instructions, estimated, * taken: {', '.join(points)}"]

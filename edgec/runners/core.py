@@ -90,7 +90,7 @@ class CoreModel:
         """Return the addresses of the inputs and of the outputs."""
         places: list[list[int]] = []
         for kind, ports in (("input", self._manifest.inputs), ("output", self._manifest.outputs)):
-            if self._manifest.io == "caller":
+            if self._manifest.io == "caller" or (self._manifest.io, kind) == ("rows", "input"):
                 spans = [
                     self._simulator.allocate(f"{kind} {i}", port.bytes, write=kind == "output")
                     for i, port in enumerate(ports)
@@ -111,7 +111,7 @@ class CoreModel:
 
     def _make_arguments(self) -> tuple[int, int]:
         """Return the pointers to the tables of inputs and outputs that `run` takes."""
-        if self._manifest.io != "caller":
+        if self._manifest.io == "arena":
             return 0, 0
         tables = []
         for name, places in (("inputs", self._inputs), ("outputs", self._outputs)):
@@ -120,7 +120,7 @@ class CoreModel:
             self._simulator.write(table.address, data)
             self._allow.append(Span(table.name, table.address, table.size, False))
             tables.append(table.address)
-        return tables[0], tables[1]
+        return tables[0], tables[1] if self._manifest.io == "caller" else 0
 
     def close(self) -> None:
         """End the simulator."""

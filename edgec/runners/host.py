@@ -67,6 +67,9 @@ class _Guarded:
                 )
 
 
+_FUNCTIONS = ("init", "input", "output", "run", "reset", "selftest")
+
+
 class HostModel:
     """One loaded library, its context, arena and state."""
 
@@ -76,7 +79,7 @@ class HostModel:
             self._library = ctypes.CDLL(str(library))
             self._functions = {
                 name: getattr(self._library, f"{manifest.model}_{name}")
-                for name in ("init", "input", "output", "run", "reset", "selftest")
+                for name in _FUNCTIONS + (("feed_row",) if manifest.io == "rows" else ())
             }
         except (OSError, AttributeError) as error:
             raise RunFailed(
@@ -131,8 +134,11 @@ class HostModel:
             status: int = self._functions["run"](context, sources, targets)
             outputs = [a.tobytes()[: p.bytes] for a, p in zip(taken, manifest.outputs, strict=True)]
         else:
-            for index, array in enumerate(inputs):
-                ctypes.memmove(self._place("input", index), array.ctypes.data, array.nbytes)
+            if manifest.io == "rows":
+                self._feed(inputs[0])
+            else:
+                for index, array in enumerate(inputs):
+                    ctypes.memmove(self._place("input", index), array.ctypes.data, array.nbytes)
             status = self._functions["run"](context, None, None)
             outputs = [
                 ctypes.string_at(self._place("output", index), port.bytes)
@@ -140,6 +146,18 @@ class HostModel:
             ]
         self.check()
         return status, outputs, list(self._events)
+
+    def _feed(self, image: Array) -> None:
+        """Feed the rows of an image one by one, each from the same memory."""
+        row = np.empty(image[0, 0].shape, image.dtype)
+        for values in image[0]:
+            row[...] = values
+            status = self._functions["feed_row"](
+                ctypes.c_void_p(self._context.address), ctypes.c_void_p(row.ctypes.data)
+            )
+            if status != 0:
+                raise RunFailed(f"{self._manifest.model}_feed_row failed with ec_status {status}")
+            row[...] = 0  # the model has taken what it needs
 
     def _place(self, kind: str, index: int) -> int:
         address = self._functions[kind](

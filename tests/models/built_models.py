@@ -45,12 +45,13 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 @cache
 def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
           unfused: bool = False, c_optimize: str = "-O2",
-          shapes: Shapes = ()) -> tuple[Compiled, Built]:  # fmt: skip
+          shapes: Shapes = (), optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""
     board = load_board(board_name)
-    options = Options(  # type: ignore[arg-type]
-        compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes
-    )
+    options = Options(
+        compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes,
+        optimize=optimize,
+    )  # type: ignore[arg-type]  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
-    name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}"
+    name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}"
     return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)

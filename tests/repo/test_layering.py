@@ -18,7 +18,7 @@ ROWS = (
     ("memory",),
     ("codegen",),
     ("build", "link", "sim", "runners"),
-    ("pipeline", "post_training", "deploy"),
+    ("pipeline", "post_training", "deploy", "limits"),
     ("report",),
     ("verify", "api"),
     ("cli",),

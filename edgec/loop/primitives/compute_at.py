@@ -147,4 +147,5 @@ def with_scope(
         allocs = (*allocs, new)
     else:
         params = (*params, new)
-    return PrimFunc(func.name, params, allocs, ReplaceBuffer({buffer: new}).stmt(func.body))
+    body = ReplaceBuffer({buffer: new}).stmt(func.body)
+    return replace(func, params=params, allocs=allocs, body=body)

@@ -29,8 +29,9 @@ def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:
     max(i - 2, 0). Every row is made once, and `fold_storage` can then keep the last few only.
 
     Requires: `loop` stands on its own behind the nest that holds `into`, steps from 0 and does not
-    carry a reduction; nothing from there to `loop` uses what it writes or writes what it reads,
-    but rows written by the nest; `into` runs through its steps once, and `e` has a closed form.
+    carry a reduction; nothing between the two uses what it writes or writes what it reads; `into`
+    runs through its steps once, and `e` has a closed form. A row that both write, such as a sum
+    that replaces one of its operands, waits until the nest needs it no more.
     """
     consumer, path = find_loop(func, loop)
     producer, above = find_loop(func, into)
@@ -63,26 +64,26 @@ def _steps(producer: For) -> int:
 
 
 def _require_order(root: Stmt, between: tuple[Stmt, ...], consumer: For) -> frozenset[Buffer]:
-    """The buffers whose rows go from the nest to the consumer; ScheduleError for other uses."""
+    """The buffers by whose rows nest and consumer depend on each other, or ScheduleError."""
     taken, given = reads(consumer), writes(consumer)
     for stmt in between:
         clash = (writes(stmt) & taken) | ((writes(stmt) | reads(stmt)) & given)
         if clash:
             names = ", ".join(sorted(b.name for b in clash))
             raise ScheduleError(f"slide: {names} is used before loop {consumer.var.name}")
-    clash = (writes(root) | reads(root)) & given
-    if clash:
-        names = ", ".join(sorted(b.name for b in clash))
-        raise ScheduleError(f"slide: loop {consumer.var.name} writes {names}, used before it")
-    rows = frozenset(taken & writes(root))
-    if not rows:
+    if not taken & writes(root):
         raise ScheduleError(f"slide: loop {consumer.var.name} reads nothing that is made there")
-    return rows
+    return frozenset((taken & writes(root)) | (given & (reads(root) | writes(root))))
 
 
 def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) -> list[int]:
-    """For each step of the consumer, the step of the producer after which it may run."""
-    name, written = producer.var.name, dict[tuple[Buffer, int], int]()
+    """For each step of the consumer, the step of the producer after which it may run.
+
+    Then the rows that it reads have been written, and nobody uses those that it writes.
+    """
+    name = producer.var.name
+    written: dict[tuple[Buffer, int], int] = {}
+    used: dict[tuple[Buffer, int], int] = {}
     step = -1
     for touch in touches(lower_blocks(root), rows):
         at = touch.at.get(name)
@@ -90,16 +91,24 @@ def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) ->
             if at != step + 1:
                 raise ScheduleError(f"slide: loop {name} does not run through its steps once")
             step = at
-        if touch.is_write:  # what is written behind the loop is there at its next step
-            for row in range(touch.first, touch.stop):
-                written[touch.buffer, row] = step + (at is None)
+        for row in range(touch.first, touch.stop):
+            # What is done behind the loop is done at its next step.
+            used[touch.buffer, row] = step + (at is None)
+            if touch.is_write:
+                written[touch.buffer, row] = used[touch.buffer, row]
     ready = [0] * consumer.var.stop
+    own: set[tuple[Buffer, int]] = set()
     for touch in touches(lower_blocks(consumer), rows):
         at = touch.at[consumer.var.name]
         for row in range(touch.first, touch.stop):
-            if (touch.buffer, row) not in written:
+            place = touch.buffer, row
+            if touch.is_write:
+                own.add(place)
+                ready[at] = max(ready[at], used.get(place, 0))
+            elif place in written:
+                ready[at] = max(ready[at], written[place])
+            elif place not in own:
                 raise ScheduleError(f"slide: row {row} of {touch.buffer.name} is never written")
-            ready[at] = max(ready[at], written[touch.buffer, row])
     for at in range(1, len(ready)):
         ready[at] = max(ready[at], ready[at - 1])
     if step + 1 != _steps(producer) or max(ready) > step:

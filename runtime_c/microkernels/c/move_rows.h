@@ -1,4 +1,4 @@
-/* Rolling windows: the rows that are still needed move to the front.
+/* Rolling windows: the rows that are still needed move to the front, and a new one comes in.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -26,6 +26,26 @@ static inline void ec_move_rows_s32(int32_t *x, int32_t rows, int32_t row, int32
 /* The same for floats. */
 static inline void ec_move_rows_f32(float *x, int32_t rows, int32_t row, int32_t by) {
     memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+}
+
+/* to[i] = x[i] for `row` elements. */
+static inline void ec_copy_row_s8(const int8_t *x, int8_t *to, int32_t row) {
+    memcpy(to, x, (size_t)row);
+}
+
+/* to[i] = x[i] for `row` elements. */
+static inline void ec_copy_row_s16(const int16_t *x, int16_t *to, int32_t row) {
+    memcpy(to, x, (size_t)row * 2u);
+}
+
+/* to[i] = x[i] for `row` elements. */
+static inline void ec_copy_row_s32(const int32_t *x, int32_t *to, int32_t row) {
+    memcpy(to, x, (size_t)row * 4u);
+}
+
+/* to[i] = x[i] for `row` elements. */
+static inline void ec_copy_row_f32(const float *x, float *to, int32_t row) {
+    memcpy(to, x, (size_t)row * 4u);
 }
 
 #endif /* EC_MOVE_ROWS_H */

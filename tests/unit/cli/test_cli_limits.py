@@ -33,6 +33,34 @@ def test_every_broken_limit_is_named(dense_model: Path, edgec: Callable, work: P
     assert names(work) == set()
 
 
+def test_ways_out_are_named(dense_model: Path, edgec: Callable, work: Path) -> None:
+    ran = edgec("build", dense_model, "--board", BOARD, "-o", "out", "--max-flash", "1K")
+    assert ran.status == 3
+    lines = ran.err.splitlines()
+    start = lines.index("  no way out was found; the nearest:")
+    ways = [line for line in lines[start + 1 :] if line.startswith("    --")]
+    assert len(ways) == 3
+    assert all("RAM " in way and "flash " in way and "instructions" in way for way in ways)
+    # What the linker needs beside the model is there in any case.
+    flash = int(ways[0].split("flash ")[1].split(",  ")[0].replace(",", "").split()[0])
+    ran = edgec("build", dense_model, "--board", BOARD, "-o", "out", "--max-flash", flash - 1)
+    assert ran.status == 3 or "ways out" not in ran.err
+    assert names(work) == set() or ran.status == 0
+
+
+def test_instructions_are_counted(dense_model: Path, edgec: Callable, work: Path) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    ran = edgec("run", dense_model, "--board", BOARD, "--engine", "core", "--json")
+    count = ran.json["instructions"]
+    for limit, status in ((count, 0), (count - 1, 3)):
+        ran = edgec("build", dense_model, "--board", BOARD, "-o", f"out{status}",
+                    "--max-instructions", limit)  # fmt: skip
+        assert ran.status == status
+    assert f"instructions: {count:,} used, {count - 1:,} allowed" in ran.err
+    ran = edgec("build", dense_model, "--board", "host", "-o", "out", "--max-instructions", 9)
+    assert ran.status == 2
+
+
 def test_json_of_a_broken_limit_leaves_standard_output_empty(
     dense_model: Path, edgec: Callable, work: Path
 ) -> None:

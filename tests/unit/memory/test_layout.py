@@ -9,7 +9,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.policy import policy_for
-from edgec.memory.layout import _distances, placement_problem
+from edgec.memory.layout import placement_problem, variant_distances
 from edgec.memory.problem import Overlap, Problem
 from edgec.memory.solve import plan_memory
 from edgec.ops.add import AddAttrs
@@ -22,11 +22,11 @@ from edgec.target.core import find_core
 TYPE = TensorType((4, 4), "int8", Quant((0.1,), (0,)))
 
 
-def problem_of(function: Function, *, caller_io: bool = False) -> Problem:
+def problem_of(function: Function, *, io: Any = "arena") -> Problem:
     policy = policy_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
     chosen = [lowered.variants[0] for lowered in groups]
-    return placement_problem(function, groups, chosen, caller_io=caller_io)
+    return placement_problem(function, groups, chosen, io=io)
 
 
 def add(b: GraphBuilder, x: Value, y: Value, name: str) -> Value:
@@ -78,7 +78,7 @@ def test_two_views_of_one_value_allow_what_both_allow() -> None:
 
     def distances(*overlaps: tuple[Value, int]) -> dict[Value, int]:
         stub: Any = SimpleNamespace(args=(x, row, None, out), overlaps=overlaps)
-        return _distances(stub, out, roots)
+        return variant_distances(stub, out, roots)
 
     assert distances((x, 3), (row, 5)) == {x: 5}
     assert distances((x, 3), (row, -5)) == {x: 3}
@@ -90,4 +90,4 @@ def test_callers_memory_is_never_shared() -> None:
     x, y = b.param("x", TYPE), b.param("y", TYPE)
     inner = add(b, x, y, "inner")
     last = add(b, inner, y, "last")
-    assert problem_of(b.finish([last]), caller_io=True).overlaps == ()
+    assert problem_of(b.finish([last]), io="caller").overlaps == ()

@@ -51,6 +51,10 @@ _REPORT: dict[str, Any] = {
          "tensor": "sum", "shape": [1, 4, 4, 2], "dtype": "int8"},
     ],
     "results": ["y"],
+    "front": [
+        {"arena_bytes": 1000, "instructions": 9000, "streamed": [], "taken": True},
+        {"arena_bytes": 700, "instructions": 9900, "streamed": [[0, 1]], "taken": False},
+    ],
     "removed_channels": [
         {"value": "block/conv_1/Relu", "channels": 8, "constant": {"1": -128, "2": -128, "6": 5},
          "unread": [4]},

@@ -1,0 +1,157 @@
+"""Build within limits: take less memory where a limit asks for it, or say what would help.
+
+A limit of the RAM first picks another point of the front of memory against instructions. If there
+is none, other ways are built, and those that keep the limits are named with their figures.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgec.deploy import Built, Figures, Finish, deploy, deploy_library, figures_of
+from edgec.errors import BudgetExceeded, EdgecError
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_model
+from edgec.target.board import Board
+from edgec.target.core import Core
+
+#: How often the arena is made smaller before a limit of the RAM counts as broken.
+MOST_ATTEMPTS = 3
+#: Ways out that are named.
+MOST_WAYS = 3
+
+#: What to try when a limit is broken: words of the command line, and the options they mean.
+_WAYS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
+    "RAM": (
+        ("--optimize ram", {"optimize": "ram"}),
+        ("--optimize ram --io rows", {"optimize": "ram", "io": "rows"}),
+        ("--optimize ram --io caller", {"optimize": "ram", "io": "caller"}),
+    ),
+    "flash": (
+        ("--optimize size", {"optimize": "size"}),
+        ("--optimize size --c-optimize -Os", {"optimize": "size", "c_optimize": "-Os"}),
+        ("--c-optimize -Os", {"c_optimize": "-Os"}),
+    ),
+    "stack": (
+        ("--optimize size", {"optimize": "size"}),
+        ("--optimize time", {"optimize": "time"}),
+        ("--c-optimize -Os", {"c_optimize": "-Os"}),
+    ),
+    "instructions": (
+        ("--optimize time", {"optimize": "time"}),
+        ("--c-optimize -O3", {"c_optimize": "-O3"}),
+        ("--optimize time --c-optimize -O3", {"optimize": "time", "c_optimize": "-O3"}),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way that was built, and what it gave. `estimate` is of its instructions."""
+
+    words: str
+    figures: Figures
+    estimate: int
+    keeps: bool
+
+
+def build_within(
+    model: Path,
+    board: Board | None,
+    core: Core,
+    options: Options,
+    out: Path,
+    *,
+    traced: bool = False,
+    finish: Finish | None = None,
+    dump: Path | None = None,
+) -> tuple[Compiled, Built]:
+    """Compile and build for a board, or without one the library alone for a core.
+
+    Raises BudgetExceeded, with the buffers that are live together and the ways out, where a limit
+    of the options cannot be kept; and what `compile_model` and `deploy` raise.
+    """
+    name = "" if board is None else board.name
+    limit: int | None = options.max_ram_bytes
+    for attempt in range(MOST_ATTEMPTS):
+        compiled = compile_model(
+            model, core, options, board_name=name, dump=dump, arena_limit_bytes=limit
+        )
+        try:
+            if board is None:
+                return compiled, deploy_library(compiled, out, finish=finish)
+            return compiled, deploy(compiled, board, out, traced=traced, finish=finish)
+        except BudgetExceeded as error:
+            over = error.over.get("RAM", 0)
+            front = compiled.choice.front
+            limit = compiled.program.arena_bytes - over
+            is_last = attempt + 1 == MOST_ATTEMPTS
+            if is_last or not over or not front or front[-1].need_bytes > limit:
+                raise _with_ways(error, model, board, core, options) from None
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _with_ways(
+    error: BudgetExceeded, model: Path, board: Board | None, core: Core, options: Options
+) -> BudgetExceeded:
+    """The error with what would keep the limits, the cheapest first."""
+    tried = []
+    seen: set[str] = set()
+    for what in error.over:
+        for words, changes in _WAYS[what]:
+            if words not in seen:
+                seen.add(words)
+                way = _try(words, changes, model, board, core, options)
+                tried += [way] if way is not None else []
+    tried.sort(key=lambda way: (not way.keeps, way.estimate, way.figures.ram_bytes))
+    lines = [_told(way) for way in tried[:MOST_WAYS]]
+    if not lines:
+        return error
+    head = (
+        "ways out, the cheapest first:" if tried[0].keeps else "no way out was found; the nearest:"
+    )
+    result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=error.hint)
+    result.over = error.over
+    return result
+
+
+def _try(
+    words: str,
+    changes: dict[str, str],
+    model: Path,
+    board: Board | None,
+    core: Core,
+    options: Options,
+) -> _Way | None:
+    """Build with other options and without limits; None where that is not possible."""
+    free = replace(
+        options, max_ram_bytes=None, max_flash_bytes=None, max_stack_bytes=None,
+        max_instructions=None, **changes,  # type: ignore[arg-type]
+    )  # fmt: skip
+    try:
+        with tempfile.TemporaryDirectory(prefix="edgec_way_") as folder:
+            name = "" if board is None else board.name
+            compiled = compile_model(
+                model, core, free, board_name=name, arena_limit_bytes=options.max_ram_bytes
+            )
+            out = Path(folder) / "project"
+            built = deploy_library(compiled, out) if board is None else deploy(compiled, board, out)
+            figures = figures_of(built, measured=options.max_instructions is not None)
+    except EdgecError:
+        return None
+    estimate = sum(variant.instructions for variant in compiled.chosen)
+    return _Way(words, figures, estimate, not figures.over(options))
+
+
+def _told(way: _Way) -> str:
+    figures = way.figures
+    parts = [f"RAM {figures.ram_bytes:,}", f"flash {figures.flash_bytes:,}"]
+    if figures.stack_bytes is not None:
+        parts.append(f"stack {figures.stack_bytes:,}")
+    if figures.instructions is not None:
+        parts.append(f"instructions {figures.instructions:,}")
+    else:
+        parts.append(f"about {way.estimate:,} instructions")
+    return f"  {way.words}: {', '.join(parts)}"

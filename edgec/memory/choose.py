@@ -1,0 +1,199 @@
+"""Decide what runs: one point of the front of memory against instructions.
+
+| optimize | takes |
+|---|---|
+| time | the fewest instructions |
+| balanced | the smallest need within BALANCED_SLOWDOWN of the fewest instructions |
+| ram | the smallest need within RAM_SLOWDOWN |
+| size | single groups in the variants that need the least |
+
+A limit of the arena comes before that: then the fastest point within it. The plan of the whole run
+can need more than its hungriest step; so the plans of a few points are made, and the best is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.errors import PlanError, ScheduleError
+from edgec.graph.ir import Function
+from edgec.loop.policy import Policy
+from edgec.memory.cover import Cover, pareto_front
+from edgec.memory.layout import ARENA, placement_problem
+from edgec.memory.pieces import Piece, Pieces, fastest_within
+from edgec.memory.places import settle_places
+from edgec.memory.reorder import reordered
+from edgec.memory.solve import plan_memory
+from edgec.options import Options
+from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.passes.row_functions import RowGroup, row_members
+from edgec.passes.stream_groups import Member, stream_segment
+
+#: Instructions of `balanced` and of `ram`, at most, as parts of those of `time`.
+BALANCED_SLOWDOWN = 1.03
+RAM_SLOWDOWN = 1.12
+#: Points of the front whose plans are made.
+MOST_PLANS = 3
+TRIAL_TIME_LIMIT_S = 0.5
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A point of the front. segments: first and last group of each that streams."""
+
+    need_bytes: int
+    instructions: int
+    segments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The groups as they run, streaming segments as one each, and a variant of each.
+
+    front: all points that there were; taken: the number of the one that was chosen, None if it
+    was not chosen from these.
+    """
+
+    groups: tuple[LoweredGroup, ...]
+    variants: tuple[Variant, ...]
+    front: tuple[FrontPoint, ...]
+    taken: int | None
+
+
+def choose(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    policy: Policy,
+    options: Options,
+    *,
+    limit_bytes: int | None = None,
+) -> Choice:
+    """Choose order, variants and segments; `limit_bytes` is for the arena.
+
+    The order of the groups with the smallest live peak is tried beside the given one.
+    """
+    peak, best = _choose(function, groups, policy, options, limit_bytes)
+    ordered = reordered(function, groups)
+    if ordered != tuple(groups):
+        other_peak, other = _choose(function, ordered, policy, options, limit_bytes)
+        if options.optimize != "time" and other_peak < peak:
+            best = other
+    return best
+
+
+def _choose(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    policy: Policy,
+    options: Options,
+    limit_bytes: int | None,
+) -> tuple[int, Choice]:
+    """The peak of the plan, and the choice, for the groups in this order."""
+    members = {} if options.unfused else row_members([g.group for g in groups], policy)
+    pieces = Pieces(function, groups, members, io=options.io)
+    if options.io == "rows":
+        _require_rows(function, pieces)
+    front = pareto_front(pieces)
+    points = tuple(
+        FrontPoint(
+            cover.need_bytes,
+            cover.instructions,
+            tuple((p.first, p.last) for p in cover.pieces if p.variant is None),
+        )
+        for cover in front
+    )
+    best: tuple[int, Choice] | None = None
+    for cover in _candidates(pieces, front, options, limit_bytes):
+        if best is not None and limit_bytes is None and cover.need_bytes >= best[0]:
+            break
+        try:
+            running, chosen = _built(pieces, cover)
+        except ScheduleError:
+            continue  # rows that follow each other in no closed form
+        chosen = settle_places(function, running, chosen, io=options.io)
+        problem = placement_problem(function, running, chosen, io=options.io)
+        peak = plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S).peak_bytes[ARENA]
+        taken = front.index(cover) if cover in front else None
+        if best is None or peak < best[0]:
+            best = peak, Choice(running, chosen, points, taken)
+        if options.optimize == "time" or (limit_bytes is not None and peak <= limit_bytes):
+            break
+    if best is None:  # single groups always run, so the input is to be fed
+        raise PlanError(
+            "the input cannot be fed by rows: they do not follow each other in a closed form",
+            hint="build with --io arena or --io caller",
+        )
+    return best
+
+
+def _require_rows(function: Function, pieces: Pieces) -> None:
+    """Raise PlanError unless the input can be fed by rows."""
+    if len(function.inputs) != 1:
+        raise PlanError(
+            f"--io rows is for models with one input, this one has {len(function.inputs)}",
+            hint="build with --io arena or --io caller",
+        )
+    if not pieces.starting or not pieces.starting[0]:
+        first = pieces.groups[0].group.name if pieces.groups else "the model"
+        raise PlanError(
+            f"the input cannot be fed by rows: {first} does not take an image row by row",
+            hint="build with --io arena or --io caller",
+        )
+
+
+def _candidates(
+    pieces: Pieces, front: Sequence[Cover], options: Options, limit_bytes: int | None
+) -> list[Cover]:
+    """Covers worth planning, the most wanted first; the last one has no segments."""
+    alone = [_singles(pieces, least=options.optimize == "size")]
+    if options.optimize == "size":
+        wanted = alone
+    elif options.optimize == "time":
+        wanted = [front[0], *alone]
+    else:
+        slowdown = BALANCED_SLOWDOWN if options.optimize == "balanced" else RAM_SLOWDOWN
+        within = [c for c in front if c.instructions <= slowdown * front[0].instructions]
+        wanted = [*reversed(within[-MOST_PLANS:]), *alone]
+    if limit_bytes is None:
+        return wanted
+    fitting = [cover for cover in wanted if cover.need_bytes <= limit_bytes]
+    fitting += [cover for cover in front if cover.need_bytes <= limit_bytes][:MOST_PLANS]
+    return fitting or [front[-1], *alone]
+
+
+def _singles(pieces: Pieces, *, least: bool) -> Cover:
+    """No segments: the variants that need the least, or the fastest."""
+    path = []
+    for starting in pieces.starting:
+        own = [piece for piece in starting if piece.variant is not None] or starting
+        path.append(
+            min(own, key=lambda p: (p.need_bytes, 0) if least else (p.instructions, p.need_bytes))
+        )
+    need = max((piece.need_bytes for piece in path), default=0)
+    return Cover(tuple(path), need, sum(piece.instructions for piece in path))
+
+
+def _built(pieces: Pieces, cover: Cover) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
+    """The groups of a cover and their variants."""
+    groups, variants = [], []
+    for piece in cover.pieces:
+        if piece.variant is not None:
+            groups.append(pieces.groups[piece.first])
+            variants.append(piece.variant)
+        else:
+            groups.append(_segment(pieces, piece, pieces.is_fed(piece.first)))
+            variants.append(groups[-1].variants[0])
+    return tuple(groups), tuple(variants)
+
+
+def _segment(pieces: Pieces, piece: Piece, fed: bool) -> LoweredGroup:
+    members = []
+    for position in range(piece.first, piece.last + 1):
+        rows = pieces.members[position]
+        chosen = {}
+        if isinstance(rows, RowGroup):
+            for kind in rows.kinds:
+                chosen[kind] = fastest_within(rows.lowered(kind).variants, piece.work_bytes)
+        members.append(Member(rows, chosen))
+    return stream_segment(members, fed=fed)

@@ -1,0 +1,311 @@
+"""What a network can be cut into: single groups in one variant each, and segments that stream.
+
+A piece is one step of a run. What it needs at that step, it needs alone: values that pass by,
+inputs that may die there, scratch, output. Pieces side by side cover the network.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from edgec.errors import PlanError
+from edgec.graph.ir import Function, Value
+from edgec.loop.microkernel import get_microkernel
+from edgec.memory.bound import lower_bound_bytes
+from edgec.memory.layout import ALIGN_BYTES, ARENA, lifetimes, outside_values, variant_distances
+from edgec.memory.problem import Buffer, Overlap, Problem, Region
+from edgec.memory.row_flow import SOURCE, Flow, FlowMember, row_flow
+from edgec.memory.solve import plan_memory
+from edgec.options import Io
+from edgec.passes.fuse_groups import storage
+from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.passes.row_functions import RowGroup, RowSum, replaced_input
+
+#: Instructions of a call of a row function beyond what it computes.
+CALL_INSTRUCTIONS = 60
+EXACT_TIME_LIMIT_S = 0.2
+
+
+@dataclass
+class Piece:
+    """Groups `first` to `last` in one step; `variant` of a single group, or streamed.
+
+    work_bytes: the members' own scratch is at most this. instructions: an estimate.
+    """
+
+    first: int
+    last: int
+    instructions: int
+    buffers: tuple[Buffer, ...]
+    overlaps: tuple[Overlap, ...]
+    variant: Variant | None = None
+    work_bytes: int = 0
+    exact_bytes: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if len({overlap.first for overlap in self.overlaps}) == 1:
+            self.exact_bytes = stacked_bytes(self.buffers, self.overlaps)
+
+    @cached_property
+    def bound_bytes(self) -> int:
+        """What the step needs at least."""
+        return lower_bound_bytes(self.buffers, self.overlaps)
+
+    @property
+    def need_bytes(self) -> int:
+        """What the step needs, as far as it is known."""
+        return self.bound_bytes if self.exact_bytes is None else self.exact_bytes
+
+    def settle(self) -> int:
+        """Plan the step alone; what it needs then."""
+        if self.exact_bytes is None:
+            problem = Problem(self.buffers, self.overlaps, (Region(ARENA),))
+            try:
+                plan = plan_memory(problem, time_limit_s=EXACT_TIME_LIMIT_S)
+                self.exact_bytes = plan.peak_bytes[ARENA]
+            except PlanError:
+                self.exact_bytes = self.bound_bytes
+        return self.exact_bytes
+
+
+def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
+    """What buffers that are all live at once need, where overlaps are with one buffer only.
+
+    Each that may overlap it must end below a line, relative to its start. To stack them in the
+    order of these lines is best (as jobs by their due dates); the others lie apart.
+    """
+    sizes = {b.name: -(-b.size_bytes // ALIGN_BYTES) * ALIGN_BYTES for b in buffers}
+    first = overlaps[0].first
+    lines = sorted((sizes[o.second] - o.distance_bytes, sizes[o.second]) for o in overlaps)
+    stacked, start = 0, 0
+    for line, size in lines:
+        stacked += size
+        start = max(start, -(-(stacked - line) // ALIGN_BYTES) * ALIGN_BYTES)
+    apart = set(sizes) - {o.second for o in overlaps} - {first}
+    return max(start + sizes[first], stacked) + sum(sizes[name] for name in apart)
+
+
+class Pieces:
+    """All pieces of a network, by the group that they start with."""
+
+    def __init__(
+        self,
+        function: Function,
+        groups: Sequence[LoweredGroup],
+        members: Mapping[int, RowGroup | RowSum],
+        *,
+        io: Io = "arena",
+    ) -> None:
+        self.function = function
+        self.groups = groups
+        self.members = members
+        self.roots = storage(function)
+        self.start, self.stop = lifetimes(function, groups, self.roots)
+        self.io = io
+        self.outside = outside_values(function, self.roots, io)
+        self.kept = self.outside | {self.roots.get(v, v) for v in function.results}
+        self.states = {v for state in function.states for v in (state.before, state.after)}
+        self.viewed = set(self.roots.values()) | set(self.roots)
+        self.position = {v: i for i, g in enumerate(groups) for v in g.group.outputs}
+        self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
+        if io == "rows":
+            self.starting[0] = []  # only what takes the input by rows can come first
+        for first in range(len(groups)):
+            self.starting[first] += self.segments(first)
+
+    def is_fed(self, first: int) -> bool:
+        """Whether the segment that starts here takes the model's input by rows."""
+        return self.io == "rows" and first == 0
+
+    # what exists at a step --------------------------------------------------------------------
+
+    def live(self, first: int, last: int) -> list[Buffer]:
+        """Values from outside that exist while groups `first` to `last` run."""
+        return [
+            Buffer(v.name, v.type.nbytes, 0, 1, ALIGN_BYTES, (ARENA,))
+            for v in self.start
+            if v not in self.outside
+            and self.start[v] <= last
+            and self.stop[v] > first
+            and not first <= self.position.get(v, -1) <= last
+        ]
+
+    def outputs(self, last: int) -> list[Buffer]:
+        """What group `last` makes, unless it lies elsewhere."""
+        return [
+            Buffer(value.name, value.type.nbytes, 0, 1, ALIGN_BYTES, (ARENA,))
+            for value in self.groups[last].group.outputs
+            if value not in self.outside
+        ]
+
+    def dies(self, value: Value, last: int) -> bool:
+        """Whether the last use of the value's bytes is at this step."""
+        root = self.roots.get(value, value)
+        return self.stop[root] <= last + 1 and root not in self.kept
+
+    # single groups ----------------------------------------------------------------------------
+
+    def singles(self, position: int) -> list[Piece]:
+        """A group alone, in each of its variants."""
+        lowered = self.groups[position]
+        name = lowered.group.output.name
+        pieces = []
+        for variant in lowered.variants:
+            scratch = [
+                Buffer(f"scratch.{place.name}", place.size_bytes, 0, 1, ALIGN_BYTES, (ARENA,))
+                for place in variant.places
+            ]
+            buffers = (*self.live(position, position), *self.outputs(position), *scratch)
+            overlaps: list[Overlap] = []
+            if lowered.group.output not in self.outside:
+                distances = variant_distances(variant, lowered.group.output, self.roots)
+                distances |= {self.roots.get(v, v): 0 for v in variant.same_place}
+                overlaps += [
+                    Overlap(root.name, name, distance)
+                    for root, distance in distances.items()
+                    if self.dies(root, position)
+                ]
+            pieces.append(
+                Piece(position, position, variant.instructions, buffers, tuple(overlaps), variant)
+            )
+        return pieces
+
+    # segments ---------------------------------------------------------------------------------
+
+    def segments(self, first: int) -> list[Piece]:
+        """All segments of two and more groups that start here, of one if it is fed."""
+        found: list[Piece] = []
+        if first not in self.members or isinstance(self.members[first], RowSum):
+            return found
+        last = first + (not self.is_fed(first))
+        while last < len(self.groups) and last in self.members:
+            if self.is_segment(first, last):
+                found += self.streams(first, last)
+            if isinstance(self.members[last], RowSum):
+                break
+            last += 1
+        return found
+
+    def is_segment(self, first: int, last: int) -> bool:
+        """Whether what is made inside is read inside only, and every member is fed."""
+        inside = {self.groups[i].group.output for i in range(first, last)}
+        if inside & (self.kept | self.viewed) or self.groups[last].group.output in self.states:
+            return False
+        if any(self.stop[value] > last + 1 for value in inside):
+            return False
+        source = self.members[first].inputs[0]
+        if self.is_fed(first) and (
+            source not in self.function.inputs or self.stop[source] > last + 1
+        ):
+            return False
+        return all(
+            {source, *inside} & set(self.members[i].inputs) for i in range(first + 1, last + 1)
+        )
+
+    def flow(self, first: int, last: int) -> Flow | None:
+        """How the segment's rows follow each other; None if they do not."""
+        source = self.members[first].inputs[0]
+        number = {self.groups[i].group.output: i - first for i in range(first, last + 1)}
+        number[source] = SOURCE
+        flow_members = []
+        readers = Counter(v for i in range(first, last + 1) for v in self.members[i].inputs)
+        inside = {self.groups[i].group.output for i in range(first, last)}
+        for i in range(first, last + 1):
+            member = self.members[i]
+            reads = tuple(number[v] for v in member.inputs if v in number)
+            replaced: Value | None = None
+            if isinstance(member, RowGroup):
+                best = member.lowered(member.middle).variants[0]
+                replaced = replaced_input(member, best, inside, readers)
+            shape = self.groups[i].group.output.type
+            flow_members.append(
+                FlowMember(
+                    member.window.reach,
+                    member.window.stride,
+                    member.window.top,
+                    member.rows,
+                    shape.nbytes // max(shape.shape[1], 1),
+                    reads,
+                    isinstance(member, RowSum),
+                    None if replaced is None else number[replaced],
+                )
+            )
+        shape = source.type
+        return row_flow(flow_members, shape.shape[1], shape.nbytes // shape.shape[1])
+
+    def streams(self, first: int, last: int) -> list[Piece]:
+        """The segment, for every limit of its members' own scratch that makes a difference."""
+        flow = self.flow(first, last)
+        if flow is None:
+            return []
+        members = [self.members[i] for i in range(first, last + 1)]
+        limits = {0}
+        for member in members:
+            if isinstance(member, RowGroup):
+                limits |= {v.scratch_bytes for v in member.lowered(member.middle).variants}
+        pieces: list[Piece] = []
+        for limit in sorted(limits):
+            piece = self.stream(first, last, flow, limit)
+            if not pieces or piece.instructions < pieces[-1].instructions:
+                pieces.append(piece)
+        return pieces
+
+    def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Piece:
+        """The segment with members that need at most so much scratch of their own."""
+        source = self.members[first].inputs[0]
+        root = self.roots.get(source, source)
+        is_last = self.dies(source, last) and root not in self.outside
+        buffers = [*self.live(first, last), *self.outputs(last)]
+        overlaps: list[Overlap] = []
+        instructions, work, work_ahead = 0, 0, -source.type.nbytes
+
+        def add(name: str, size: int, distance: int | None) -> None:
+            buffers.append(Buffer(name, size, 0, 1, ALIGN_BYTES, (ARENA,)))
+            if is_last and distance is not None and distance < size:
+                overlaps.append(Overlap(root.name, name, distance))
+
+        if self.is_fed(first):
+            row_bytes = source.type.nbytes // source.type.shape[1]
+            add("rows.input", flow.source_rows * row_bytes, None)
+        for i in range(first, last + 1):
+            member, at = self.members[i], i - first
+            value = self.groups[i].group.output.type
+            instructions += CALL_INSTRUCTIONS * member.rows
+            if isinstance(member, RowSum):
+                accumulator = next(p for p in member.start.params if p.name == "out")
+                add("sum", accumulator.elements * 4, None)
+                instructions += min(v.instructions for v in self.groups[i].variants)
+                continue
+            best = fastest_within(member.lowered(member.middle).variants, work_bytes)
+            instructions += best.instructions * member.rows
+            if best.scratch_bytes:
+                work = max(work, best.scratch_bytes)
+                work_ahead = max(work_ahead, best.scratch_bytes + flow.scratch_distances[at])
+            if i < last:
+                row_bytes = value.nbytes // member.rows
+                kept = flow.rows[at]
+                if not kept:
+                    continue  # its rows are replaced
+                add(f"rows.{i}", kept * row_bytes, flow.distances[at])
+                moved = get_microkernel("ec_move_rows_s8").instructions
+                if kept > 1 and moved is not None:
+                    instructions += round(moved(rows=kept, row=row_bytes)) * member.rows
+        if work:
+            add("work", work, work_ahead)
+        out = self.groups[last].group.output
+        if is_last and out not in self.outside and flow.distances[-1] < out.type.nbytes:
+            overlaps.append(Overlap(root.name, out.name, flow.distances[-1]))
+        return Piece(
+            first, last, instructions, tuple(buffers), tuple(overlaps), work_bytes=work_bytes
+        )
+
+
+def fastest_within(variants: Sequence[Variant], work_bytes: int) -> Variant:
+    """The fastest variant whose scratch is within the limit, or the one with the least scratch."""
+    within = [v for v in variants if v.scratch_bytes <= work_bytes]
+    if not within:
+        return min(variants, key=lambda v: (v.scratch_bytes, v.instructions))
+    return min(within, key=lambda v: (v.instructions, v.scratch_bytes))

@@ -1,0 +1,151 @@
+"""What streams is chosen exactly: against all covers, and against the plans that are made."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.loop.policy import policy_for
+from edgec.memory.choose import RAM_SLOWDOWN, choose
+from edgec.memory.cover import pareto_front
+from edgec.memory.layout import ARENA, placement_problem
+from edgec.memory.pieces import Piece, Pieces, stacked_bytes
+from edgec.memory.problem import Buffer, Overlap, Problem
+from edgec.memory.solve import plan_memory
+from edgec.options import Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import lower_group
+from edgec.passes.row_functions import RowGroup, row_members
+from edgec.passes.stream_groups import Member, stream_segment
+from edgec.target.core import find_core
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
+from test_stream_groups import mobile, pooled, residual
+
+
+def piece(first: int, last: int, need: int, instructions: int) -> Piece:
+    return Piece(first, last, instructions, (Buffer("b", need, 0, 1, 4),), ())
+
+
+def brute_force(starting: list[list[Piece]]) -> list[tuple[int, int]]:
+    """(need, instructions) of every cover that no other beats."""
+    count = len(starting)
+
+    def covers(position: int) -> Any:
+        if position == count:
+            yield ()
+        for p in starting[position] if position < count else ():
+            for rest in covers(p.last + 1):
+                yield (p, *rest)
+
+    points = {
+        (max(p.need_bytes for p in path), sum(p.instructions for p in path)) for path in covers(0)
+    }
+    return sorted(
+        a for a in points if not any(b != a and b[0] <= a[0] and b[1] <= a[1] for b in points)
+    )
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(st.integers(0, 1 << 20), st.integers(1, 5))
+def test_the_front_is_that_of_all_covers(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    starting = []
+    for first in range(count):
+        own = [piece(first, first, *(4 * int(n) for n in rng.integers(1, 20, 2)))]
+        for last in range(first, count):
+            if rng.random() < 0.6:
+                own.append(piece(first, last, *(4 * int(n) for n in rng.integers(1, 40, 2))))
+        starting.append(own)
+    front = pareto_front(SimpleNamespace(starting=starting))  # type: ignore[arg-type]
+    assert sorted((c.need_bytes, c.instructions) for c in front) == brute_force(starting)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+@given(st.integers(0, 1 << 20), st.integers(1, 4), st.integers(0, 2))
+def test_stacks_are_as_small_as_plans(seed: int, seconds: int, others: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = [4 * int(n) for n in rng.integers(1, 12, 1 + seconds + others)]
+    buffers = [Buffer(f"b{i}", size, 0, 1, 4) for i, size in enumerate(sizes)]
+    overlaps = [
+        Overlap("b0", f"b{i}", int(rng.integers(-sizes[0], sizes[i])))
+        for i in range(1, 1 + seconds)
+    ]
+    plan = plan_memory(Problem(tuple(buffers), tuple(overlaps)))
+    assert plan.certificate.is_optimal
+    assert stacked_bytes(buffers, overlaps) == plan.peak_bytes[ARENA]
+
+
+@pytest.mark.parametrize("make", [mobile, residual, pooled])
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
+def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
+    """Rows, scratch and distances of every segment, by numbers and from the loops."""
+    function = make()
+    policy = policy_for(find_core(core), Options())
+    groups = [lower_group(group, policy) for group in fuse_groups(function)]
+    members = row_members([g.group for g in groups], policy)
+    pieces = Pieces(function, groups, members)
+    streams = [p for own in pieces.starting for p in own if p.variant is None]
+    assert streams
+    for p in streams[:: max(1, len(streams) // 6)]:
+        rows = [members[i] for i in range(p.first, p.last + 1)]
+        chosen = [
+            {k: min(r.lowered(k).variants, key=lambda v: v.scratch_bytes) for k in r.kinds}
+            if isinstance(r, RowGroup) else {}
+            for r in rows
+        ]  # fmt: skip
+        built = stream_segment([Member(r, c) for r, c in zip(rows, chosen, strict=True)])
+        (variant,) = built.variants
+        sizes = sorted(place.size_bytes for place in variant.places if place.name != "work")
+        counted = sorted(
+            b.size_bytes for b in p.buffers if b.name.startswith("rows.") or b.name == "sum"
+        )
+        assert sizes == counted
+        by_place = {name: distance for name, _, distance in variant.scratch_overlaps}
+        for overlap in p.overlaps:
+            if overlap.second.startswith("rows."):
+                place = f"v{int(overlap.second[5:]) - p.first}"
+                # By numbers a step later at most: the loops' way is the stricter one.
+                assert by_place[place] <= overlap.distance_bytes
+
+
+def test_each_preference_takes_its_point() -> None:
+    function = mobile()
+    policy = policy_for(find_core("cortex-m4"), Options())
+    groups = [lower_group(group, policy) for group in fuse_groups(function)]
+    found = {
+        name: choose(function, groups, policy, Options(optimize=name))  # type: ignore[arg-type]
+        for name in ("time", "balanced", "ram", "size")
+    }
+    front = found["time"].front
+    assert all(a.need_bytes > b.need_bytes for a, b in itertools.pairwise(front))
+    assert all(a.instructions < b.instructions for a, b in itertools.pairwise(front))
+    assert found["time"].taken == 0
+    ram = found["ram"].taken
+    assert ram is not None
+    assert front[ram].instructions <= RAM_SLOWDOWN * front[0].instructions
+    assert all(len(g.group.nodes) <= 2 for g in found["size"].groups)
+
+    def peak(choice: Any) -> int:
+        problem = placement_problem(function, choice.groups, choice.variants)
+        return plan_memory(problem).peak_bytes[ARENA]
+
+    limit = peak(found["ram"])
+    least = choose(function, groups, policy, Options(optimize="time"), limit_bytes=limit)
+    assert peak(least) <= limit < peak(found["time"])
+
+
+def test_unfused_builds_stream_nothing() -> None:
+    function = mobile()
+    policy = policy_for(find_core("cortex-m4"), Options())
+    groups = [lower_group(group, policy) for group in fuse_groups(function, fuse=False)]
+    choice = choose(function, groups, policy, Options(optimize="ram", unfused=True))
+    assert len(choice.groups) == len(groups)
