@@ -7,14 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shared_folder import SHARED_VARIABLE, find_shared
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
-SHARED_VARIABLE = "EDGEC_SHARED"
-
-
-def find_shared() -> Path:
-    """The folder of sample models and data: $EDGEC_SHARED, or `shared` beside the repository."""
-    return Path(os.environ.get(SHARED_VARIABLE) or REPO_ROOT.parent / "shared")
 
 
 @pytest.fixture(scope="session")

@@ -50,8 +50,8 @@ class Hang(BaseException):
 
 def corpus(folder: Path) -> list[Path]:
     """Models to damage, sorted by name: those that tests build, and small samples if present."""
-    from conftest import find_shared
     from onnx_builder import float_network, quantized_network
+    from shared_folder import find_shared
     from test_dynamic_range_models import hybrid_model
     from test_int16_models import int16_model
 

@@ -23,7 +23,7 @@ REPO_ROOT = Path(__file__).resolve().parents[2]
 TABLE = REPO_ROOT / "docs" / "models.toml"
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
-from conftest import find_shared  # noqa: E402  tests are no package
+from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec.deploy import deploy  # noqa: E402
 from edgec.errors import BuildFailed, EdgecError  # noqa: E402
