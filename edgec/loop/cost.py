@@ -38,10 +38,6 @@ from edgec.loop.term import Term, Var
 _MOST_SAMPLES = 256
 
 
-#: Instructions that it takes to find a loop's bounds where they vary, as at the edges of an image.
-VARYING_BOUNDS = 8
-
-
 @dataclass(frozen=True)
 class InstructionCosts:
     """Instructions per operation on one kind of core."""
@@ -150,8 +146,7 @@ class _Estimator:
             body = self.stmt(stmt.body)
             if stmt.kind == "serial":
                 body += Cost(instructions=self.costs.branch)
-            entry = 0 if (stmt.stop - stmt.start).constant is not None else VARYING_BOUNDS
-            return body.times(average_trips(stmt)) + Cost(instructions=entry)
+            return body.times(average_trips(stmt))
         if isinstance(stmt, Seq):
             total = Cost()
             for child in stmt.stmts:

@@ -32,7 +32,7 @@ from edgec.passes.stream_groups import Member, stream_segment
 
 #: Instructions of `balanced` and of `ram`, at most, as parts of those of `time`.
 BALANCED_SLOWDOWN = 1.03
-RAM_SLOWDOWN = 1.12
+RAM_SLOWDOWN = 1.16
 #: Points of the front whose plans are made.
 MOST_PLANS = 3
 TRIAL_TIME_LIMIT_S = 0.5

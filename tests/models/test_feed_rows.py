@@ -112,7 +112,9 @@ def test_images_fed_by_rows_need_16_kilobytes(
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     board = load_board("mps2_an386")
     options = Options(io="rows", optimize="ram")
-    compiled = compile_model(sample_model(MODELS[name]), board.core, options)
+    compiled = compile_model(
+        sample_model(MODELS[name]), board.core, options, arena_limit_bytes=16_000
+    )
     assert compiled.program.arena_bytes <= 16_000
     project = deploy(compiled, board, tmp_path / "p")
     x = compiled.module.main.params[0].type

@@ -48,9 +48,6 @@ def _register(name: str, dtype: str) -> None:
             ),
             header="c/gather_plane.h",
             reads_first=False,
-            instructions=lambda plane_height, plane_width, **_: (
-                25 + plane_height * (15 + 3.3 * plane_width)
-            ),
         )
     )  # fmt: skip
 
