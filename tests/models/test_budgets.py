@@ -32,8 +32,11 @@ def figures(model: Path, board: str, optimize: str = "balanced") -> dict[str, in
         pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
     compiled, built = build(model, board, "gcc", optimize=optimize)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    # On QEMU an interrupt of the link may fall into a run and adds to it: the least of three.
+    runs = 3 if engine == "qemu" else 1
     with open_session(engine, built) as session:
-        result = session.run(generate_inputs(1, types))
+        results = [session.run(generate_inputs(1, types)) for _ in range(runs)]
+        result = min(results, key=lambda result: result.instructions or 0)
     assert built.image is not None
     return {
         "arena_bytes": compiled.program.arena_bytes,
