@@ -37,15 +37,20 @@ def settle_places(
     buffers together.
     """
 
+    known: dict[tuple[object, object], int | None] = {}  # many variants need the same memory
+
     def peak(variants: Sequence[Variant], below: int | None = None) -> int | None:
         problem = placement_problem(function, groups, variants, io=io)
         if below is not None and lower_bound_bytes(problem.buffers, problem.overlaps) >= below:
             return None
-        try:
-            plan = plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S)
-        except PlanError:
-            return None
-        return plan.peak_bytes[ARENA]
+        key = (problem.buffers, problem.overlaps)
+        if key not in known:
+            try:
+                plan = plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S)
+                known[key] = plan.peak_bytes[ARENA]
+            except PlanError:
+                known[key] = None
+        return known[key]
 
     best = list(chosen)
     merged = merged_places(function, groups, chosen, io=io)
