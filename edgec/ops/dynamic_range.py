@@ -71,9 +71,9 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
         """Extremes together with 0."""
         x = np.where(np.isnan(inputs[0]), np.float32(0), inputs[0])
         if attrs.kind == LOW:
-            return (np.minimum(x.min(axis=1), np.float32(0)),)
+            return (np.minimum(x.min(axis=1), np.float32(0)) + np.float32(0),)  # no negative zero
         values = np.abs(x) if attrs.kind == SIZE else x
-        return (np.maximum(values.max(axis=1), np.float32(0)),)
+        return (np.maximum(values.max(axis=1), np.float32(0)) + np.float32(0),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """One comparison, or two, for each value."""
@@ -97,12 +97,14 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
 
 
 def _larger(acc: Value, value: Value) -> Value:
-    limited: Value = maximum(acc, value)
+    """What was found before stays if both are equal (zeros of any sign) or this is a NaN."""
+    limited: Value = maximum(value, acc)
     return limited
 
 
 def _smaller(acc: Value, value: Value) -> Value:
-    limited: Value = minimum(acc, value)
+    """As `_larger`."""
+    limited: Value = minimum(value, acc)
     return limited
 
 
