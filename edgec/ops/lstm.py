@@ -35,6 +35,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value
 from edgec.ops.accumulate import rescale
+from edgec.ops.lstm_float import append_tflite_lstm
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.sigmoid_table import (
@@ -286,7 +287,7 @@ _HIDDEN, _CELL, _COUNT = 18, 19, 24
 
 @from_tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite's LSTM on int8 with int16 cells.
+    """TFLite's LSTM on int8 with int16 cells, or on floats.
 
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
     """
@@ -300,12 +301,17 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     if raw.attribute("fused_activation", "NONE") != "TANH":
         raise ImportFailed("only the activation TANH is supported")
     x, hidden, cell = inputs[_X], inputs[_HIDDEN], inputs[_CELL]
+    if len(x.type.shape) != 3:
+        raise ImportFailed(f"the input {x.type} is not of rank 3")
+    if x.type.is_float:
+        gates = [inputs[part] for part in (_WEIGHTS, _RECURRENT, _BIAS)]
+        return append_tflite_lstm(builder, raw, x, [hidden, cell], gates)
     if (x.type.dtype, hidden.type.dtype, cell.type.dtype) != ("int8", "int8", "int16"):
         raise ImportFailed(
-            f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 and int16"
+            f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 and int16, or floats"
         )
     declared = raw.output_types[0]
-    if declared is None or declared.quant != hidden.type.quant or len(x.type.shape) != 3:
+    if declared is None or declared.quant != hidden.type.quant:
         raise ImportFailed("the output is not quantized as the hidden state")
     units = hidden.type.shape[-1]
     batch = x.type.shape[1 if raw.attribute("time_major", False) else 0]

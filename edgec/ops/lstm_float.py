@@ -1,72 +1,252 @@
-"""ONNX's LSTM over floats, step by step as dense, logistic, tanh, mul and add.
+"""lstm_float: the recurrence of a long short-term memory over a sequence, in floats.
 
-i, o, f, c~ = the four quarters of x W^T + h R^T + b, through logistic, logistic, logistic, tanh
-c' = f * c + i * c~          h' = o * tanh(c')
+For every step t, with gates i, f, g, o (input, forget, cell, output), each of U units:
+
+    gates = (x[t] W^T + bias) + hidden R^T
+    cell = logistic(f) * cell + logistic(i) * tanh(g)
+    hidden = logistic(o) * tanh(cell)
+    y[t] = hidden
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
+from edgec import float_math
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Value
-from edgec.graph.op import RawNode, from_onnx
-from edgec.ops.add import AddAttrs
-from edgec.ops.concat import ConcatAttrs
-from edgec.ops.logistic import LogisticAttrs
-from edgec.ops.mul import MulAttrs
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop import values as loops
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.slice import SliceAttrs
-from edgec.ops.tanh import TanhAttrs
+from edgec.ops.transpose import TransposeAttrs
+from edgec.ordered_sum import ordered_products, without_negative_zeros
 
-#: Longer sequences would make too much code: every step has nodes of its own.
-MOST_STEPS = 16
+GATES = 4
 
 
-class _Steps:
-    """Appends nodes that are named after the LSTM."""
+@dataclass(frozen=True)
+class LstmFloatAttrs:
+    """clip: limit of a cell's magnitude, 0 for none."""
 
-    def __init__(self, builder: GraphBuilder, raw: RawNode) -> None:
-        self.builder = builder
-        self.raw = raw
+    clip: float = 0.0
 
-    def op(self, op: str, inputs: Sequence[Value], attrs: Any = None) -> Value:
-        name = f"{self.raw.name}/{op}"
-        return self.builder.op(op, inputs, attrs, name=name, sources=(self.raw.name,))
 
-    def constant(self, name: str, data: Any) -> Constant:
-        return self.builder.constant(f"{self.raw.name}.{name}", np.ascontiguousarray(data))
+@register
+class LstmFloat(Op[LstmFloatAttrs]):
+    """x [T, N, K], hidden [N, U], cell [N, U], weights [4U, K] and [4U, U], bias [4U], all float32
+    -> y [T, N, U], the next hidden and cell.
 
-    def part(self, x: Value, axis: int, start: int, extent: int) -> Value:
-        """`extent` elements along an axis."""
-        begin, shape = [0] * len(x.type.shape), list(x.type.shape)
-        begin[axis], shape[axis] = start, extent
-        attrs = SliceAttrs(tuple(begin), (1,) * len(begin), tuple(shape))
-        return self.op("slice", [x], attrs)
+    Gates lie one behind the other in the order i, f, g, o. Each of the two products is a sum in
+    the order of its inputs, the first from the bias on.
+    """
 
-    def reshaped(self, x: Value, *shape: int) -> Value:
-        return self.op("reshape", [x], ReshapeAttrs(shape))
+    name = "lstm_float"
+    attrs_class = LstmFloatAttrs
+    fusion = Fusion.OPAQUE
+    tolerance = 2e-6
 
-    def step(
-        self, x: Value, h: Value | None, c: Value | None, weights: Sequence[Constant]
-    ) -> tuple[Value, Value]:
-        """(h', c') of one step; x [B, I], h and c [B, H] or None for zeros."""
-        of_input, of_state, bias, zeros = weights
-        size = of_state.type.shape[1]
-        gates = self.op("dense", [x, of_input, bias])
-        if h is not None:
-            gates = self.op("add", [gates, self.op("dense", [h, of_state, zeros])], AddAttrs())
-        i, o, f, new = (self.part(gates, 1, number * size, size) for number in range(4))
-        i, o, f = (self.op("logistic", [gate], LogisticAttrs()) for gate in (i, o, f))
-        fresh = self.op("mul", [i, self.op("tanh", [new], TanhAttrs())], MulAttrs())
-        if c is not None:
-            fresh = self.op("add", [self.op("mul", [f, c], MulAttrs()), fresh], AddAttrs())
-        c = fresh
-        return self.op("mul", [o, self.op("tanh", [c], TanhAttrs())], MulAttrs()), c
+    def infer(self, attrs: LstmFloatAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Types of the sequence and of both states."""
+        x, hidden, cell, weights, recurrent, bias = inputs
+        if len(x.shape) != 3 or len(hidden.shape) != 2 or attrs.clip < 0:
+            raise TypeMismatch(f"lstm_float of {x} and {hidden}, clipped at {attrs.clip}")
+        (steps, batch, depth), units = x.shape, hidden.shape[1]
+        wanted = (
+            (batch, units),
+            (batch, units),
+            (GATES * units, depth),
+            (GATES * units, units),
+            (GATES * units,),
+        )
+        shapes = tuple(type_.shape for type_ in (hidden, cell, weights, recurrent, bias))
+        if shapes != wanted or any(type_.dtype != "float32" for type_ in inputs):
+            raise TypeMismatch(f"lstm_float of {', '.join(map(str, inputs))}")
+        return TensorType((steps, batch, units), "float32"), hidden, cell
+
+    def evaluate(
+        self,
+        attrs: LstmFloatAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Step by step, in the order of the generated C."""
+        x, hidden, cell, weights, recurrent, bias = inputs
+        zeros = np.zeros_like(bias)
+        y = np.empty(output_types[0].shape, np.float32)
+        with np.errstate(all="ignore"):
+            for step, now in enumerate(x):
+                given = ordered_products(now, weights, bias)
+                gates = given + ordered_products(hidden, recurrent, zeros)
+                i, f, g, o = np.split(gates, GATES, axis=1)
+                kept = float_math.sigmoid(f) * cell
+                cell = kept + float_math.sigmoid(i) * float_math.tanh(g)
+                if attrs.clip:
+                    low, high = np.float32(-attrs.clip), np.float32(attrs.clip)
+                    cell = float_math.float_minimum(float_math.float_maximum(cell, low), high)
+                hidden = float_math.sigmoid(o) * float_math.tanh(cell)
+                y[step] = hidden
+        return y, hidden, cell
+
+    def macs(self, attrs: LstmFloatAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of all weights, in each step."""
+        steps, batch, _ = inputs[0].shape
+        return steps * batch * (inputs[3].elements + inputs[4].elements)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """A loop of steps over the states in their own places."""
+        attrs: LstmFloatAttrs = node.attrs
+        x = inputs[0]
+        hidden, cell = (
+            target.table("start", state.data) if isinstance(state, Constant) else state
+            for state in inputs[1:3]
+        )
+        y, next_hidden, next_cell = target.targets
+        steps, batch, depth = x.shape
+        units = hidden.shape[1]
+        weights, recurrent = (_by_unit(target, "w", operand.data) for operand in inputs[3:5])
+        offsets = without_negative_zeros(inputs[5].data).reshape(GATES, units)
+        bias = target.table("bias", np.ascontiguousarray(offsets.T))
+        define = target.definition
+
+        def logistic(value: Any) -> Any:
+            return loops.intrinsic("sigmoid_f32", value)
+
+        def tanh(value: Any) -> Any:
+            return loops.intrinsic("tanh_f32", value)
+
+        def new_cell(t: Any, n: Any, c: Any) -> Any:
+            kept = logistic(gates[n, c, 1]) * next_cell[n, c]
+            value = kept + logistic(gates[n, c, 0]) * tanh(gates[n, c, 2])
+            if attrs.clip:
+                limit = float(np.float32(attrs.clip))
+                value = loops.minimum(loops.maximum(value, -limit), limit)
+            return value
+
+        define.compute(next_hidden, lambda n, c: hidden[n, c], name="start_hidden")
+        define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
+        with define.steps("steps", steps):
+            if (
+                steps > 1
+            ):  # a copy of this step's inputs, so that the sums do not depend on the step
+                now = define.compute(
+                    "now", lambda t, n, k: x[t, n, k], shape=(batch, depth), dtype="float32"
+                )
+            shape = (batch, units, GATES)
+            given = define.reduce(
+                "given",
+                [("k", 0, depth)],
+                init=lambda t, n, c, g: bias[c, g],
+                update=lambda acc, t, n, c, g, k: (
+                    acc + (now[n, k] if steps > 1 else x[0, n, k]) * weights[c, k, g]
+                ),
+                shape=shape,
+                dtype="float32",
+            )
+            own = define.reduce(
+                "own",
+                [("k", 0, units)],
+                init=lambda t, n, c, g: 0.0,
+                update=lambda acc, t, n, c, g, k: acc + next_hidden[n, k] * recurrent[c, k, g],
+                shape=shape,
+                dtype="float32",
+            )
+            gates = define.compute(
+                "gates",
+                lambda t, n, c, g: given[n, c, g] + own[n, c, g],
+                shape=shape,
+                dtype="float32",
+            )
+            define.compute(next_cell, new_cell, name="cell")
+            define.compute(
+                next_hidden,
+                lambda t, n, c: logistic(gates[n, c, 3]) * tanh(next_cell[n, c]),
+                name="hidden",
+            )
+            define.compute(
+                y,
+                lambda t, n, c: next_hidden[n, c],
+                shape=(batch, units),
+                at=lambda t, n, c: (t, n, c),
+                name="out",
+            )
+        return y
+
+
+def _by_unit(target: Lowering, name: str, weights: Array) -> Tensor:
+    """Weights [4U, K] as a table [unit, input, gate]: the four gates of a unit share an input."""
+    packed = weights.reshape(GATES, len(weights) // GATES, -1).transpose(1, 2, 0)
+    return target.table(name, np.ascontiguousarray(packed))
+
+
+def append_tflite_lstm(
+    builder: GraphBuilder, raw: RawNode, x: Value, states: Sequence[Value],
+    gates: Sequence[Sequence[Value]],
+) -> Value:  # fmt: skip
+    """TFLite's LSTM on floats; gates: weights, recurrent weights and biases of i, f, g, o.
+
+    Raises ImportFailed for operands that are no float32 constants of the right shape.
+    """
+    hidden, cell = states
+    if any(state.type.dtype != "float32" or len(state.type.shape) != 2 for state in states):
+        raise ImportFailed(f"float32 input with states {hidden.type} and {cell.type}")
+    batch, units = hidden.type.shape
+    time_major = bool(raw.attribute("time_major", False))
+    if x.type.shape[1 if time_major else 0] != batch:
+        raise ImportFailed(f"the input {x.type} for states of a batch of {batch}")
+    depth = x.type.shape[2]
+    constants = [
+        _stacked(builder, f"{raw.name}.{name}", values, shape)
+        for name, values, shape in zip(
+            ("weights", "recurrent", "bias"),
+            gates,
+            ((units, depth), (units, units), (units,)),
+            strict=True,
+        )
+    ]
+    sources = (raw.name,)
+
+    def time_first(value: Value, name: str) -> Value:
+        """The other order of batch and time; a view where one of them is 1."""
+        first, second, last = value.type.shape
+        if 1 in (first, second):
+            attrs: Any = ReshapeAttrs((second, first, last))
+            return builder.op("reshape", [value], attrs, name=name, sources=sources)
+        attrs = TransposeAttrs((1, 0, 2))
+        return builder.op("transpose", [value], attrs, name=name, sources=sources)
+
+    if not time_major:
+        x = time_first(x, f"{raw.name}/steps")
+    name = raw.name if time_major else f"{raw.name}/sequence"
+    attrs = LstmFloatAttrs(raw.attribute("cell_clip", 0.0))
+    y, next_hidden, next_cell = builder.node(
+        "lstm_float", [x, hidden, cell, *constants], attrs,
+        name=name, output_names=[name, f"{raw.name}.hidden", f"{raw.name}.cell"], sources=sources,
+    ).outputs  # fmt: skip
+    builder.become(hidden, next_hidden)
+    builder.become(cell, next_cell)
+    return y if time_major else time_first(y, raw.name)
+
+
+def _stacked(
+    builder: GraphBuilder, name: str, gates: Sequence[Value], shape: tuple[int, ...]
+) -> Constant:
+    """One constant of those of four gates."""
+    for gate in gates:
+        if not isinstance(gate, Constant) or gate.type.dtype != "float32":
+            raise ImportFailed("its weights and biases are not float32 constants")
+        if gate.type.shape != shape:
+            raise ImportFailed(f"weights {list(gate.type.shape)} instead of {list(shape)}")
+    data = np.concatenate([gate.data for gate in gates if isinstance(gate, Constant)])
+    return builder.constant(name, data)
 
 
 @from_onnx("LSTM", since=7)
@@ -86,28 +266,46 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     known = [value for value in (w, r, b) if value is not None]
     if w is None or r is None or not all(isinstance(value, Constant) for value in known):
         raise ImportFailed("the weights must be constants")
+    if len(x.type.shape) != 3 or len(r.type.shape) != 3:
+        raise ImportFailed(f"the input {x.type} and weights {r.type} are not of rank 3")
     steps, batch, depth = x.type.shape
-    if steps > MOST_STEPS:
-        raise ImportFailed(f"{steps} steps: at most {MOST_STEPS} are supported")
     size = r.type.shape[2]
     if w.type.shape != (1, 4 * size, depth) or r.type.shape != (1, 4 * size, size):
         raise ImportFailed(f"weights {list(w.type.shape)} and {list(r.type.shape)}")
     offsets = np.zeros((2, 4 * size), np.float32) if b is None else b.data.reshape(2, 4 * size)
-    make = _Steps(builder, raw)
-    weights = (
-        make.constant("W", w.data[0]),
-        make.constant("R", r.data[0]),
-        make.constant("B", offsets.sum(axis=0, dtype=np.float32)),
-        make.constant("zeros", np.zeros(4 * size, np.float32)),
+    sources = (raw.name,)
+
+    def by_gate(name: str, data: Array) -> Constant:
+        """ONNX's order is i, o, f, c."""
+        i, o, f, g = np.split(data, GATES)
+        return builder.constant(f"{raw.name}.{name}", np.concatenate([i, f, g, o]))
+
+    def reshaped(value: Value, name: str, *shape: int) -> Value:
+        return builder.op("reshape", [value], ReshapeAttrs(shape), name=name, sources=sources)
+
+    def state(value: Value | None, name: str) -> Value:
+        if value is None:
+            zeros = np.zeros((batch, size), np.float32)
+            return builder.constant(f"{raw.name}.{name}", zeros)
+        return reshaped(value, f"{raw.name}/{name}", batch, size)
+
+    y, hidden, cell = builder.node(
+        "lstm_float",
+        [
+            x,
+            state(h, "hidden"),
+            state(c, "cell"),
+            by_gate("W", w.data[0]),
+            by_gate("R", r.data[0]),
+            by_gate("B", offsets.sum(axis=0, dtype=np.float32)),
+        ],
+        LstmFloatAttrs(),
+        name=f"{raw.name}/sequence",
+        output_names=[f"{raw.name}.y", f"{raw.name}.hidden", f"{raw.name}.cell"],
+        sources=sources,
+    ).outputs
+    return (
+        reshaped(y, raw.name, steps, 1, batch, size),
+        reshaped(hidden, f"{raw.name}/last_hidden", 1, batch, size),
+        reshaped(cell, f"{raw.name}/last_cell", 1, batch, size),
     )
-    hidden, cell = (
-        None if value is None else make.reshaped(value, batch, size) for value in (h, c)
-    )
-    outputs = []
-    for number in range(steps):
-        row = make.reshaped(make.part(x, 0, number, 1), batch, depth)
-        hidden, cell = make.step(row, hidden, cell, weights)
-        outputs.append(make.reshaped(hidden, 1, 1, batch, size))
-    assert hidden is not None and cell is not None  # there is at least one step
-    y = outputs[0] if steps == 1 else make.op("concat", outputs, ConcatAttrs(0))
-    return y, make.reshaped(hidden, 1, batch, size), make.reshaped(cell, 1, batch, size)

@@ -1,4 +1,4 @@
-"""ONNX's LSTM over floats: near ONNX Runtime, every nest in the reference's bits."""
+"""lstm_float: near ONNX Runtime and TFLite Micro, every nest and C in the reference's bits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
+from tflite_builder import TfliteBuilder
 
-from edgec.errors import ImportFailed
+from edgec.deploy import deploy
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
+from edgec.graph.interpret import Interpretation
+from edgec.graph.types import TensorType
+from edgec.ops.lstm_float import LstmFloat, LstmFloatAttrs
+from edgec.options import Options
+from edgec.pipeline import compile_model
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import open_oracle
+from edgec.target.board import load_board
 
 STEPS, BATCH, DEPTH, SIZE = 3, 2, 5, 4
 
@@ -55,3 +65,105 @@ def test_what_is_not_supported_is_refused(
     with pytest.raises(ImportFailed) as caught:
         import_model(path)
     assert message in "\n".join(caught.value.details)
+
+
+def lstm_model(
+    steps: int = 4, batch: int = 1, clip: float = 0.0, time_major: bool = False,
+    weights_dtype: str = "float32", depth: int = DEPTH,
+) -> bytes:  # fmt: skip
+    """TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM; its first three absent inputs are peepholes."""
+    rng = np.random.default_rng(steps)
+    model = TfliteBuilder()
+    outer = (steps, batch) if time_major else (batch, steps)
+    x = model.tensor("x", (*outer, depth), "float32")
+
+    def constant(name: str, *shape: int) -> int:
+        data = rng.normal(size=shape).astype(weights_dtype)
+        return model.tensor(name, shape, weights_dtype, data=data)
+
+    weights = [constant(f"w{g}", SIZE, DEPTH) for g in range(4)]
+    own = [constant(f"r{g}", SIZE, SIZE) for g in range(4)]
+    biases = [constant(f"b{g}", SIZE) for g in range(4)]
+    states = [model.tensor(f"s{n}", (batch, SIZE), "float32", variable=True) for n in range(2)]
+    y = model.tensor("y", (*outer, SIZE), "float32")
+    model.operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        [x, *weights, *own, -1, -1, -1, *biases, -1, -1, *states, -1, -1, -1, -1], [y],
+        "UnidirectionalSequenceLSTMOptions",
+        FusedActivationFunction=4, CellClip=clip, TimeMajor=time_major,
+    )  # fmt: skip
+    return model.build([x], [y])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"steps": 1}, {"steps": 40}, {"batch": 3}, {"batch": 2, "time_major": True},
+     {"time_major": True}, {"clip": 0.5}],
+    ids=str,
+)  # fmt: skip
+def test_sequences_near_tflite_micro(changes: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm_model(**changes))
+    main, oracle = import_model(path).main, open_oracle(path)
+    reference = Interpretation(main)
+    largest = 0.0
+    for seed in range(4):  # both keep their state
+        x = float_values(main.inputs[0].type.shape, seed=seed)
+        (mine,), (wanted,) = reference.run([x]), oracle.run([x]).outputs
+        np.testing.assert_allclose(mine, wanted, rtol=0, atol=2e-6, strict=True)
+        largest = max(largest, float(np.abs(wanted).max()))
+    assert largest > 0.2
+
+
+@pytest.mark.parametrize("changes", [{}, {"batch": 3, "clip": 0.5}], ids=str)
+@pytest.mark.parametrize("board", ["host", "sim_m0", "mps2_an386"])
+def test_c_over_a_sequence(board: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    if board != "host":
+        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm_model(**changes))
+    target = load_board(board)
+    compiled = compile_model(path, target.core, Options(), board_name=board)
+    main = compiled.imported.main
+    built = deploy(compiled, target, tmp_path / "out")
+    reference = Interpretation(main)
+    with open_session("host" if board == "host" else "core", built) as session:
+        assert session.selftest() == 0
+        session.reset()
+        for seed in range(3):
+            x = float_values(main.inputs[0].type.shape, seed=seed)
+            (wanted,), (found,) = reference.run([x]), session.run([x]).outputs
+            assert found.tobytes() == wanted.tobytes(), f"step {seed}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weights_dtype": "int8"}, "not float32 constants"),
+        ({"depth": DEPTH + 1}, "instead of"),
+    ],
+    ids=str,
+)
+def test_what_tflite_may_say_and_is_not_supported(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm_model(**changes))
+    with pytest.raises(ImportFailed) as caught:
+        import_model(path)
+    assert message in caught.value.details[0]
+
+
+def test_types() -> None:
+    shapes = [(2, 1, 3), (1, 4), (1, 4), (16, 3), (16, 4), (16,)]
+    types = [TensorType(shape, "float32") for shape in shapes]
+    y, *states = LstmFloat().infer(LstmFloatAttrs(), *types)
+    assert y.shape == (2, 1, 4) and states == types[1:3]
+    assert LstmFloat().macs(LstmFloatAttrs(), types) == 2 * 16 * (3 + 4)
+    for position in range(1, 6):
+        wrong = list(types)
+        wrong[position] = types[position].with_shape((1, 1))
+        with pytest.raises(TypeMismatch, match="lstm_float of"):
+            LstmFloat().infer(LstmFloatAttrs(), *wrong)
+    with pytest.raises(TypeMismatch, match="clipped at -1"):
+        LstmFloat().infer(LstmFloatAttrs(-1.0), *types)

@@ -7,7 +7,8 @@ from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 
 #: Functions that this policy knows.
-RECURRENT = ("lstm", "svdf_time")
+LSTMS = ("lstm", "lstm_float")
+RECURRENT = (*LSTMS, "svdf_time")
 
 
 def schedule_recurrent(schedule: Schedule, straight: int) -> None:
@@ -20,7 +21,7 @@ def schedule_recurrent(schedule: Schedule, straight: int) -> None:
 
     An LSTM's four gates of a unit share every input: four sums, one load.
     """
-    if schedule.func.name == "lstm":
+    if schedule.func.name in LSTMS:
         for name in ("own", "given"):
             _gates_at_once(schedule, name)
         if straight > 1:
