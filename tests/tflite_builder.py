@@ -81,11 +81,13 @@ class TfliteBuilder:
         inputs: Sequence[int],
         outputs: Sequence[int],
         options: str = "",
+        custom_options: bytes | None = None,
         **fields: Any,
     ) -> None:
         """Add an operator; `options` names its table ("Conv2DOptions"), `fields` its fields.
 
-        A kind `CUSTOM:Name` is a custom operator; its options are the map `fields`.
+        A kind `CUSTOM:Name` is a custom operator; its options are `custom_options`, or else the
+        map `fields`.
         """
         base, _, custom = kind.partition(":")
         code = (getattr(tflite.BuiltinOperator, base), custom)
@@ -95,7 +97,7 @@ class TfliteBuilder:
             {
                 "code": self.codes.index(code), "inputs": list(inputs), "outputs": list(outputs),
                 "options": options, "fields": fields,
-                "custom": bytes(flexbuffers.Dumps(fields)) if custom and fields else None,
+                "custom": bytes(flexbuffers.Dumps(fields)) if custom and fields else custom_options,
             }
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Options of TFLite's custom operators: a FlexBuffer that holds one map of numbers."""
+"""Options of TFLite's custom operators: numbers by name, from a FlexBuffer's map or a C struct."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ _MOST_ENTRIES = 64
 _MOST_BYTES = 1 << 12
 #: What the reader of FlexBuffers raises for bytes that are none.
 _DAMAGE = (struct.error, ValueError, IndexError, TypeError, OverflowError, KeyError)
+#: Operators whose options are a struct of little-endian int32, with the names of its fields.
+#: Source: TfLiteTransposeConvParams of TensorFlow Lite's builtin_op_data.h; MediaPipe's converter
+#: writes the fields that it had first, and newer ones may follow.
+_STRUCTS = {"Convolution2DTransposeBias": ("padding", "stride_width", "stride_height")}
 
 
-def decode_custom_options(data: bytes) -> dict[str, Any]:
+def decode_custom_options(data: bytes, operator: str = "") -> dict[str, Any]:
     """Numbers and flags by name; empty bytes are no options. Raises ImportFailed.
 
-    Nothing nested is followed, so that damaged offsets cannot make it recurse.
+    operator: its custom code. Nothing nested is followed, so that damaged offsets cannot make it
+    recurse.
     """
+    if operator in _STRUCTS:
+        names = _STRUCTS[operator]
+        if len(data) < 4 * len(names):
+            raise ImportFailed(f"its options have {len(data)} bytes, not {4 * len(names)}")
+        return dict(zip(names, struct.unpack_from(f"<{len(names)}i", data), strict=True))
     if not data:
         return {}
     if len(data) > _MOST_BYTES:

@@ -307,7 +307,8 @@ class _Reader:
         try:
             if kinds[number].startswith("CUSTOM:"):
                 attributes = decode_custom_options(
-                    self.vector(operator, "CustomOptions", 1).astype(np.uint8).tobytes()
+                    self.vector(operator, "CustomOptions", 1).astype(np.uint8).tobytes(),
+                    kinds[number].removeprefix("CUSTOM:"),
                 )
             else:
                 attributes = decode_options(

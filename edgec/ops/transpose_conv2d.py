@@ -213,3 +213,33 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         "transpose_conv2d", operands, attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
     )
     return append_requantize(builder, raw, acc, multiplier)
+
+
+#: TfLitePadding of MediaPipe's options.
+_SAME, _VALID = 1, 2
+
+
+@from_tflite("CUSTOM:Convolution2DTransposeBias")
+def import_mediapipe(builder: GraphBuilder, raw: RawNode) -> Any:
+    """MediaPipe's transposed convolution of floats with a bias.
+
+    Source: MediaPipe's util/tflite/operations/transpose_conv_bias.cc, Prepare: with SAME padding
+    the windows overlap the output's edge by max(0, kernel - (extent - 1) % stride - 1).
+    """
+    if len(raw.inputs) != 3 or None in raw.inputs:
+        raise ImportFailed("it needs an input, weights and a bias")
+    x, weights, bias = tflite_operands(builder, raw, channel_axis=0)
+    if not x.type.is_float or len(x.type.shape) != 4 or len(weights.type.shape) != 4:
+        raise ImportFailed("the input and the weights are not float32 of rank 4")
+    stride = raw.attribute("stride_height"), raw.attribute("stride_width")
+    padding = raw.attribute("padding")
+    if min(stride) < 1 or padding not in (_SAME, _VALID):
+        raise ImportFailed(f"stride {stride} and padding {padding}")
+    corner, output = [], []
+    for axis in (0, 1):
+        extent, kernel, step = x.type.shape[axis + 1], weights.type.shape[axis + 1], stride[axis]
+        cut = max(0, kernel - (extent - 1) % step - 1) if padding == _SAME else 0
+        corner.append(cut // 2)
+        output.append(step * (extent - 1) + kernel - cut)
+    attrs = TransposeConv2dAttrs(stride, (corner[0], corner[1]), (output[0], output[1]))
+    return builder.op("transpose_conv2d", [x, weights, bias], attrs, name=raw.name)

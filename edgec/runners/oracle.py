@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
+from edgec.runners.builtin_operators import with_builtin_operators
 
 Array = npt.NDArray[Any]
 
@@ -150,7 +151,10 @@ class TfliteMicroOracle(Oracle):
 
 
 class LiteRtOracle(Oracle):
-    """LiteRT with its reference kernels (BUILTIN_REF), keeping every tensor."""
+    """LiteRT with its reference kernels (BUILTIN_REF), keeping every tensor.
+
+    MediaPipe's custom operators, which it does not know, are replaced by its own before.
+    """
 
     name = "litert"
 
@@ -164,7 +168,7 @@ class LiteRtOracle(Oracle):
         self._graph = _TfliteTensors(model_file, data)
         try:
             self._interpreter = interpreter.Interpreter(
-                model_content=data,
+                model_content=with_builtin_operators(data),
                 experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
                 experimental_preserve_all_tensors=True,
                 num_threads=1,

@@ -12,7 +12,7 @@ from quantized_cases import add_accumulation
 from single_node import check_nests
 from tflite_builder import TfliteBuilder
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
@@ -92,6 +92,63 @@ def test_floats_are_close_to_tflm(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-5)
         if seed < 6:
             check_nests(function, [given])
+
+
+def mediapipe_model(
+    extents: list[int], kernel: list[int], stride: list[int], padding: int, *,
+    raw: bytes | None = None, dtype: str = "float32",
+) -> bytes:  # fmt: skip
+    """Convolution2DTransposeBias of 3 channels to 2, with TfLitePadding."""
+    rng = np.random.default_rng(sum(extents + kernel + stride))
+    cut = [
+        max(0, k - (e - 1) % s - 1) if padding == 1 else 0
+        for e, k, s in zip(extents, kernel, stride, strict=True)
+    ]
+    output = [s * (e - 1) + k - c for e, k, s, c in zip(extents, kernel, stride, cut, strict=True)]
+    model = TfliteBuilder()
+    x = model.tensor("x", (1, *extents, 3), dtype)
+    data = rng.normal(size=(2, *kernel, 3)).astype(np.float32)
+    w = model.tensor("w", data.shape, "float32", data=data)
+    b = model.tensor("b", (2,), "float32", data=rng.normal(size=2).astype(np.float32))
+    y = model.tensor("y", (1, *output, 2), "float32")
+    # Fields of later versions of the struct follow.
+    struct = np.array([padding, stride[1], stride[0], 0, 0], "<i4").tobytes()
+    model.operator("CUSTOM:Convolution2DTransposeBias", [x, w, b], [y],
+                   custom_options=struct if raw is None else raw)  # fmt: skip
+    return model.build([x], [y])
+
+
+def test_mediapipe_operator_is_close_to_litert(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        extents, kernel, stride, same, _ = geometry(rng)
+        path.write_bytes(mediapipe_model(extents, kernel, stride, 1 if same else 2))
+        function = import_model(path).main
+        given = rng.normal(size=(1, *extents, 3)).astype(np.float32)
+        oracle = open_oracle(path, "litert")
+        (mine,) = interpret(function, [given])
+        (expected,) = oracle.run([given]).outputs
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-5, strict=True)
+        if seed < 4:
+            check_nests(function, [given])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"raw": b""}, "0 bytes, not 12"),
+        ({"raw": bytes(12)}, "stride (0, 0) and padding 0"),
+        ({"dtype": "int8"}, "int8 input"),
+    ],
+    ids=str,
+)
+def test_mediapipe_operator_refuses(changes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(mediapipe_model([4, 4], [2, 2], [2, 2], 1, **changes))
+    with pytest.raises(ImportFailed) as caught:
+        import_model(path)
+    assert message in "\n".join(caught.value.details)
 
 
 INT8 = TensorType((1, 4, 4, 2), "int8", Quant((0.1,), (0,)))
