@@ -7,6 +7,7 @@
  */
 #include "ec_link.h"
 
+#include "ec_link_frame.h"
 #include "ec_port.h"
 
 #include <stddef.h>
@@ -14,33 +15,9 @@
 /* Not <string.h>: a freestanding compiler need not have it. */
 void *memcpy(void *restrict to, const void *restrict from, size_t count);
 void *memmove(void *to, const void *from, size_t count);
-void *memset(void *to, int value, size_t count);
-int memcmp(const void *left, const void *right, size_t count);
-
-#if EC_LINK_CHUNK < 128 || EC_LINK_CHUNK > 4096
-#error "EC_LINK_CHUNK must be from 128 to 4096"
-#endif
-
-/* Frame layout, in bytes. */
-#define VERSION_BYTE (0xE0u + EC_LINK_VERSION)
-#define HEADER_BYTES 6u
-#define ARGUMENT_BYTES 8u /* the longest arguments before a chunk of data: those of read */
-#define CRC_BYTES 4u
-#define FRAME_BYTES (HEADER_BYTES + ARGUMENT_BYTES + EC_LINK_CHUNK + CRC_BYTES)
-
-/* Inlining the small functions that every command uses would cost a third more flash. */
-#if defined(__GNUC__)
-#define EC_NOINLINE __attribute__((noinline))
-#else
-#define EC_NOINLINE
-#endif
 
 #define TYPE_ANSWER 0x80u
-#define TYPE_DAMAGED 0xFFu
-
-/* The first block of a frame begins as if after a full one: no zero precedes it. */
-#define COBS_FULL 0xFFu
-#define COBS_MOST 254u
+#define ARGUMENTS EC_LINK_FRAME_DATA
 
 enum command {
     HELLO = 1,
@@ -86,12 +63,6 @@ enum stops {
 static struct {
     const ec_link_model *model;
 
-    /* Receiver. */
-    uint32_t used;    /* bytes decoded so far */
-    uint8_t code;     /* of the block being read */
-    uint8_t left;     /* bytes of that block still to come */
-    uint8_t overflow; /* the frame is longer than the buffer */
-
     /* The request being answered, and the answer to the last command that acted. */
     uint8_t type;
     uint16_t sequence;
@@ -114,34 +85,13 @@ static struct {
     uint32_t value_bytes;
 } link_state;
 
-/* Apart from the rest so that the rest, being small, is reached with short offsets. */
-static uint8_t frame[FRAME_BYTES];
+/* --- answers ---------------------------------------------------------------------------- */
 
-#define ARGUMENTS (frame + HEADER_BYTES)
-
-/* --- numbers in frames ------------------------------------------------------------------- */
-
-EC_NOINLINE static uint32_t get(const uint8_t *from, uint32_t bytes) {
-    uint32_t value = 0;
-    while (bytes-- > 0u) {
-        value = (value << 8) | from[bytes];
-    }
-    return value;
+EC_LINK_SMALL static uint8_t *put_ticks(uint8_t *to, uint64_t value) {
+    return ec_link_put(ec_link_put(to, (uint32_t)value, 4), (uint32_t)(value >> 32), 4);
 }
 
-EC_NOINLINE static uint8_t *put(uint8_t *to, uint32_t value, uint32_t bytes) {
-    while (bytes-- > 0u) {
-        *to++ = (uint8_t)value;
-        value >>= 8;
-    }
-    return to;
-}
-
-EC_NOINLINE static uint8_t *put_ticks(uint8_t *to, uint64_t value) {
-    return put(put(to, (uint32_t)value, 4), (uint32_t)(value >> 32), 4);
-}
-
-EC_NOINLINE static uint8_t *put_text(uint8_t *to, const char *text, uint32_t most) {
+EC_LINK_SMALL static uint8_t *put_text(uint8_t *to, const char *text, uint32_t most) {
     if (text != NULL) {
         while (*text != '\0' && most-- > 0u) {
             *to++ = (uint8_t)*text++;
@@ -151,70 +101,18 @@ EC_NOINLINE static uint8_t *put_text(uint8_t *to, const char *text, uint32_t mos
     return to;
 }
 
-/* CRC-32 as in zlib, four bits at a time: a table of 64 bytes instead of 1 KB. */
-EC_NOINLINE static uint32_t crc32_of(const uint8_t *data, uint32_t bytes) {
-    static const uint32_t table[16] = {
-        0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
-        0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
-        0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu,
-    };
-    uint32_t crc = 0xFFFFFFFFu;
-    while (bytes-- > 0u) {
-        crc ^= *data++;
-        crc = (crc >> 4) ^ table[crc & 15u];
-        crc = (crc >> 4) ^ table[crc & 15u];
-    }
-    return ~crc;
+EC_LINK_SMALL static void answer(const uint8_t *end) {
+    ec_link_send((uint8_t)(link_state.type | TYPE_ANSWER), link_state.sequence,
+                 (uint32_t)(end - ARGUMENTS));
 }
 
-/* --- sending ----------------------------------------------------------------------------- */
-
-/* Send frame[0 .. bytes) with byte stuffing and a delimiter on each side. */
-static void send_stuffed(uint32_t bytes) {
-    const uint8_t *at = frame;
-    const uint8_t *const end = frame + bytes;
-    ec_port_putc(0);
-    for (;;) {
-        uint32_t run = 0;
-        while (run < COBS_MOST && at + run < end && at[run] != 0u) {
-            run++;
-        }
-        ec_port_putc((uint8_t)(run + 1u));
-        for (uint32_t i = 0; i < run; i++) {
-            ec_port_putc(at[i]);
-        }
-        at += run;
-        if (at == end) {
-            break;
-        }
-        if (run < COBS_MOST) {
-            at++; /* the zero that the next code stands for; a block of its own if it is last */
-        }
-    }
-    ec_port_putc(0);
-}
-
-/* Send `length` data bytes, which lie in the frame buffer already, as a frame of `type`. */
-EC_NOINLINE static void send_frame(uint8_t type, uint16_t sequence, uint32_t length) {
-    frame[0] = VERSION_BYTE;
-    frame[1] = type;
-    (void)put(put(frame + 2, sequence, 2), length, 2);
-    (void)put(ARGUMENTS + length, crc32_of(frame, HEADER_BYTES + length), CRC_BYTES);
-    send_stuffed(HEADER_BYTES + length + CRC_BYTES);
-}
-
-EC_NOINLINE static void answer(const uint8_t *end) {
-    send_frame((uint8_t)(link_state.type | TYPE_ANSWER), link_state.sequence,
-               (uint32_t)(end - ARGUMENTS));
-}
-
-EC_NOINLINE static void answer_code(enum code code) {
+EC_LINK_SMALL static void answer_code(enum code code) {
     ARGUMENTS[0] = (uint8_t)code;
     answer(ARGUMENTS + 1);
 }
 
 /* Answer a command that acted, and keep the answer in case the host asks again. */
-EC_NOINLINE static void answer_once(const uint8_t *end) {
+EC_LINK_SMALL static void answer_once(const uint8_t *end) {
     link_state.replay_type = link_state.type;
     link_state.replay_sequence = link_state.sequence;
     link_state.replay_length = (uint8_t)(end - ARGUMENTS);
@@ -232,17 +130,17 @@ static void do_hello(void) {
     flags |= 1u;
 #endif
     link_state.replay_type = 0;
-    to = put(to, OK, 1);
-    to = put(to, EC_LINK_VERSION, 1);
-    to = put(to, EC_LINK_ABI, 1);
-    to = put(to, model->tick_unit, 1);
-    to = put(to, model->input_count, 1);
-    to = put(to, model->output_count, 1);
-    to = put(to, flags, 1);
-    to = put(to, EC_LINK_CHUNK, 2);
-    to = put(to, model->hash, 4);
-    to = put(to, model->clock_hz, 4);
-    to = put(to, ec_port_ticks_hz(), 4);
+    to = ec_link_put(to, OK, 1);
+    to = ec_link_put(to, EC_LINK_VERSION, 1);
+    to = ec_link_put(to, EC_LINK_ABI, 1);
+    to = ec_link_put(to, model->tick_unit, 1);
+    to = ec_link_put(to, model->input_count, 1);
+    to = ec_link_put(to, model->output_count, 1);
+    to = ec_link_put(to, flags, 1);
+    to = ec_link_put(to, EC_LINK_CHUNK, 2);
+    to = ec_link_put(to, model->hash, 4);
+    to = ec_link_put(to, model->clock_hz, 4);
+    to = ec_link_put(to, ec_port_ticks_hz(), 4);
     to = put_text(to, model->board, 40);
     to = put_text(to, model->name, 40);
     to = put_text(to, model->version, 20);
@@ -250,7 +148,7 @@ static void do_hello(void) {
 }
 
 /* Find the tensor that a request names; false: there is none, and that has been answered. */
-EC_NOINLINE static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
+EC_LINK_SMALL static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
     const ec_link_model *const model = link_state.model;
     if (kind == KIND_INPUT && index < model->input_count) {
         *found = model->input(index);
@@ -264,7 +162,7 @@ EC_NOINLINE static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer
     return 0;
 }
 
-EC_NOINLINE static int in_range(const ec_link_buffer *buffer, uint32_t offset, uint32_t bytes) {
+EC_LINK_SMALL static int in_range(const ec_link_buffer *buffer, uint32_t offset, uint32_t bytes) {
     if (buffer->data == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
         answer_code(ERR_RANGE);
         return 0;
@@ -276,7 +174,7 @@ static void do_port(void) {
     ec_link_buffer buffer;
     if (find_buffer(ARGUMENTS[0], ARGUMENTS[1], &buffer)) {
         ARGUMENTS[0] = OK;
-        answer(put(ARGUMENTS + 1, buffer.bytes, 4));
+        answer(ec_link_put(ARGUMENTS + 1, buffer.bytes, 4));
     }
 }
 
@@ -292,7 +190,7 @@ static void do_echo(uint32_t length) {
 
 static void do_write(uint32_t length) {
     ec_link_buffer buffer;
-    const uint32_t offset = get(ARGUMENTS + 1, 4);
+    const uint32_t offset = ec_link_get(ARGUMENTS + 1, 4);
     const uint32_t bytes = length - 5u;
     if (find_buffer(KIND_INPUT, ARGUMENTS[0], &buffer) && in_range(&buffer, offset, bytes)) {
         memcpy((uint8_t *)buffer.data + offset, ARGUMENTS + 5, bytes);
@@ -303,8 +201,8 @@ static void do_write(uint32_t length) {
 static void do_read(void) {
     ec_link_buffer buffer;
     const uint32_t kind = ARGUMENTS[0];
-    const uint32_t offset = get(ARGUMENTS + 2, 4);
-    const uint32_t bytes = get(ARGUMENTS + 6, 2);
+    const uint32_t offset = ec_link_get(ARGUMENTS + 2, 4);
+    const uint32_t bytes = ec_link_get(ARGUMENTS + 6, 2);
     if (kind == KIND_TRACE) {
         if (!link_state.stopped) {
             answer_code(ERR_NOT_STOPPED);
@@ -339,7 +237,7 @@ static uint32_t measure_overhead(void) {
 }
 
 static void do_run(void) {
-    const uint32_t count = get(ARGUMENTS, 2);
+    const uint32_t count = ec_link_get(ARGUMENTS, 2);
     uint32_t done = 0;
     uint64_t fewest = UINT64_MAX;
     uint64_t most = 0;
@@ -358,8 +256,8 @@ static void do_run(void) {
         return;
     }
 #endif
-    link_state.first_id = get(ARGUMENTS + 3, 4);
-    link_state.last_id = get(ARGUMENTS + 7, 4);
+    link_state.first_id = ec_link_get(ARGUMENTS + 3, 4);
+    link_state.last_id = ec_link_get(ARGUMENTS + 7, 4);
     link_state.event = 0;
     link_state.overhead = measure_overhead();
     link_state.stops = stops;
@@ -382,11 +280,11 @@ static void do_run(void) {
         do_hello(); /* type and sequence are those of the hello */
         return;
     }
-    to = put(to, OK, 1);
-    to = put(to, STATE_DONE, 1);
-    to = put(to, (uint32_t)status, 4);
-    to = put(to, done, 2);
-    to = put(to, link_state.overhead, 4);
+    to = ec_link_put(to, OK, 1);
+    to = ec_link_put(to, STATE_DONE, 1);
+    to = ec_link_put(to, (uint32_t)status, 4);
+    to = ec_link_put(to, done, 2);
+    to = ec_link_put(to, link_state.overhead, 4);
     to = put_ticks(to, fewest);
     to = put_ticks(to, most);
     to = put_ticks(to, sum);
@@ -394,7 +292,7 @@ static void do_run(void) {
 }
 
 static void do_continue(void) {
-    if (!link_state.stopped || get(ARGUMENTS, 4) != link_state.event) {
+    if (!link_state.stopped || ec_link_get(ARGUMENTS, 4) != link_state.event) {
         answer_code(ERR_NOT_STOPPED);
         return;
     }
@@ -404,10 +302,10 @@ static void do_continue(void) {
 
 static void do_stack(void) {
     uint8_t *to = ARGUMENTS;
-    to = put(to, OK, 1);
-    to = put(to, ec_port_stack_high_water(), 4);
-    to = put(to, ec_port_stack_size(), 4);
-    to = put(to, ec_port_rx_lost(), 4);
+    to = ec_link_put(to, OK, 1);
+    to = ec_link_put(to, ec_port_stack_high_water(), 4);
+    to = ec_link_put(to, ec_port_stack_size(), 4);
+    to = ec_link_put(to, ec_port_rx_lost(), 4);
     answer(to);
 }
 
@@ -417,7 +315,7 @@ static void do_call(int32_t (*function)(void)) {
     } else {
         const int32_t status = function();
         ARGUMENTS[0] = OK;
-        answer_once(put(ARGUMENTS + 1, (uint32_t)status, 4));
+        answer_once(ec_link_put(ARGUMENTS + 1, (uint32_t)status, 4));
     }
 }
 
@@ -433,7 +331,7 @@ static enum code check_request(uint32_t length) {
         [SELFTEST] = { 0, 1 }, [RESET] = { 0, 1 }, [RESTART] = { 0, 1 },
     };
     const uint32_t type = link_state.type;
-    if (frame[0] != VERSION_BYTE) {
+    if (ec_link_frame[0] != EC_LINK_VERSION_BYTE) {
         return ERR_VERSION;
     }
     if (type < HELLO || type > RESTART) {
@@ -450,12 +348,12 @@ static enum code check_request(uint32_t length) {
 
 static void handle_request(uint32_t length) {
     enum code refused;
-    const uint8_t type = frame[1];
-    const uint16_t sequence = (uint16_t)get(frame + 2, 2);
+    const uint8_t type = ec_link_frame[1];
+    const uint16_t sequence = (uint16_t)ec_link_get(ec_link_frame + 2, 2);
 
     link_state.type = type;
     link_state.sequence = sequence;
-    if (frame[0] == VERSION_BYTE && type == link_state.replay_type &&
+    if (ec_link_frame[0] == EC_LINK_VERSION_BYTE && type == link_state.replay_type &&
         sequence == link_state.replay_sequence) {
         memcpy(ARGUMENTS, link_state.replay, link_state.replay_length);
         answer(ARGUMENTS + link_state.replay_length);
@@ -510,54 +408,10 @@ static void handle_request(uint32_t length) {
     }
 }
 
-/* --- receiving --------------------------------------------------------------------------- */
-
-static void store(uint8_t byte) {
-    if (link_state.used < FRAME_BYTES) {
-        frame[link_state.used++] = byte;
-    } else {
-        link_state.overflow = 1;
-    }
-}
-
-/* A delimiter has come: handle the frame before it, if there was one. */
-static void end_frame(void) {
-    const uint32_t used = link_state.used;
-    const int empty = link_state.code == 0u;
-    const int cut = link_state.left != 0u || link_state.overflow;
-    uint32_t length;
-
-    link_state.used = 0;
-    link_state.code = 0;
-    link_state.left = 0;
-    link_state.overflow = 0;
-    if (empty) {
-        return;
-    }
-    if (!cut && used >= HEADER_BYTES + CRC_BYTES) {
-        length = used - HEADER_BYTES - CRC_BYTES;
-        if (get(frame + 4, 2) == length &&
-            get(frame + used - CRC_BYTES, CRC_BYTES) == crc32_of(frame, used - CRC_BYTES)) {
-            handle_request(length);
-            return;
-        }
-    }
-    send_frame(TYPE_DAMAGED, 0, 0);
-}
-
-static void receive(uint8_t byte) {
-    if (byte == 0u) {
-        end_frame();
-    } else if (link_state.left != 0u) {
-        store(byte);
-        link_state.left--;
-    } else {
-        /* A new block: the one before stood for its bytes and a zero, unless it was full. */
-        if (link_state.code != 0u && link_state.code != COBS_FULL) {
-            store(0);
-        }
-        link_state.code = byte;
-        link_state.left = (uint8_t)(byte - 1u);
+EC_LINK_SMALL static void receive(uint8_t byte) {
+    const int32_t length = ec_link_take(byte);
+    if (length >= 0) {
+        handle_request((uint32_t)length);
     }
 }
 
@@ -596,12 +450,12 @@ void ec_trace(const void *context, uint32_t id, const void *data, uint32_t row, 
     link_state.value = (const uint8_t *)data;
     link_state.value_bytes = bytes;
     link_state.stopped = 1;
-    to = put(to, OK, 1);
-    to = put(to, STATE_STOPPED, 1);
-    to = put(to, link_state.event, 4);
-    to = put(to, id, 4);
-    to = put(to, row, 4);
-    to = put(to, bytes, 4);
+    to = ec_link_put(to, OK, 1);
+    to = ec_link_put(to, STATE_STOPPED, 1);
+    to = ec_link_put(to, link_state.event, 4);
+    to = ec_link_put(to, id, 4);
+    to = ec_link_put(to, row, 4);
+    to = ec_link_put(to, bytes, 4);
     to = put_ticks(to, ticks);
     answer_once(to);
     for (;;) {

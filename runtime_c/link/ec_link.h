@@ -40,7 +40,7 @@ extern "C" {
 /* Version of the C interface between a model and the tools, reported to the host. */
 #define EC_LINK_ABI 1u
 
-/* Most data bytes in one frame, from 32 to 4096; the host asks and obeys. */
+/* Most data bytes in one frame, from 128 to 4096; the host asks and obeys. */
 #ifndef EC_LINK_CHUNK
 #define EC_LINK_CHUNK 256u
 #endif

@@ -17,7 +17,8 @@ from edgec.target.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "runtime_c"
-SOURCES = [RUNTIME / "link" / "ec_link.c", HERE / "fake_model.c"]
+LINK_SOURCES = [RUNTIME / "link" / name for name in ("ec_link.c", "ec_link_frame.c")]
+SOURCES = [*LINK_SOURCES, HERE / "fake_model.c"]
 INCLUDES = [HERE, RUNTIME / "link", RUNTIME / "ports"]
 
 LARGE_BYTES = 5000

@@ -13,9 +13,7 @@ from edgec.report.docs import operator_files, pages
 MAX_LINES = 600
 
 #: Longer files, each with its reason.
-LONG_FILES: dict[str, str] = {
-    "runtime_c/link/ec_link.c": "the device's whole end of the link: firmware takes one file",
-}
+LONG_FILES: dict[str, str] = {}
 
 # Written apart, so that this file does not name them itself.
 MACHINE_PATHS = re.compile(
