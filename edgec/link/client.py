@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from edgec.errors import RunFailed
 from edgec.link.commands import (
@@ -29,7 +28,7 @@ from edgec.link.commands import (
 )
 from edgec.link.errors import BadAnswer, LinkLost, WrongModel, explain_silence
 from edgec.link.exchange import Counts, Exchange
-from edgec.link.transport import Transport
+from edgec.link.transport import Transport, TransportOwner
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and all bytes of a transfer."""
@@ -39,15 +38,15 @@ _HELLO_BYTES = 80
 _STATE_BYTES = 40
 
 
-class LinkClient:
-    """Asks a device. A context manager; closing it closes the transport.
+class LinkClient(TransportOwner):
+    """Asks a device.
 
     Every method raises LinkLost when no answer comes, Refused when the device says no, and
     PortUnavailable when the port has gone; `counts` tells how rough the line was.
     """
 
     def __init__(self, transport: Transport, *, patience_s: float = 8.0) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._exchange = Exchange(transport, patience_s=patience_s)
 
     @property
@@ -213,18 +212,3 @@ class LinkClient:
     def restart(self) -> None:
         """Restart the board. Say hello afterwards."""
         self._exchange.ask(Command.RESTART)
-
-    def close(self) -> None:
-        """Close the transport."""
-        self._transport.close()
-
-    def __enter__(self) -> LinkClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from edgec.errors import ToolMissing
 from edgec.link.errors import PortUnavailable
@@ -42,6 +42,23 @@ class Transport(Protocol):
     def close(self) -> None:
         """Give the stream up; harmless when called twice."""
         ...
+
+
+class TransportOwner:
+    """What speaks over a transport: a context manager; closing it closes the transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def close(self) -> None:
+        """Close the transport."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class SerialTransport:

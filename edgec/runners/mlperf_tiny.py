@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from types import TracebackType
 
 from edgec.errors import RunFailed
-from edgec.link.transport import Transport
+from edgec.link.transport import Transport, TransportOwner
 
 READY = "m-ready"
 #: The most bytes of input in one command, as the official runner sends them.
@@ -30,15 +29,15 @@ class Inference:
     results: tuple[float, ...]
 
 
-class MlperfDevice:
-    """A device that speaks the protocol. A context manager; closing it closes the transport.
+class MlperfDevice(TransportOwner):
+    """A device that speaks the protocol.
 
     Every method raises RunFailed when the device is silent or answers with an error,
     PortUnavailable when it has gone. `patience` multiplies all times, for slow emulators.
     """
 
     def __init__(self, transport: Transport, *, patience: float = 1.0) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._patience = patience
         self._arrived = b""
 
@@ -109,18 +108,3 @@ class MlperfDevice:
                     hint="is a program of `edgec build --harness mlperf-tiny` on it?",
                 )
             self._arrived += self._transport.read(min(left, 0.5))
-
-    def close(self) -> None:
-        """Close the transport."""
-        self._transport.close()
-
-    def __enter__(self) -> MlperfDevice:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

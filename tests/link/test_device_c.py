@@ -73,7 +73,7 @@ def test_fuzz_with_sanitizers(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.full
 def test_libfuzzer(tmp_path: Path) -> None:
-    """Ten million, coverage-guided; needs clang with compiler-rt (Debian: clang, libclang-rt-14-dev)."""
+    """Ten million, by coverage; needs clang's compiler-rt (Debian: clang, libclang-rt-14-dev)."""
     sources = [*SOURCES, HERE / "port_memory.c", HERE / "fuzz_main.c"]
     program = tmp_path / "fuzz"
     command = ["clang", "-g", "-O1", "-fsanitize=fuzzer,address,undefined",

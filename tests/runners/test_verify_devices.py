@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,47 +17,49 @@ from edgec.errors import RunFailed
 from edgec.link.errors import WrongModel
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.runners.debug import free_port
-from edgec.runners.qemu import qemu_command
+from edgec.runners.qemu import QemuProcess
 from edgec.target.board import load_board
 from edgec.verify import verify_model
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
 BOARD = "mps2_an386"
 
-pytestmark = pytest.mark.usefixtures("qemu")
+pytestmark = [
+    pytest.mark.usefixtures("qemu"),
+    pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX only"),
+]
 
 
 class Bench:
-    """A "board" at a port: an emulator that holds what was flashed last, until the next."""
+    """A "board" at a port: an emulator that holds what was flashed last, until the next.
 
-    def __init__(self) -> None:
-        self._number = free_port()
-        self.port = f"socket://127.0.0.1:{self._number}"
+    The port is a link to the emulator's pseudo-terminal, as the links that systems make for USB.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._link = folder / "port"
+        self.port = str(self._link)
         self.flashed: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: QemuProcess | None = None
 
     def flash(self, built: Built) -> None:
         self.close()
         assert built.traced is not None
-        chardev = f"socket,host=127.0.0.1,port={self._number},server=on,wait=off"
-        self._process = subprocess.Popen(
-            qemu_command(load_board(BOARD), built.traced, chardev),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self._process = QemuProcess(load_board(BOARD), built.traced, uart="pty")
+        assert self._process.transport is not None
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(self._process.transport.name)
+        self._process.transport.close()
         self.flashed.append(built.project.name)
-        time.sleep(0.5)  # as a board takes to start
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
+            self._process.close()
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    one = Bench()
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    one = Bench(tmp_path)
     yield one
     one.close()
 

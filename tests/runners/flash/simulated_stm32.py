@@ -11,13 +11,14 @@ import os
 import random
 import select
 import threading
-import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import xor
+
+from edgec.link.transport import Transport
 
 ACK, NACK = b"\x79", b"\x1f"
 FLASH = 0x0800_0000
@@ -57,6 +58,7 @@ class SimulatedStm32:
         self.flash = bytearray(b"\xff" * sum(sectors))
         self.ram = bytearray(0x3000)
         self.started: int | None = None
+        self.heard_bytes = self.said_bytes = 0
         self.erased: list[int] = []
         self.faults_done = 0
         self.dead = False
@@ -73,6 +75,13 @@ class SimulatedStm32:
 
     def feed(self, data: bytes) -> bytes:
         """What the chip answers to these bytes."""
+        said = self._answer(data)
+        # In this order: who finds that all was heard also finds all that it made the chip say.
+        self.said_bytes += len(said)
+        self.heard_bytes += len(data)
+        return said
+
+    def _answer(self, data: bytes) -> bytes:
         out = bytearray()
         for byte in data:
             if self.dead or self.started is not None:
@@ -296,32 +305,75 @@ def on_pty(chip: SimulatedStm32) -> Iterator[str]:
         os.close(slave)
 
 
-class DirectLine:
-    """The chip as a transport without a terminal, for runs by the hundred.
+class LineTime:
+    """Simulated time: that of the bytes which arrive, and of silence, which nobody waits for."""
 
-    Silence is not waited for: a read that finds nothing lets `skipped` seconds of the client's
-    patience count as over, as a clock would.
-    """
-
-    name = "the simulated chip"
     baud = 115200
 
-    def __init__(self, chip: SimulatedStm32) -> None:
-        self._chip = chip
-        self._waiting = b""
-        self.offset_s = 0.0
+    def __init__(self) -> None:
+        self._now_s = 0.0
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.offset_s
+        return self._now_s
+
+    def pass_read(self, data: bytes, timeout_s: float) -> bytes:
+        """Let the time go by of a read that found `data`, and return that."""
+        self._now_s += 10 * len(data) / self.baud if data else max(timeout_s, 0.001)
+        return data
+
+
+class DirectLine(LineTime):
+    """The chip as a transport without a terminal, for runs by the hundred."""
+
+    name = "the simulated chip"
+
+    def __init__(self, chip: SimulatedStm32) -> None:
+        super().__init__()
+        self._chip = chip
+        self._waiting = b""
 
     def write(self, data: bytes) -> None:
         self._waiting += self._chip.feed(data)
 
     def read(self, timeout_s: float) -> bytes:
         data, self._waiting = self._waiting, b""
-        if not data:
-            self.offset_s += max(timeout_s, 0.001)
-        return data
+        return self.pass_read(data, timeout_s)
 
     def close(self) -> None:
         pass
+
+
+class TerminalLine(LineTime):
+    """The chip behind a real transport, whose silence is counted, not timed.
+
+    A read comes back with nothing when the chip has heard all that was written and all that it
+    said has been read: however slow this computer is, an answer is waited for, and however quick,
+    silence is none of the test's time.
+    """
+
+    def __init__(self, chip: SimulatedStm32, transport: Transport) -> None:
+        super().__init__()
+        self._chip = chip
+        self._transport = transport
+        self._heard_before = chip.heard_bytes
+        self._said_before = chip.said_bytes
+        self._written = self._read = 0
+        self.name = transport.name
+
+    def write(self, data: bytes) -> None:
+        self._written += len(data)
+        self._transport.write(data)
+
+    def read(self, timeout_s: float) -> bytes:
+        while True:
+            is_silent = (
+                self._chip.heard_bytes - self._heard_before == self._written
+                and self._chip.said_bytes - self._said_before == self._read
+            )
+            data = self._transport.read(0.0 if is_silent else 0.01)
+            self._read += len(data)
+            if data or is_silent:
+                return self.pass_read(data, timeout_s)
+
+    def close(self) -> None:
+        self._transport.close()

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_stm32 import FLASH, DirectLine, Faults, SimulatedStm32, on_pty
+from simulated_stm32 import FLASH, DirectLine, Faults, SimulatedStm32, TerminalLine, on_pty
 
 from edgec.errors import BoardError
 from edgec.link.transport import SerialTransport
 from edgec.runners.flash import stm32_protocol
 from edgec.runners.flash.image import FlashImage, Segment
-from edgec.runners.flash.stm32_protocol import BootLoader, BootLoaderError, Patience
+from edgec.runners.flash.stm32_protocol import BootLoader, BootLoaderError
 from edgec.runners.flash.stm32_write import ImageWriter, Written, parse_sectors
 
 F405 = "4x16K 64K 7x128K"
 SECTORS = parse_sectors(F405, FLASH, "test")
-QUICK = Patience(answer_s=0.2, erase_s=0.2, quiet_s=0.02)
 BAD = Faults(
     refuse=0.01, silence=0.005, garbage=0.005, change=0.005, lose_byte=2e-5, change_byte=2e-5
 )
@@ -58,6 +57,21 @@ def direct(monkeypatch: pytest.MonkeyPatch):
     return make
 
 
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch):
+    """Makes a client of a chip at a port: the code of a real board, pyserial included."""
+    lines: list[TerminalLine] = []
+
+    def make(chip: SimulatedStm32, port: str) -> BootLoader:
+        lines.append(TerminalLine(chip, SerialTransport(port, 115200)))
+        monkeypatch.setattr(stm32_protocol, "time", lines[-1])
+        return BootLoader(lines[-1])
+
+    yield make
+    for line in lines:
+        line.close()
+
+
 def test_sectors_are_read() -> None:
     assert [sector.length for sector in SECTORS] == [16384] * 4 + [65536] + [131072] * 7
     assert SECTORS[5].address == FLASH + 0x20000
@@ -65,14 +79,12 @@ def test_sectors_are_read() -> None:
         parse_sectors("16Q", 0, "x")
 
 
-def test_good_line_on_a_pseudo_terminal() -> None:
-    """The code of a real board, pyserial included."""
+def test_good_line_on_a_pseudo_terminal(on_terminal) -> None:
     chip, image = make_chip(), make_image(1, 50_000)
     chip.flash[:60_000] = bytes(60_000)  # an older program
     seen: list[tuple[int, int]] = []
     with on_pty(chip) as port:
-        transport = SerialTransport(port, 115200)
-        loader = BootLoader(transport)
+        loader = on_terminal(chip, port)
         identity = loader.connect()
         assert (identity.version, identity.product_id) == (0x31, 0x413)
         assert {0x11, 0x31, 0x44} <= identity.commands
@@ -80,7 +92,6 @@ def test_good_line_on_a_pseudo_terminal() -> None:
         assert done == Written(0, False)
         assert loader.repeated == 0
         loader.go(FLASH)
-        transport.close()
     assert holds(chip, image)
     assert chip.erased == [0, 1, 2, 3]  # and nothing behind the image
     assert chip.started == FLASH
@@ -95,12 +106,10 @@ def check_with_faults(loader: BootLoader, chip: SimulatedStm32, image: FlashImag
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_faults_on_a_pseudo_terminal(seed: int) -> None:
+def test_faults_on_a_pseudo_terminal(on_terminal, seed: int) -> None:
     chip, image = make_chip(seed=seed, faults=BAD), make_image(seed, 40_000)
     with on_pty(chip) as port:
-        transport = SerialTransport(port, 115200)
-        check_with_faults(BootLoader(transport, patience=QUICK), chip, image)
-        transport.close()
+        check_with_faults(on_terminal(chip, port), chip, image)
 
 
 @pytest.mark.parametrize("has_ecc", [False, True])
