@@ -21,7 +21,7 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.runners.engine import RunResult, open_session
+from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.oracle import Oracle, open_oracle
 from edgec.runners.pool import Pool
 from edgec.target.board import Board
@@ -144,6 +144,7 @@ def verify_model(
     dump: Path | None = None,
     prepare: Prepare | None = None,
     pool: Pool | None = None,
+    transfer: Transfer | None = None,
 ) -> Verification:
     """Run every case on the engine and on the reference framework and compare all elements.
 
@@ -152,12 +153,13 @@ def verify_model(
     work: a folder for the projects that are built; dump: one for the stages as text. prepare:
     brings a built project onto a real board; without it the board holds the program that is
     compared, and the build with one function for every operator is left out. pool: the devices
-    to run on, in the place of `engine` and `port`. Raises
+    to run on, in the place of `engine` and `port`. transfer: hears of every tensor that moves over
+    a serial port. Raises
     ToolMissing where the framework or the engine is not installed.
     """
     oracle = open_oracle(model, reference)
     result = Verification(oracle.name, engine if pool is None else pool.name)
-    runner = _Runner(engine, port, prepare, pool)
+    runner = _Runner(engine, port, prepare, pool, transfer)
     inputs = [list(case) for case in cases]
     result.cases = len(inputs)
     compiled = compile_model(model, board.core, options, board_name=board.name, dump=dump)
@@ -186,6 +188,7 @@ class _Runner:
     port: str | None
     prepare: Prepare | None
     pool: Pool | None
+    transfer: Transfer | None
 
     @property
     def name(self) -> str:
@@ -207,7 +210,7 @@ class _Runner:
         if self.pool is not None:
             yield from self.pool.run_all(built, inputs, trace=trace)
             return
-        with open_session(self.engine, built, port=self.port) as session:
+        with open_session(self.engine, built, port=self.port, transfer=self.transfer) as session:
             if built.manifest.state_bytes:
                 session.reset()
             for arrays in inputs:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgec.cli.arguments import json_option, print_json
+from edgec.cli.progress import transfer_bar
 
 if TYPE_CHECKING:
     from edgec.runners.flash.runner import FlashTool, Job
@@ -83,13 +84,8 @@ def _commands(tool: FlashTool, job: Job) -> list[str]:
 
 def _flash(tool: FlashTool, job: Job, report: dict[str, Any], *, quiet: bool) -> list[str]:
     started = time.monotonic()
-    show = not quiet and sys.stderr.isatty()
-
-    def progress(done: int, total: int) -> None:
-        if show:
-            click.echo(f"\r{done:,} of {total:,} bytes", nl=done == total, err=True)
-
-    done = tool.flash(job, progress)
+    with transfer_bar(quiet=quiet) as transfer:
+        done = tool.flash(job, partial(transfer, f"flash {report['model']}"))
     report["seconds"] = round(time.monotonic() - started, 3)
     report["verified"], report["notes"] = done.verified, list(done.notes)
     return [

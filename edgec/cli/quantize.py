@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.cli.progress import count_bar
 from edgec.report.figures import short_title
 from edgec.report.table import Column, format_table, number
 
@@ -58,11 +57,11 @@ def command(
     tests = load_cases(params, test_file, 0) if test_file is not None else samples
     labels = None if labels_file is None else load_labels(labels_file, len(tests))
     passes = 1 if keep_biases else 2
-    with _progress("calibrating", len(samples), passes, as_json) as step:
+    with count_bar("calibrating", len(samples) * passes, quiet=as_json) as step:
         made = quantize_model(
             model, samples, observer=observer, correct_biases=not keep_biases, progress=step
         )
-    with _progress("comparing", len(tests), 1, as_json) as step:
+    with count_bar("comparing", len(tests), quiet=as_json) as step:
         explanation = made.explain(tests, labels, step)
     with staged_file(output, hint="choose another --output") as temporary:
         temporary.write_bytes(made.onnx_bytes())
@@ -77,19 +76,6 @@ def command(
         print_json(report)
     else:
         _print(report)
-
-
-@contextmanager
-def _progress(what: str, count: int, passes: int, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A bar on standard error that counts samples."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    hidden = quiet or not console.is_terminal
-    with Progress(console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task(what, total=count * passes)
-        yield lambda: bar.advance(task)
 
 
 def _print(report: dict[str, Any]) -> None:

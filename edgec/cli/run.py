@@ -17,6 +17,7 @@ from edgec.cli.arguments import (
     print_json,
     refuse_compile_options,
 )
+from edgec.cli.progress import transfer_bar
 
 
 @click.command()
@@ -96,7 +97,10 @@ def command(
             with pool:
                 results, chosen = pool.run_all(built, arrays), pool.name
         else:
-            with open_session(chosen, built, port=port) as session:
+            with (
+                transfer_bar(quiet=as_json) as transfer,
+                open_session(chosen, built, port=port, transfer=transfer) as session,
+            ):
                 results = _run_steps(session, arrays)
                 profiled = [
                     _run_steps(session, arrays, profile=True)[-1]

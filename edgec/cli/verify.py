@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, print_json
+from edgec.cli.progress import transfer_bar
 
 
 @click.command()
@@ -75,6 +77,7 @@ def command(
     with (
         tempfile.TemporaryDirectory(prefix="edgec_verify_") as work,
         pool or nullcontext(),
+        transfer_bar(quiet=as_json) as transfer,
     ):
         result = verify_model(
             model,
@@ -87,8 +90,9 @@ def command(
             reference=reference,
             port=port,
             dump=dump,
-            prepare=_flasher(runner, port, traced=layers) if flash or runner else None,
+            prepare=_flasher(runner, port, transfer, traced=layers) if flash or runner else None,
             pool=pool,
+            transfer=transfer,
         )
     report = result.to_dict()
     if as_json:
@@ -99,12 +103,13 @@ def command(
         click.get_current_context().exit(3)
 
 
-def _flasher(runner: str | None, port: str | None, *, traced: bool) -> Any:
+def _flasher(runner: str | None, port: str | None, transfer: Any, *, traced: bool) -> Any:
     """A function that flashes a built project, and lets the board start."""
     from edgec.runners.flash.project import flash_project
 
     def prepare(built: Any) -> None:
-        done = flash_project(built, runner=runner, port=port, traced=traced)
+        progress = partial(transfer, f"flash {built.manifest.model}")
+        done = flash_project(built, runner=runner, port=port, traced=traced, progress=progress)
         click.echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
 
     return prepare

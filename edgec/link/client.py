@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from edgec.errors import RunFailed
 from edgec.link.commands import (
@@ -158,15 +159,18 @@ class LinkClient(TransportOwner):
         first_id: int = 0,
         last_id: int = LAST_ID,
         timeout_s: float = 300.0,
+        progress: Callable[[Stopped, int, int], None] | None = None,
     ) -> Done:
-        """Run once; `visit` gets every trace event and the bytes that can be seen there.
+        """Run once; `visit` gets every trace event and the bytes that can be seen there, after
+        `progress` has got the event, the bytes done and all bytes while they came.
 
         `timeout_s` is for the way from one event to the next.
         """
         data = pack_run(1, stops, first_id, last_id)
         state = self._run_state(Command.RUN, data, timeout_s, 0.0)
         while isinstance(state, Stopped):
-            seen = self.read(Kind.TRACE, 0, state.data_bytes)
+            heard = None if progress is None else partial(progress, state)
+            seen = self.read(Kind.TRACE, 0, state.data_bytes, heard)
             visit(state, seen)
             data = pack_continue(state.event, stops)
             state = self._run_state(Command.CONTINUE, data, timeout_s, 0.0)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from edgec.errors import LinkError
+
+_OPEN_HINTS = {
+    errno.ENOENT: "is the board plugged in? `edgec doctor` lists the ports",
+    errno.ENODEV: "is the board plugged in? `edgec doctor` lists the ports",
+    errno.EACCES: "you may not use it: `edgec doctor` says how to get the right to",
+    errno.EPERM: "you may not use it: `edgec doctor` says how to get the right to",
+    errno.EBUSY: "another program holds it: end that first",
+    errno.ENOTTY: "it is no serial port; `edgec doctor` lists those there are",
+    errno.EISDIR: "it is no serial port; `edgec doctor` lists those there are",
+}
 
 
 class PortUnavailable(LinkError):
@@ -54,6 +67,24 @@ class Refused(LinkError):
     def __init__(self, command: str, code: int, meaning: str) -> None:
         super().__init__(f"the device refused '{command}': {meaning} (code {code})")
         self.code = code
+
+
+def explain_port(port: str, error: Exception) -> PortUnavailable:
+    """Return the error for a port that cannot be opened, by what the system said."""
+    context = error.__context__
+    number = getattr(error, "errno", None)
+    if number is None and context is not None and context.args:
+        number = context.args[0]  # pyserial puts what the terminal says into a text
+    if number == errno.EAGAIN:  # of a lock
+        number = errno.EBUSY
+    if number not in _OPEN_HINTS:
+        return PortUnavailable(
+            f"cannot open the serial port {port}: {error}",
+            hint="is the board plugged in, does another program hold the port, may you use it?",
+        )
+    return PortUnavailable(
+        f"cannot open the serial port {port}: {os.strerror(number)}", hint=_OPEN_HINTS[number]
+    )
 
 
 def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float) -> LinkError:

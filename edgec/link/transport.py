@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, Self
 
 from edgec.errors import ToolMissing
-from edgec.link.errors import PortUnavailable
+from edgec.link.errors import PortUnavailable, explain_port
 
 _MOST_AT_ONCE = 4096
 _WRITE_TIMEOUT_S = 10.0
@@ -93,15 +94,14 @@ class SerialTransport:
                 timeout=0,
                 write_timeout=_WRITE_TIMEOUT_S,
                 do_not_open=True,
+                # Two programs at one port would each get half of what arrives.
+                **({"exclusive": True} if os.name == "posix" and "://" not in port else {}),
             )
             for line, is_on in (lines or {}).items():
                 setattr(self._port, line, is_on)
             self._port.open()
         except (*self._errors, ValueError) as error:
-            raise PortUnavailable(
-                f"cannot open the serial port {port}: {error}",
-                hint="is the board plugged in, does another program hold the port, may you use it?",
-            ) from error
+            raise explain_port(port, error) from error
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +31,9 @@ from edgec.target.board import Board
 
 Array = npt.NDArray[Any]
 CyclesSource = Literal["measured", "modelled"]
+
+Transfer = Callable[[str, int, int], None]
+"""Called while a tensor moves: with its name, its bytes done and all its bytes."""
 
 ENGINES = ("host", "core", "qemu", "serial")
 """Names of the engines, the nearest first."""
@@ -286,8 +289,11 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
         )
 
 
-def open_session(engine: str, project: Project, *, port: str | None = None) -> Session:
-    """Open a built project in an engine; `port` is the serial port of a real board.
+def open_session(
+    engine: str, project: Project, *, port: str | None = None, transfer: Transfer | None = None
+) -> Session:
+    """Open a built project in an engine; `port` is the serial port of a real board, `transfer`
+    hears of every tensor that moves over it.
 
     Raises RunFailed when the engine cannot run this project, ToolMissing when a program or
     package is absent, LinkError when a board does not answer.
@@ -309,4 +315,4 @@ def open_session(engine: str, project: Project, *, port: str | None = None) -> S
         return QemuSession(project)
     from edgec.runners.serial import SerialSession
 
-    return SerialSession(project, port)
+    return SerialSession(project, port, transfer)

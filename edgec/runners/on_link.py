@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
-from edgec.link.client import LinkClient
+from edgec.link.client import LinkClient, Progress
 from edgec.link.commands import Done, Identity, Kind, Stopped, Stops
 from edgec.runners.engine import (
     Array,
@@ -15,6 +16,7 @@ from edgec.runners.engine import (
     Session,
     StepCost,
     Traced,
+    Transfer,
     collect_traces,
 )
 
@@ -29,10 +31,17 @@ class LinkModel:
     """
 
     def __init__(
-        self, client: LinkClient, manifest: Manifest, *, hello_patience_s: float = 4.0
+        self,
+        client: LinkClient,
+        manifest: Manifest,
+        *,
+        hello_patience_s: float = 4.0,
+        transfer: Transfer | None = None,
     ) -> None:
         self.client = client
         self._manifest = manifest
+        self._transfer = transfer
+        self._values = {entry.id: entry.value for entry in manifest.traces}
         self.identity: Identity = client.hello(hello_patience_s)
         client.expect_model(self.identity, manifest.model, manifest.build_hash, manifest.board)
         self._expect_s = 0.0
@@ -59,21 +68,31 @@ class LinkModel:
         def visit(stop: Stopped, data: bytes) -> None:
             events.append(Traced(stop.id, stop.row, data, stop.ticks))
 
+        def progress(stop: Stopped, done: int, total: int) -> None:
+            if self._transfer is not None:
+                self._transfer(self._values.get(stop.id, "value"), done, total)
+
         self._write(inputs)
-        done = self.client.traced_run(visit, stops=stops, timeout_s=RUN_TIMEOUT_S)
+        done = self.client.traced_run(
+            visit, stops=stops, timeout_s=RUN_TIMEOUT_S, progress=progress
+        )
         return done, self._read(done), events
 
     def _write(self, inputs: Sequence[Array]) -> None:
         for index, array in enumerate(inputs):
-            self.client.write_input(index, array.tobytes())
+            name = self._manifest.inputs[index].name
+            self.client.write_input(index, array.tobytes(), self._progress(name))
 
     def _read(self, done: Done) -> list[bytes]:
         if done.status != 0:
             return []
         return [
-            self.client.read(Kind.OUTPUT, index, port.bytes)
+            self.client.read(Kind.OUTPUT, index, port.bytes, self._progress(port.name))
             for index, port in enumerate(self._manifest.outputs)
         ]
+
+    def _progress(self, name: str) -> Progress | None:
+        return None if self._transfer is None else partial(self._transfer, name)
 
 
 class LinkSession(Session):

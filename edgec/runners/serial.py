@@ -6,7 +6,7 @@ from edgec.link.client import LinkClient
 from edgec.link.commands import Identity
 from edgec.link.ports import find_port
 from edgec.link.transport import SerialTransport
-from edgec.runners.engine import Project, StepCost
+from edgec.runners.engine import Project, StepCost, Transfer
 from edgec.runners.on_link import LinkModel, LinkSession
 
 _DEFAULT_BAUD = 115200
@@ -20,13 +20,15 @@ class SerialSession(LinkSession):
 
     engine = "serial"
 
-    def __init__(self, project: Project, port: str | None) -> None:
+    def __init__(
+        self, project: Project, port: str | None, transfer: Transfer | None = None
+    ) -> None:
         super().__init__(project)
         board = project.board
         baud = board.link.baud if board is not None and board.link is not None else _DEFAULT_BAUD
         self._client = LinkClient(SerialTransport(port or find_port(board), baud))
         try:
-            self._plain = LinkModel(self._client, self.manifest)
+            self._plain = LinkModel(self._client, self.manifest, transfer=transfer)
         except BaseException:
             self.close()
             raise

@@ -1,0 +1,63 @@
+"""Bars on standard error for what takes a while; nothing where that is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: Smaller tensors are there in under half a second at 115,200 baud.
+_LEAST_BYTES = 4096
+
+
+@contextmanager
+def transfer_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show transfers one after the other; gives what is called with the name of what moves, its
+    bytes done and all its bytes.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+        shown = None
+
+        def move(what: str, done: int, total: int) -> None:
+            nonlocal shown
+            if total < _LEAST_BYTES:
+                return
+            if shown is None:
+                shown = bar.add_task(what, total=total)
+            bar.update(shown, description=what, completed=done, total=total)
+            if done >= total:
+                bar.remove_task(shown)
+                shown = None
+
+        yield move
+
+
+@contextmanager
+def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Show how many of `total` things are done; gives what is called for each."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    hidden = quiet or not console.is_terminal
+    with Progress(console=console, disable=hidden, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
