@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgec.report.figures import short_function
+from edgec.report.figures import short_function, short_name
 
 #: Figures in the order of the page; less of any is better.
 FIGURES = (
@@ -81,11 +82,18 @@ def _functions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str,
     """Code bytes by function that differ, the largest change first."""
 
     def sizes(report: Mapping[str, Any]) -> dict[str, int]:
+        layers: dict[str, list[str]] = {}
+        for layer in report["layers"]:
+            short = short_function(layer["function"], report["model"])
+            layers.setdefault(short, []).append(short_name(layer["name"]))
+
         # A model's own file and prefix are no part of the name: builds may be named differently.
         def name(function: Mapping[str, Any]) -> str:
             short = short_function(function["name"], report["model"])
             file = function["file"].removeprefix(report["model"])
-            return f"{short} ({file})" if file and file != ".c" else short
+            if file and file != ".c":
+                return f"{short} ({file})"
+            return _by_layers(short, layers.get(short, []))
 
         found: dict[str, int] = {}
         for function in report["functions"]:
@@ -100,6 +108,15 @@ def _functions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str,
         if row["delta"]:
             rows.append(row)
     return sorted(rows, key=lambda row: (-abs(row["delta"]), row["name"]))
+
+
+def _by_layers(function: str, layers: Sequence[str]) -> str:
+    """`conv2d of stem`: which number a function has changes with what comes before it."""
+    if not layers:
+        return function
+    operator = re.sub(r"_[0-9]+$", "", function)
+    more = f" and {len(layers) - 2} more" if len(layers) > 2 else ""
+    return f"{operator} of {', '.join(layers[:2])}{more}"
 
 
 def _layers(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, Any]]:

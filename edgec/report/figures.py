@@ -33,6 +33,11 @@ def count(value: int | float | None) -> str:
     return "" if value is None else f"{round(value):,}"
 
 
+def plural(value: int, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
 def signed(value: int | float | None) -> str:
     """`+1,234`, `−1,234`, `0`, or nothing."""
     if value is None:
@@ -46,10 +51,11 @@ def percent(part: float, whole: float, digits: int = 1) -> str:
 
 
 def signed_percent(before: float, after: float) -> str:
-    """By how much a figure changed: `−12.5 %`; nothing where it was 0."""
+    """By how much a figure changed: `−12.5 %`; nothing where it was 0 or rounds to 0."""
     if not before:
         return ""
-    return f"{100 * (after - before) / before:+.1f} %".replace("-", "\N{MINUS SIGN}")
+    change = round(100 * (after - before) / before, 1)
+    return f"{change:+.1f} %".replace("-", "\N{MINUS SIGN}") if change else ""
 
 
 def ratio(part: float | None, whole: float | None, digits: int = 2) -> str:

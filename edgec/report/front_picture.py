@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from edgec.report.svg import element, number, picture
 
-WIDTH, HEIGHT = 640.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 70.0, 20.0, 16.0, 36.0
+WIDTH, HEIGHT = 400.0, 200.0  # readable on a phone as it is
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from edgec.report.figures import (
     count,
     percent,
+    plural,
     ranges,
     ratio,
     short_function,
@@ -108,7 +109,7 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("flash", report["flash_bytes"], _of(report["flash_bytes"], report["board_flash_bytes"])),
         ("arena", report["arena_bytes"],
          "as small as can be" if gap == 0 else f"at most {count(gap)} from the best"),
-        ("multiply-accumulates", report["macs"], fewer or f"{len(report['layers'])} steps"),
+        ("multiply-accumulates", report["macs"], fewer or plural(len(report["layers"]), "step")),
     ]  # fmt: skip
     profile = report.get("profile")
     if profile:
@@ -258,6 +259,14 @@ def _region(report: Mapping[str, Any], region: Mapping[str, Any]) -> dict[str, A
         "name": region["region"],
         "picture": memory_map(report["buffers"], report["overlaps"], names, region),
         "verdict": verdict,
+        "kinds": [
+            kind
+            for kind in ("input", "activation", "output", "scratch", "state")
+            if any(
+                buffer["kind"] == kind and buffer["region"] == region["region"]
+                for buffer in report["buffers"]
+            )
+        ],
         "step": region["peak_step"],
         "live": [
             (entry["buffer"],

@@ -39,7 +39,7 @@ def memory_map(
     peak, bound = region["peak_bytes"], region["lower_bound_bytes"]
     # Files are not to be trusted: what reaches above the peak must still fit the picture.
     tallest: int = max([peak, bound, 1, *(b["offset"] + b["bytes"] for b in inside)])
-    pitch = max(26.0, min(150.0, 940.0 / count))
+    pitch = max(26.0, min(220.0, 940.0 / count))
     width, base = LEFT + pitch * count + RIGHT, TOP + HEIGHT
 
     def at(step: float) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.report.figures import count
+from edgec.report.figures import count, plural
 from edgec.report.table import Column, format_table, number
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def print_build(report: dict[str, Any]) -> None:
     rows = [(what, count(size), note) for what, size, note in figures if size is not None]
     lines = [f"{report['source']} for {report['board'] or report['core']}", ""]
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
-    lines += ["", f"{report['macs']:,} multiply-accumulates in {len(report['layers'])} steps"]
+    steps = plural(len(report["layers"]), "step")
+    lines += ["", f"{report['macs']:,} multiply-accumulates in {steps}"]
     gone = sum(len(r["constant"]) + len(r["unread"]) for r in report["removed_channels"])
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])

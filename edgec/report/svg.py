@@ -20,6 +20,8 @@ CHAR_WIDTH = 0.6
 SLANT = 46
 #: A drawing wider than its column shrinks to this part, then it scrolls: text stays readable.
 SHRINK = 0.86
+#: And to this part of it they grow.
+GROW = 1.25
 
 
 def number(value: float) -> str:
@@ -39,8 +41,14 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 
 
 def picture(width: float, height: float, label: str, *children: str, min_width: int = 0) -> Markup:
-    """A drawing that scales to its column but never below `min_width` pixels."""
-    style = f"min-width:{min_width}px" if min_width else f"max-width:{number(width)}px"
+    """A drawing that scales to its column but never below `min_width` pixels.
+
+    Nor far above its own width: one of few columns would fill the page with huge letters.
+    """
+    widest = width * GROW if min_width else width
+    style = f"max-width:{number(widest)}px"
+    if min_width:
+        style = f"min-width:{min_width}px;{style}"
     return element(
         "svg",
         *children,

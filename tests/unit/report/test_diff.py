@@ -22,17 +22,31 @@ def test_figures_have_before_after_delta() -> None:
     assert row(diff["figures"], "flash in all") == expected
 
 
-def test_functions_are_matched_without_prefix_and_clone_suffix() -> None:
+def test_functions_are_matched_by_the_layers_that_they_compute() -> None:
     old, new = make_report(), make_report(model="web")
+    new["layers"][0]["function"] = "web_conv2d_3"
     new["functions"] = [
-        {"name": "web_conv2d", "file": "web.c", "code_bytes": 650, "frame_bytes": 0,
+        {"name": "web_conv2d_3", "file": "web.c", "code_bytes": 650, "frame_bytes": 0,
          "stack_bytes": 0},
         {"name": "main", "file": "", "code_bytes": 444, "frame_bytes": 8, "stack_bytes": 8},
         {"name": "extra", "file": "", "code_bytes": 20, "frame_bytes": 8, "stack_bytes": 8},
     ]  # fmt: skip
     assert compare_reports(old, new)["functions"] == [
-        {"name": "conv2d", "before": 700, "after": 650, "delta": -50},
+        {"name": "conv2d of conv_1/Relu", "before": 700, "after": 650, "delta": -50},
         {"name": "extra", "before": None, "after": 20, "delta": 20},
+    ]
+
+
+def test_functions_of_many_layers_name_two() -> None:
+    old, new = make_report(), make_report()
+    for report in (old, new):
+        report["layers"] = [{**report["layers"][1], "name": name} for name in "abcd"]
+        for layer in report["layers"]:
+            layer["function"] = "net_conv2d"
+        report["profile"] = None
+    new["functions"][0]["code_bytes"] = 701
+    assert [r["name"] for r in compare_reports(old, new)["functions"]] == [
+        "conv2d of a, b and 2 more"
     ]
 
 

@@ -5,6 +5,7 @@ import pytest
 from edgec.report.figures import (
     count,
     percent,
+    plural,
     ranges,
     ratio,
     short_function,
@@ -44,6 +45,8 @@ def test_numbers() -> None:
         "+1,200", "\N{MINUS SIGN}1,200", "0", "")  # fmt: skip
     assert (percent(1, 8), percent(1, 0)) == ("12.5 %", "")
     assert (signed_percent(200, 150), signed_percent(0, 1)) == ("\N{MINUS SIGN}25.0 %", "")
+    assert signed_percent(10000, 9999) == ""
+    assert (plural(1, "step"), plural(1200, "step")) == ("1 step", "1,200 steps")
     assert (ratio(5, 2), ratio(None, 2), ratio(1, 0)) == ("2.50", "", "")
 
 

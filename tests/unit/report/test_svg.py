@@ -17,6 +17,7 @@ from edgec.report.svg import (
     element,
     fit,
     number,
+    picture,
     stacked_bar,
     strip,
     ticks,
@@ -149,3 +150,8 @@ def test_graph_of_unknown_or_later_inputs_is_still_drawn() -> None:
     report["graph"][0]["inputs"] = ["y", "nobody"]
     parse(graph_picture(report["graph"], report["results"]))
     parse(graph_picture([], []))
+
+
+def test_a_picture_has_a_least_and_a_greatest_width() -> None:
+    assert 'style="max-width:100px"' in picture(100, 50, "small")
+    assert 'style="min-width:86px;max-width:125px"' in picture(100, 50, "small", min_width=86)
