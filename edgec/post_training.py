@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec import __version__
@@ -12,28 +12,52 @@ from edgec.frontends import import_model
 from edgec.graph.ir import Function
 from edgec.graph.types import Array
 from edgec.pipeline import PASSES
-from edgec.quantize.bias_correction import corrected_biases
-from edgec.quantize.calibrate import calibrate
+from edgec.quantize.calibrate import Statistics, calibrate
+from edgec.quantize.choose_ranges import observed_ranges
+from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.parameters import LEVELS
+from edgec.quantize.prepare import prepare
+from edgec.quantize.reconstruct import correct_biases, reconstruct
+from edgec.quantize.scheme import Scheme, make_scheme
 
 Sample = Sequence[Array]
+Progress = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to quantize. observer: a name of `edgec.quantize.observers.OBSERVERS`, or `auto`.
+
+    symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
+    layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
+    neighbouring layers alike in range first.
+    """
+
+    observer: str = "auto"
+    symmetric: bool = False
+    reconstruct: bool = True
+    correct_biases: bool = True
+    equalize: bool = False
 
 
 @dataclass(frozen=True)
 class PostTraining:
-    """source: the float model after the passes. quantized: the same with QDQ nodes."""
+    """source: the float model after the passes. quantized: the same with QDQ nodes.
+
+    statistics: what calibration saw. scheme: what was decided from it.
+    """
 
     source: Function
     quantized: Quantized
+    statistics: Statistics
+    scheme: Scheme
 
     def explain(
         self,
-        samples: Sequence[Sample],
+        samples: Iterable[Sample],
         labels: Sequence[int] | None = None,
-        progress: Callable[[], None] | None = None,
+        progress: Progress | None = None,
     ) -> Explanation:
         """Compare float and integers on samples, if possible others than those calibrated with."""
         return explain(self.source, self.quantized, samples, labels, progress)
@@ -48,26 +72,37 @@ class PostTraining:
 
 def quantize_model(
     path: Path,
-    samples: Sequence[Sample],
-    *,
-    observer: str = "percentile",
-    correct_biases: bool = True,
-    progress: Callable[[], None] | None = None,
+    samples: Iterable[Sample],
+    recipe: Recipe | None = None,
+    progress: Progress | None = None,
 ) -> PostTraining:
     """Quantize a float model to int8, calibrated on samples of its inputs.
 
-    observer: one of `edgec.quantize.observers.OBSERVERS`. progress: called after each pass of a
-    sample. Raises ImportFailed for a file that is no float model, EdgecError without samples.
+    samples: read once, one by one. progress: called after each sample. Raises ImportFailed for a
+    file that is no float model, EdgecError without samples.
     """
-    function = float_function(path)
-    seen = calibrate(function, samples, progress)
-    ranges = {
-        # What a sample holds is what the device will see: inputs are never clipped.
-        value: OBSERVERS["minmax" if value in function.params else observer](found, LEVELS)
-        for value, found in seen.items()
-    }
-    biases = corrected_biases(function, samples, progress) if correct_biases else {}
-    return PostTraining(function, insert_qdq(function, ranges, biases))
+    return quantize_function(float_function(path), samples, recipe or Recipe(), progress)
+
+
+def quantize_function(
+    function: Function,
+    samples: Iterable[Sample],
+    recipe: Recipe,
+    progress: Progress | None = None,
+) -> PostTraining:
+    """Quantize what `float_function` gives; see `quantize_model`."""
+    if recipe.equalize:
+        function = equalize(function)
+    statistics = calibrate(function, samples, progress)
+    ranges = observed_ranges(function, statistics, recipe.observer, symmetric=recipe.symmetric)
+    scheme = make_scheme(function, ranges, symmetric=recipe.symmetric)
+    weights = scheme.weights
+    if recipe.reconstruct:
+        weights = reconstruct(weights, statistics.moments)
+    if recipe.correct_biases:
+        weights = correct_biases(weights, statistics.moments)
+    scheme = replace(scheme, weights=weights)
+    return PostTraining(function, insert_qdq(function, scheme), statistics, scheme)
 
 
 def float_function(path: Path) -> Function:
@@ -83,4 +118,4 @@ def float_function(path: Path) -> Function:
         )
     if function.states:
         raise ImportFailed(f"{path.name} has state: such models cannot be quantized yet")
-    return function
+    return prepare(function)

@@ -129,6 +129,28 @@ def quantized_network(seed: int, path: Path) -> Path:
     return b.save(y, path)
 
 
+def float_moves(seed: int, path: Path) -> Path:
+    """A random small float network, channels-first, with what has axes in its attributes."""
+    rng = np.random.default_rng(seed)
+    b = OnnxBuilder(seed, (1, 3, 6, 8))
+
+    def floats(*shape: int) -> str:
+        return b.constant(rng.normal(size=shape).astype(np.float32), "w")
+
+    def ints(*values: int) -> str:
+        return b.constant(np.asarray(values, np.int64), "i")
+
+    first = b.add("Conv", ["x", floats(4, 3, 3, 3), floats(4)], pads=[1, 1, 1, 1])
+    second = b.add("Conv", ["x", floats(5, 3, 1, 1), floats(5)])
+    y = b.add("Concat", [first, second, floats(1, 2, 6, 8)], axis=1)
+    pads = [0, *rng.integers(0, 3, 3), 0, *rng.integers(0, 3, 3)]
+    y = b.add("Pad", [y, ints(*map(int, pads)), b.constant(np.float32(0.5), "v")])
+    y = b.add("Slice", [y, ints(1, 5), ints(9, 0), ints(1, 3), ints(2, -1)])
+    y = b.add("Concat", [y, y], axis=int(rng.integers(1, 4)))
+    y = b.add("ReduceMean", [y], axes=[2, 3] if seed % 2 else [1], keepdims=1)
+    return b.save(y, path)
+
+
 def float_network(seed: int, path: Path) -> Path:
     """A random small float network in channels-first layout, with no quantization."""
     rng = np.random.default_rng(seed)

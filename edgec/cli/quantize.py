@@ -22,11 +22,17 @@ FILE = click.Path(path_type=Path)
               help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
 @click.option("-o", "--output", type=FILE, required=True, metavar="OUT.onnx",
               help="The QDQ model to write.")  # fmt: skip
-@click.option("--observer", type=click.Choice(["minmax", "percentile", "mse", "entropy"]),
-              default="percentile", show_default=True,
+@click.option("--observer", type=click.Choice(["auto", "minmax", "percentile", "mse", "entropy"]),
+              default="auto", show_default=True,
               help="How the range of a value follows from what it was.")  # fmt: skip
 @click.option("--samples", "most", type=click.IntRange(min=1), metavar="N",
               help="Use only the first N samples.")  # fmt: skip
+@click.option("--symmetric", is_flag=True,
+              help="Zero points of 0 for values, too.")  # fmt: skip
+@click.option("--equalize", is_flag=True,
+              help="Make channels of neighbouring layers alike in range first.")  # fmt: skip
+@click.option("--nearest", is_flag=True,
+              help="Round weights to nearest instead of by what the layer computes.")  # fmt: skip
 @click.option("--keep-biases", is_flag=True,
               help="Do not correct biases for the rounding of weights.")  # fmt: skip
 @click.option("--test", "test_file", type=FILE, metavar="FILE",
@@ -40,6 +46,9 @@ def command(
     output: Path,
     observer: str,
     most: int | None,
+    symmetric: bool,
+    equalize: bool,
+    nearest: bool,
     keep_biases: bool,
     test_file: Path | None,
     labels_file: Path | None,
@@ -47,20 +56,18 @@ def command(
 ) -> None:
     """Quantize the float MODEL to int8 and say what it cost, layer by layer."""
     from edgec.cli.samples import load_cases, load_labels
-    from edgec.post_training import float_function, quantize_model
+    from edgec.post_training import Recipe, float_function, quantize_function
     from edgec.staging import staged_file
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
-    params = float_function(model).inputs
-    samples = load_cases(params, calibration, 0)[:most]
-    tests = load_cases(params, test_file, 0) if test_file is not None else samples
+    function = float_function(model)
+    samples = load_cases(function.inputs, calibration, 0)[:most]
+    tests = load_cases(function.inputs, test_file, 0) if test_file is not None else samples
     labels = None if labels_file is None else load_labels(labels_file, len(tests))
-    passes = 1 if keep_biases else 2
-    with count_bar("calibrating", len(samples) * passes, quiet=as_json) as step:
-        made = quantize_model(
-            model, samples, observer=observer, correct_biases=not keep_biases, progress=step
-        )
+    recipe = Recipe(observer, symmetric, not nearest, not keep_biases, equalize)
+    with count_bar("calibrating", len(samples), quiet=as_json) as step:
+        made = quantize_function(function, samples, recipe, step)
     with count_bar("comparing", len(tests), quiet=as_json) as step:
         explanation = made.explain(tests, labels, step)
     with staged_file(output, hint="choose another --output") as temporary:

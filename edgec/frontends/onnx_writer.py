@@ -18,7 +18,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
 
-OPSET = 13  # the first with scales along an axis
+OPSET = 14  # scales along an axis since 13, HardSwish since 14
 IR_VERSION = 8
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
@@ -42,6 +42,7 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
 
     Raises ImportFailed naming every operator that cannot be written.
     """
+    load_operators()
     strange = sorted({node.op.name for node in function.nodes} - set(_WRITERS))
     if strange or function.states:
         raise ImportFailed(
@@ -49,6 +50,11 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
             details=tuple(f"operator {name}" for name in strange) or ("it has state",),
         )
     return OnnxWriter(function).model(producer_version)
+
+
+def load_operators() -> None:
+    """Import the files that register how operators are written."""
+    from edgec.frontends import onnx_write_products, onnx_write_shapes  # noqa: F401
 
 
 class OnnxWriter:
@@ -147,6 +153,36 @@ class OnnxWriter:
         dtype = helper.np_dtype_to_tensor_dtype(np.dtype(value.type.dtype))
         return helper.make_tensor_value_info(name, dtype, value.type.shape)
 
+    def places(self, node: Node) -> tuple[list[str], str, bool]:
+        """Tensors of a node that works in either order, and whether it is channels-first.
+
+        It is where all of its inputs, constants aside, are channels-first already.
+        """
+        data = [value for value in node.inputs if self.constant_of(value) is None]
+        shapes = {len(value.type.shape) for value in (*data, node.output)}
+        first = shapes == {4} and all(self.is_first(value) for value in data) and bool(data)
+        operands = [self._either(value, first) for value in node.inputs]
+        define = self.define_first if first else self.define_own
+        return operands, define(node.output), first
+
+    def constant_of(self, value: Value) -> Constant | None:
+        """The constant that a value is, or that it is dequantized from."""
+        above = self.producers.get(value)
+        if above is not None and above.op.name == "dequantize":
+            value = above.inputs[0]
+        return value if isinstance(value, Constant) else None
+
+    def _either(self, value: Value, first: bool) -> str:
+        if self.constant_of(value) is None:
+            return self.first(value) if first else self.own(value)
+
+        def change(data: Array) -> Array:
+            if not first or data.size == 1:
+                return data
+            return data.reshape((1,) * (4 - data.ndim) + data.shape).transpose(TO_FIRST)
+
+        return self.operand(value, change, 0)
+
     def parameters(self, name: str, quant: Quant, dtype: str) -> list[str]:
         """Initializers of scale and zero point."""
         scale = np.asarray(quant.scale, np.float32)
@@ -177,122 +213,3 @@ class OnnxWriter:
         along = {} if quant.per_tensor else {"axis": axis}
         self.emit("DequantizeLinear", [stored, *parameters], name, **along)
         return name
-
-
-def _pads(padding: Any) -> list[int]:
-    (top, bottom), (left, right) = padding
-    return [top, left, bottom, right]
-
-
-def _as_stored(data: Array) -> Array:
-    return data
-
-
-@writer("conv2d", "depthwise_conv2d")
-def _convolution(out: OnnxWriter, node: Node) -> None:
-    x, weights, bias = node.inputs
-    is_depthwise = node.op.name == "depthwise_conv2d"
-
-    def change(data: Array) -> Array:
-        # [KH, KW, O] to [O, 1, KH, KW], or [O, KH, KW, C] to [O, C, KH, KW].
-        return data.transpose(2, 0, 1)[:, np.newaxis] if is_depthwise else data.transpose(TO_FIRST)
-
-    operands = [out.first(x), out.operand(weights, change, 0), out.operand(bias, _as_stored, 0)]
-    attrs = node.attrs
-    out.emit(
-        "Conv", operands, out.define_first(node.output),
-        group=x.type.shape[3] if is_depthwise else 1, strides=attrs.stride,
-        dilations=attrs.dilation, pads=_pads(attrs.padding),
-    )  # fmt: skip
-
-
-@writer("dense")
-def _dense(out: OnnxWriter, node: Node) -> None:
-    x, weights, bias = node.inputs
-    operands = [
-        out.own(x), out.operand(weights, _as_stored, 0), out.operand(bias, _as_stored, 0)
-    ]  # fmt: skip
-    out.emit("Gemm", operands, out.define_own(node.output), transB=1)
-
-
-@writer("max_pool2d", "avg_pool2d")
-def _pool(out: OnnxWriter, node: Node) -> None:
-    attrs = node.attrs
-    kind = "MaxPool" if node.op.name == "max_pool2d" else "AveragePool"
-    out.emit(
-        kind, [out.first(node.inputs[0])], out.define_first(node.output),
-        kernel_shape=attrs.kernel, strides=attrs.stride, pads=_pads(attrs.padding),
-    )  # fmt: skip
-
-
-@writer("reshape")
-def _reshape(out: OnnxWriter, node: Node) -> None:
-    shape = out.initializer(f"{node.name}.shape", np.asarray(node.output.type.shape, np.int64))
-    out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
-
-
-@writer("transpose")
-def _transpose(out: OnnxWriter, node: Node) -> None:
-    order = node.attrs.permutation
-    out.emit("Transpose", [out.own(node.inputs[0])], out.define_own(node.output), perm=order)
-
-
-@writer("softmax")
-def _softmax(out: OnnxWriter, node: Node) -> None:
-    if node.attrs.beta != 1.0:
-        raise ImportFailed(f"softmax with beta {node.attrs.beta} cannot be written as ONNX")
-    out.emit("Softmax", [out.own(node.inputs[0])], out.define_own(node.output), axis=-1)
-
-
-@writer("logistic", "tanh")
-def _unary(out: OnnxWriter, node: Node) -> None:
-    kind = "Sigmoid" if node.op.name == "logistic" else "Tanh"
-    out.emit(kind, [out.own(node.inputs[0])], out.define_own(node.output))
-
-
-def _places(out: OnnxWriter, node: Node) -> tuple[list[str], str]:
-    """Tensors of an elementwise node: channels-first where all of its inputs are."""
-    if all(out.is_first(value) for value in node.inputs):
-        return [out.first(value) for value in node.inputs], out.define_first(node.output)
-    return [out.own(value) for value in node.inputs], out.define_own(node.output)
-
-
-@writer("add", "mul", "sub")
-def _binary(out: OnnxWriter, node: Node) -> None:
-    inputs, output = _places(out, node)
-    out.emit(node.op.name.capitalize(), inputs, output)
-
-
-@writer("clip")
-def _clip(out: OnnxWriter, node: Node) -> None:
-    inputs, output = _places(out, node)
-    low, high = node.attrs.minimum, node.attrs.maximum
-    if low == 0.0 and np.isinf(high):
-        out.emit("Relu", inputs, output)
-        return
-    bounds = [
-        ""
-        if np.isinf(bound)
-        else out.initializer(f"{output}.{name}", np.asarray(bound, np.float32))
-        for name, bound in (("minimum", low), ("maximum", high))
-    ]
-    out.emit("Clip", [*inputs, *bounds], output)
-
-
-@writer("quantize")
-def _quantize(out: OnnxWriter, node: Node) -> None:
-    inputs, output = _places(out, node)
-    parameters = out.parameters(output, node.attrs.output, node.attrs.dtype)
-    out.emit("QuantizeLinear", [*inputs, *parameters], output)
-
-
-@writer("dequantize")
-def _dequantize(out: OnnxWriter, node: Node) -> None:
-    (stored,) = node.inputs
-    if isinstance(stored, Constant):
-        return  # written where it is used, in the order that its user needs
-    inputs, output = _places(out, node)
-    quant = stored.type.quant
-    assert quant is not None
-    parameters = out.parameters(output, quant, stored.type.dtype)
-    out.emit("DequantizeLinear", [*inputs, *parameters], output)

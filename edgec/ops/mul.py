@@ -23,6 +23,8 @@ from edgec.ops.int_arithmetic import import_integers
 
 #: Quantized element types.
 QUANTIZED = ("int8", "int16")
+#: Ratios of scales from here on are refused: a product of two int8 may leave int32.
+MOST_ONNX_RATIO = 2.0**14
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,25 @@ def _multiplier(inputs: Sequence[TensorType], output: Quant) -> float:
     """First scale * second scale / output scale. Source: TFLite Micro's CalculateOpDataMul."""
     (first, _), (second, _) = (x.scalar_quant() for x in inputs)
     return first * second / output.scale[0]
+
+
+def onnx_ratio(inputs: Sequence[TensorType], output: Quant) -> np.float32:
+    """The multiplier in float32, from left to right, as ONNX Runtime's QLinearMul computes it."""
+    first, second, y = (np.float32(s) for s in (*(x.scalar_quant()[0] for x in inputs),
+                                                output.scale[0]))  # fmt: skip
+    with np.errstate(over="ignore"):
+        return np.float32(np.float32(first * second) / y)
+
+
+def _onnx_product(product: Array, inputs: Sequence[TensorType], attrs: MulAttrs) -> Array:
+    """Stored results of exact products: a multiplication, an addition and a rounding in float32.
+
+    The zero point is added before rounding (half to even).
+    """
+    assert attrs.output is not None
+    scaled = product.astype(np.float32) * onnx_ratio(inputs, attrs.output)
+    moved = np.rint(scaled + np.float32(attrs.output.zero_point[0]))
+    return np.asarray(np.clip(moved, attrs.minimum, attrs.maximum), np.int8)
 
 
 @register
@@ -72,8 +93,12 @@ class Mul(Op[MulAttrs]):
         info = np.iinfo(a.dtype)
         if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
             raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
-        if attrs.rounding not in ("tflm", "single"):
+        if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"mul with rounding {attrs.rounding!r} is not defined")
+        if attrs.rounding == "onnx" and a.dtype != "int8":
+            raise TypeMismatch(f"mul of {a.dtype} with rounding 'onnx' is not defined")
+        if attrs.rounding == "onnx" and not onnx_ratio(inputs, attrs.output) < MOST_ONNX_RATIO:
+            raise TypeMismatch("mul: the output scale is too small for the input scales")
         return (TensorType(shape, a.dtype, attrs.output),)
 
     def evaluate(
@@ -90,6 +115,8 @@ class Mul(Op[MulAttrs]):
             x.astype(np.int64) - type_.scalar_quant()[1]
             for x, type_ in zip(inputs, input_types, strict=True)
         )
+        if attrs.rounding == "onnx":
+            return (_onnx_product(left * right, input_types, attrs),)
         multiplier = (_multiplier(input_types, attrs.output),)
         scaled = requantize(np.asarray(left * right), multiplier, attrs.rounding)
         total = scaled + attrs.output.zero_point[0]
@@ -104,16 +131,21 @@ class Mul(Op[MulAttrs]):
         if attrs.output is not None:
             zero_points = [type_.scalar_quant()[1] for type_ in node.input_types]
             factor = quantize_multiplier(_multiplier(node.input_types, attrs.output))
+            ratio = float(onnx_ratio(node.input_types, attrs.output))
 
         def element(*at: Any) -> Any:
             left, right = (tensor[broadcast_index(tensor.shape, at)] for tensor in operands)
             if attrs.output is None:
                 return left * right
             product = (int32(left) - zero_points[0]) * (int32(right) - zero_points[1])
-            total = (
-                intrinsic(f"requantize_{attrs.rounding}", product, *factor)
-                + attrs.output.zero_point[0]
-            )
+            if attrs.rounding == "onnx":
+                real = cast(product, "float32") * ratio + float(attrs.output.zero_point[0])
+                total = intrinsic("round_half_even_f32", real)
+            else:
+                total = (
+                    intrinsic(f"requantize_{attrs.rounding}", product, *factor)
+                    + attrs.output.zero_point[0]
+                )
             return cast(clamp(total, attrs.minimum, attrs.maximum), output.dtype)
 
         return target.compute("element", output.shape, output.dtype, element)

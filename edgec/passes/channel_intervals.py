@@ -258,6 +258,7 @@ _RULES: dict[str, Callable[[Node, dict[Value, Interval]], Interval | None]] = {
     "tanh": _by_table,
     "leaky_relu": _by_table,
     "hard_swish": _by_table,
+    "lookup": _by_table,
     "reduce": _reduce,
     "pad": _pad,
     "concat": _concat,

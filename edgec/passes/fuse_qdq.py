@@ -5,11 +5,13 @@ and output, and rounding `onnx`:
 
 1. convolution, depthwise convolution, dense: integer accumulation, then one requantize with the
    multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds.
-2. add: the integer add.
-3. max pooling, reshape, transpose with equal parameters on both sides: the same on integers.
+2. add, mul: the integer add and mul.
+3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing by the nearest pixel,
+   with equal parameters on both sides: the same on integers.
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x.
 6. A reshape or transpose moves before the dequantize that it reads.
+7. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
 
 What does not match stays as it is, in float.
 """
@@ -18,24 +20,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from edgec.errors import TypeMismatch
 from edgec.fixed_point import Rounding
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Quant
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
+from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
+from edgec.passes.tabulate import expression_of, tabulate
 
 #: Operators that accumulate products in int32.
 ACCUMULATING = ("conv2d", "depthwise_conv2d", "dense")
 #: Operators that only move or choose stored integers.
-MOVING = ("max_pool2d", "reshape", "transpose")
+MOVING = ("max_pool2d", "reshape", "transpose", "concat", "pad", "slice", "gather", "resize")
 #: Those that change places with a dequantize.
 VIEWS = ("reshape", "transpose")
 
@@ -60,11 +66,12 @@ def _visit(
         above = rewriter.producer(above.inputs[0])
     if above is None:
         return None
-    if above.op.name == "dequantize" and above.inputs[0].type.quant == quant:
-        return (above.inputs[0],) if (low, high) == _range(node.attrs) else None
+    is_whole = (low, high) == _range(node.attrs)
+    if above.op.name == "dequantize" and above.inputs[0].type.quant == quant and is_whole:
+        return (above.inputs[0],)
     integers = [_integer(rewriter, value) for value in above.inputs]
     if integers[0] is None:
-        return None
+        return _table(rewriter, node, inputs[0])
     builder = rewriter.builder
     made: Value | None = None
     if above.op.name in ACCUMULATING:
@@ -72,6 +79,8 @@ def _visit(
     elif above.op.name == "add" and integers[1] is not None:
         attrs = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
         made = builder.op("add", [integers[0], integers[1]], attrs, **_identity(node, above))
+    elif above.op.name == "mul" and integers[1] is not None:
+        made = _product(rewriter, above, integers[0], integers[1], node, (low, high), rounding)
     elif above.op.name == "avg_pool2d":
         old = above.attrs
         pool = AvgPool2dAttrs(
@@ -84,11 +93,100 @@ def _visit(
             rounding=rounding,
         )
         made = builder.op("avg_pool2d", [integers[0]], pool, **_identity(node, above))
-    elif above.op.name in MOVING and integers[0].type.quant == quant:
-        if (low, high) != _range(node.attrs):
+    elif above.op.name in MOVING:
+        made = _moved(rewriter, above, integers, node, (low, high))
+    if made is None:
+        return _table(rewriter, node, inputs[0])
+    return (made,)
+
+
+def _product(
+    rewriter: Rewriter,
+    above: Node,
+    first: Value,
+    second: Value,
+    node: Node,
+    bounds: tuple[int, int],
+    rounding: Rounding,
+) -> Value | None:
+    """The integer product, unless its scales are beyond what integers can do."""
+    attrs = MulAttrs(node.attrs.output, bounds[0], bounds[1], rounding)
+    try:
+        return rewriter.builder.op("mul", [first, second], attrs, **_identity(node, above))
+    except TypeMismatch:
+        return None
+
+
+def _moved(
+    rewriter: Rewriter,
+    above: Node,
+    integers: list[Value | None],
+    node: Node,
+    bounds: tuple[int, int],
+) -> Value | None:
+    """The same move of stored integers, if what goes in and comes out has the same parameters."""
+    if bounds != _range(node.attrs):
+        return None
+    quant, dtype, attrs = node.attrs.output, node.attrs.dtype, above.attrs
+    moved = [given for given in integers if given is not None]
+    if above.op.name == "gather":
+        moved = moved[:1]
+    elif len(moved) != len(above.inputs):
+        return None
+    if above.op.name == "concat":
+        moved = [
+            given if given.type.quant == quant else _requantized(rewriter, value, node)
+            for given, value in zip(moved, above.inputs, strict=True)
+        ]
+    if any((value.type.quant, value.type.dtype) != (quant, dtype) for value in moved):
+        return None
+    if above.op.name == "concat":
+        attrs = replace(attrs, output=quant)
+    elif above.op.name == "pad":
+        if quant.axis is not None:
             return None
-        made = builder.op(above.op, [integers[0]], above.attrs, **_identity(node, above))
-    return None if made is None else (made,)
+        attrs = replace(attrs, value=_stored(attrs.value, quant, *bounds))
+    elif above.op.name == "resize" and attrs.method != "nearest":
+        return None
+    operands = [*moved, *above.inputs[len(moved) :]]
+    return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
+
+
+def _requantized(rewriter: Rewriter, real: Value, node: Node) -> Value:
+    """The integers under a dequantize with the parameters of a quantize, by a table if there is."""
+    dequantize = rewriter.producer(real)
+    assert dequantize is not None
+    stored = dequantize.inputs[0]
+    if not _has_table(stored, node.attrs):
+        return stored
+    attrs = tabulate(dequantize, [], real, node.attrs)
+    return rewriter.builder.op("lookup", [stored], attrs, name=f"{real.name}/lookup", sources=())
+
+
+def _has_table(stored: Value, attrs: QuantizeAttrs) -> bool:
+    """Whether a function of this value to these parameters is one of 256 results."""
+    if isinstance(stored, Constant) or stored.type.quant is None:
+        return False
+    is_per_tensor = stored.type.quant.per_tensor and attrs.output.per_tensor
+    return is_per_tensor and stored.type.dtype == "int8" and attrs.dtype == "int8"
+
+
+def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | None:
+    """A quantize of a function of one stored int8 value, as a lookup."""
+    found = expression_of(real, rewriter.producer)
+    above = None if found is None else rewriter.producer(found[0])
+    if found is None or above is None or above.op.name != "dequantize":
+        return None
+    stored = above.inputs[0]
+    if not _has_table(stored, node.attrs):
+        return None
+    last = found[1][-1] if found[1] else node
+    sources = tuple(dict.fromkeys(source for each in found[1] for source in each.sources))
+    made = rewriter.builder.op(
+        "lookup", [stored], tabulate(above, found[1], real, node.attrs),
+        **{**_identity(node, last), "sources": sources},
+    )  # fmt: skip
+    return (made,)
 
 
 def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
@@ -138,19 +236,19 @@ def _clip_bounds(clip: Node, quant: Quant, low: int, high: int) -> tuple[int, in
     """A clip of real numbers as bounds of stored integers (quantizing is monotonic)."""
     if not quant.per_tensor:
         return low, high
-    scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
-
-    def stored(real: float) -> int:
-        # A bound may be the largest finite float: saturate before the conversion.
-        with np.errstate(over="ignore"):
-            steps = np.clip(np.rint(np.float32(real) / scale), -(2.0**31), 2.0**31)
-        return int(steps) + zero_point
-
     if math.isfinite(clip.attrs.minimum):
-        low = min(max(low, stored(clip.attrs.minimum)), high)
+        low = _stored(clip.attrs.minimum, quant, low, high)
     if math.isfinite(clip.attrs.maximum):
-        high = max(min(high, stored(clip.attrs.maximum)), low)
+        high = _stored(clip.attrs.maximum, quant, low, high)
     return low, high
+
+
+def _stored(real: float, quant: Quant, low: int, high: int) -> int:
+    """What a real number is stored as, within low..high."""
+    # A bound may be the largest finite float: saturate before the conversion.
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.rint(np.float32(real) / np.float32(quant.scale[0]))
+    return int(np.clip(np.nan_to_num(steps) + quant.zero_point[0], low, high))
 
 
 def _accumulate(

@@ -1,7 +1,8 @@
 """Sink and cancel transposes until none is left that an NCHW import put in.
 
-1. A transpose moves down through operators that work element by element; on several inputs when
-   all are transposed alike or constant.
+1. A transpose moves down through operators that work element by element, and through concat, pad,
+   slice and reductions with their axes renamed; on several inputs when all are transposed alike or
+   constant.
 2. transpose(transpose(x)) is one transpose, or none.
 3. dense(reshape(transpose(x))) absorbs the permutation into the order of its weights.
 4. What is left moves up to the parameters and constants through element-wise operators; a
@@ -10,7 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,27 @@ from edgec.ops.transpose import transposed
 from edgec.passes.rewriter import Rewriter
 
 Permutation = tuple[int, ...]
+
+
+def _inner(listed: Sequence[Any], permutation: Permutation) -> tuple[Any, ...]:
+    """What is listed by the axes of transpose(x), listed by the axes of x."""
+    return tuple(listed[permutation.index(axis)] for axis in range(len(permutation)))
+
+
+#: Operators with axes in their attributes: those for x, from those for transpose(x).
+AXES: dict[str, Callable[[Any, Permutation], Any]] = {
+    "concat": lambda attrs, order: replace(attrs, axis=order[attrs.axis]),
+    "pad": lambda attrs, order: replace(attrs, padding=_inner(attrs.padding, order)),
+    "slice": lambda attrs, order: replace(
+        attrs,
+        begin=_inner(attrs.begin, order),
+        stride=_inner(attrs.stride, order),
+        shape=_inner(attrs.shape, order),
+    ),
+    "reduce": lambda attrs, order: replace(
+        attrs, axes=tuple(sorted(order[axis] for axis in attrs.axes))
+    ),
+}
 
 
 def sink_transposes(function: Function) -> Function:
@@ -40,7 +64,10 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
         return _compose(rewriter, node, inputs[0])
     if node.op.name == "dense":
         return _absorb(rewriter, node, inputs)
-    if node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST) or len(node.outputs) != 1:
+    rename = AXES.get(node.op.name)
+    if rename is None and node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST):
+        return None
+    if len(node.outputs) != 1:
         return None
     above = [_transpose_of(rewriter, value) for value in inputs]
     known = [entry[1] for entry in above if entry is not None]
@@ -58,7 +85,7 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
     moved = rewriter.builder.op(
         node.op,
         sunk,
-        node.attrs,
+        node.attrs if rename is None else rename(node.attrs, permutation),
         name=node.name,
         output_names=[output.name],
         origins=[output.origin.transposed(inverse) if output.origin else None],
@@ -67,15 +94,26 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
     return (transposed(rewriter.builder, moved, permutation, f"{output.name}.transposed"),)
 
 
-def _constant_before(rewriter: Rewriter, value: Value, inverse: Permutation) -> Constant | None:
-    """A constant operand of a node that moves above a transpose; None for other values."""
-    if not isinstance(value, Constant) or value.type.quant is not None:
+def _constant_before(rewriter: Rewriter, value: Value, inverse: Permutation) -> Value | None:
+    """A constant operand of a node that moves above a transpose; None for other values.
+
+    A constant that is stored in integers of one scale stays so.
+    """
+    above = rewriter.producer(value)
+    if above is not None and above.op.name == "dequantize":
+        stored = _constant_before(rewriter, above.inputs[0], inverse)
+        if stored is None or stored is above.inputs[0]:
+            return None if stored is None else value
+        return rewriter.builder.op(above.op, [stored], above.attrs, name=above.name, sources=())
+    if not isinstance(value, Constant):
+        return None
+    if value.type.quant is not None and not value.type.quant.per_tensor:
         return None
     if value.data.size == 1:
         return value
     whole = value.data.reshape((1,) * (len(inverse) - value.data.ndim) + value.data.shape)
     data = np.ascontiguousarray(np.transpose(whole, inverse))
-    return rewriter.builder.constant(f"{value.name}.nhwc", data)
+    return rewriter.builder.constant(f"{value.name}.nhwc", data, value.type.quant)
 
 
 def _compose(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.types import Array, Quant
+from edgec.graph.types import Array
 from edgec.quantize.insert import Quantized
+from edgec.quantize.scheme import Stored
 
 
 @dataclass
@@ -76,7 +77,7 @@ def explain(
     samples: the inputs of each as `interpret` takes them; labels: the right answer to each.
     """
     pairs = _pairs(quantized)
-    sums = {value: _Sums() for value in quantized.quants}
+    sums = {value: _Sums() for value in quantized.stored}
     total, answers = _Sums(), _Answers()
     for sample in samples:
         floats: dict[Value, Array] = {}
@@ -84,7 +85,7 @@ def explain(
         expected = interpret(function, sample, floats.__setitem__)
         found = interpret(quantized.function, sample, restored.__setitem__)
         for new, old in pairs.items():
-            _add(sums[old], floats[old], restored[new], quantized.quants[old])
+            _add(sums[old], floats[old], restored[new], quantized.stored[old])
         for x, y in zip(expected, found, strict=True):
             _add(total, x, y, None)
         answers.reference.append(int(np.argmax(expected[0])))
@@ -93,48 +94,43 @@ def explain(
             progress()
     producers = function.producers()
     rows = tuple(
-        _row(value, producers.get(value), quant, sums[value])
-        for value, quant in quantized.quants.items()
+        _row(value, producers.get(value), stored, sums[value])
+        for value, stored in quantized.stored.items()
     )
     return Explanation(rows, _decibels(total), len(answers.found), *_shares(answers, labels))
 
 
 def _pairs(quantized: Quantized) -> dict[Value, Value]:
     """From each dequantized value of the QDQ function to the float value it stands for."""
-    stored = {f"{old.name}.dq": old for old in quantized.quants}
+    known = {f"{old.name}.dq": old for old in quantized.stored}
     return {
-        node.output: stored[node.name]
+        node.output: known[node.name]
         for node in quantized.function.nodes
-        if node.op.name == "dequantize" and node.name in stored
+        if node.op.name == "dequantize" and node.name in known
     }
 
 
-def _add(sums: _Sums, x: Array, y: Array, quant: Quant | None) -> None:
+def _add(sums: _Sums, x: Array, y: Array, stored: Stored | None) -> None:
     exact = x.astype(np.float64)
     sums.signal += float(np.sum(exact**2))
     sums.noise += float(np.sum((exact - y) ** 2))
     sums.elements += x.size
-    if quant is not None:
-        low, high = _bounds(quant)
+    if stored is not None:
+        low, high = stored.bounds
         # Half a step beyond the range still rounds into it.
-        margin = quant.scale[0] / 2
+        margin = stored.quant.scale[0] / 2
         sums.clipped += int(np.count_nonzero((x < low - margin) | (x > high + margin)))
 
 
-def _bounds(quant: Quant) -> tuple[float, float]:
-    scale, zero_point = quant.scale[0], quant.zero_point[0]
-    return (-128 - zero_point) * scale, (127 - zero_point) * scale
-
-
-def _row(value: Value, above: Node | None, quant: Quant, sums: _Sums) -> LayerRow:
-    low, high = _bounds(quant)
+def _row(value: Value, above: Node | None, stored: Stored, sums: _Sums) -> LayerRow:
+    low, high = stored.bounds
     return LayerRow(
         name=value.origin.tensor if value.origin else value.name,
         operator="input" if above is None else above.op.name,
         low=low,
         high=high,
-        scale=quant.scale[0],
-        zero_point=quant.zero_point[0],
+        scale=stored.quant.scale[0],
+        zero_point=stored.quant.zero_point[0],
         clipped=sums.clipped / max(sums.elements, 1),
         sqnr_db=_decibels(sums),
     )

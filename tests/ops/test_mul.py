@@ -71,9 +71,15 @@ def test_float_products_equal_onnxruntime(tmp_path: Path) -> None:
         ),
         (
             MulAttrs(Q, rounding="onnx"),
-            TensorType((2,), "int8", Q),
-            TensorType((2,), "int8", Q),
+            TensorType((2,), "int16", Quant((0.1,), (0,))),
+            TensorType((2,), "int16", Quant((0.1,), (0,))),
             "not defined",
+        ),
+        (
+            MulAttrs(Quant((1e-7,), (0,)), rounding="onnx"),
+            TensorType((2,), "int8", Q),
+            TensorType((2,), "int8", Q),
+            "scale is too small",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_builder import float_network, quantized_network
+from onnx_builder import float_moves, float_network, quantized_network
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -41,6 +41,19 @@ def test_no_transpose_is_left_inside(seed: int, tmp_path: Path) -> None:
     left = [node for node in passed.nodes if node.op.name == "transpose"]
     for node in left:  # only at the edges: the file's own layout of inputs and outputs
         assert node.inputs[0] in passed.params or node.output in passed.results
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transposes_sink_through_what_has_axes(seed: int, tmp_path: Path) -> None:
+    function = import_model(float_moves(seed, tmp_path / "m.onnx")).main
+    passed = simplify_views(sink_transposes(function))
+    verify_function(passed)
+    for node in passed.nodes:
+        if node.op.name == "transpose":
+            assert node.inputs[0] in passed.params or node.output in passed.results
+    inputs = random_input(function, seed)
+    (before,), (after,) = interpret(function, inputs), interpret(passed, inputs)
+    np.testing.assert_allclose(before, after, rtol=0, atol=2e-6 * np.abs(before).max())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgec.errors import EdgecError
 from edgec.quantize.histogram import MOST_BINS, Histogram
 from edgec.quantize.observers import OBSERVERS, observe_minmax, observe_mse, observe_percentile
-from edgec.quantize.parameters import (
+from edgec.quantize.scheme import (
     LEVELS,
     activation_quant,
     quantize_bias,

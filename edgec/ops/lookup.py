@@ -1,0 +1,50 @@
+"""lookup: any function of one stored int8 value, as a table of its 256 results.
+
+What a QDQ model computes in floats between a dequantize and a quantize, element by element, has one
+answer for each stored value (`edgec.passes.tabulate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.fixed_point import IntArray
+from edgec.graph.op import register
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.table import OPERANDS, ByTable
+
+
+@dataclass(frozen=True)
+class LookupAttrs:
+    """results: the int8 results of -128..127, in order. output: their quantization."""
+
+    results: tuple[int, ...]
+    output: Quant | None = None
+
+
+@register
+class Lookup(ByTable[LookupAttrs]):
+    """int8 to int8, each quantized per tensor."""
+
+    name = "lookup"
+    attrs_class = LookupAttrs
+
+    def check(self, attrs: LookupAttrs, x: TensorType) -> None:
+        """256 results, all of int8."""
+        if len(attrs.results) != len(OPERANDS):
+            raise TypeMismatch(f"lookup needs 256 results, not {len(attrs.results)}")
+        if not all(-128 <= result <= 127 for result in attrs.results):
+            raise TypeMismatch("lookup: a result does not fit in int8")
+
+    def infer(self, attrs: LookupAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The shape of the input with the output's quantization; floats have no table."""
+        if inputs[0].dtype != "int8":
+            raise TypeMismatch(f"lookup needs int8 quantized per tensor, not {inputs[0]}")
+        return super().infer(attrs, *inputs)
+
+    def stored(self, attrs: LookupAttrs, values: IntArray, x: TensorType) -> IntArray:
+        """What the table says."""
+        return np.asarray(attrs.results, np.int64)[values + 128]

@@ -1,0 +1,120 @@
+"""Which operators of a float function have an integer form, and whose values share parameters.
+
+1. Products with constant weights, add, mul and average pooling: integers of their own parameters.
+2. A clip behind such an operator is part of it: only the clip's result is quantized.
+3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
+   concat, pad, slice, gather, resizing by the nearest pixel. Behind floats it stays in float.
+4. What is computed element by element from one quantized value needs no form: the passes make a
+   table of it. Everything else stays in float, between a dequantize and the next quantize.
+"""
+
+from __future__ import annotations
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.passes.tabulate import is_elementwise
+
+#: Operators with weights and bias, and the axis of the weights that counts output channels.
+WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
+#: Operators of two values or of a value and a constant.
+BINARY = ("add", "mul")
+#: Operators whose result has the parameters of their inputs.
+SHARING = (
+    "max_pool2d", "reshape", "transpose", "concat", "pad", "slice", "gather", "resize",
+)  # fmt: skip
+
+
+class Forms:
+    """Decides for every node and value of one float function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.producers = function.producers()
+        self.consumers = function.consumers()
+        self._sources: dict[Value, Value] = {}
+        self._integer: set[Node] = set()
+        self._above: dict[Value, Value] = {}
+        for node in function.nodes:
+            self._trace(node)
+            if self._decide(node):
+                self._integer.add(node)
+        for node in function.nodes:
+            if node in self._integer and node.op.name in SHARING:
+                self._join(node)
+
+    def has_integer_form(self, node: Node) -> bool:
+        """Whether a node becomes an operator on integers."""
+        return node in self._integer
+
+    def ends_in_clip(self, node: Node) -> bool:
+        """Whether a clip that becomes part of the node is the only reader of its output."""
+        readers = self.consumers.get(node.output, [])
+        return (
+            node in self._integer
+            and node.op.name not in SHARING
+            and len(readers) == 1
+            and readers[0].op.name == "clip"
+            and node.output not in self.function.results
+        )
+
+    def is_fused_clip(self, node: Node) -> bool:
+        """Whether a node is a clip that becomes part of the operator before it."""
+        above = self.producers.get(node.inputs[0]) if node.op.name == "clip" else None
+        return above is not None and self.ends_in_clip(above)
+
+    def in_integers(self, value: Value) -> bool:
+        """Whether a value is an input, or can be had in integers without computing floats."""
+        if isinstance(value, Constant):
+            return False
+        above = self.producers.get(value)
+        if above is None:
+            return value.type.dtype == "float32"
+        if self.has_integer_form(above) or self.is_fused_clip(above):
+            return True
+        source = self._sources[value]
+        return source is not value and self.producers.get(source) in self._integer
+
+    def leader(self, value: Value) -> Value:
+        """One value for all that share parameters with this one; itself, if none does."""
+        while value in self._above:
+            value = self._above[value]
+        return value
+
+    def _trace(self, node: Node) -> None:
+        """Find the one value that each output is an elementwise function of, else itself."""
+        for output in node.outputs:
+            self._sources[output] = output
+        if not is_elementwise(node):
+            return
+        found = {
+            self._sources.get(value, value)
+            for value in node.inputs
+            if not isinstance(value, Constant)
+        }
+        if len(found) == 1:
+            self._sources[node.output] = found.pop()
+
+    def _decide(self, node: Node) -> bool:
+        name = node.op.name
+        if len(node.outputs) != 1 or node.output.type.dtype != "float32":
+            return False
+        data = [value for value in node.inputs if not isinstance(value, Constant)]
+        if any(value.type.dtype != "float32" for value in data) or not data:
+            return False
+        if name in WEIGHTED:
+            return len(data) == 1 and data[0] is node.inputs[0]
+        if name in BINARY:
+            return self._sources[node.output] is node.output
+        if name == "avg_pool2d":
+            return self.in_integers(data[0])
+        if name not in SHARING or not any(self.in_integers(value) for value in data):
+            return False
+        if name == "resize":
+            return bool(node.attrs.method == "nearest")
+        return name == "concat" or data == [node.inputs[0]]
+
+    def _join(self, node: Node) -> None:
+        operands = node.inputs if node.op.name == "concat" else node.inputs[:1]
+        for value in operands:
+            first, second = self.leader(value), self.leader(node.output)
+            if first is not second:
+                self._above[second] = first

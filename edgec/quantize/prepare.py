@@ -1,0 +1,63 @@
+"""Rewrite a float function into forms that quantize well; its results stay, but for last bits.
+
+1. A mean over axes that lie side by side, without the last one, is an average pooling.
+2. Subtracting a constant is adding its negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.ops.add import AddAttrs
+from edgec.ops.avg_pool2d import AvgPool2dAttrs
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.passes.rewriter import Rewriter
+from edgec.passes.simplify_views import simplify_views
+
+
+def prepare(function: Function) -> Function:
+    """The same function in operators that have an integer form."""
+    return simplify_views(Rewriter(function).run(_visit))
+
+
+def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.outputs[0].type.dtype != "float32":
+        return None
+    if node.op.name == "reduce" and node.attrs.kind == "mean":
+        return _pooled(rewriter, node, inputs[0])
+    if node.op.name == "sub" and isinstance(inputs[1], Constant):
+        return _added(rewriter, node, inputs[0], inputs[1])
+    return None
+
+
+def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
+    axes, shape = node.attrs.axes, x.type.shape
+    first, last = axes[0], axes[-1]
+    if axes != tuple(range(first, last + 1)) or last == len(shape) - 1:
+        return None
+    builder = rewriter.builder
+    before, across, after = shape[:first], shape[first : last + 1], shape[last + 1 :]
+    image = (math.prod(before), math.prod(across), 1, math.prod(after))
+    if len(axes) == 2 and len(shape) == 4:
+        image = shape  # as it is
+    seen = builder.op("reshape", [x], ReshapeAttrs(image), name=f"{node.name}/image", sources=())
+    pool = AvgPool2dAttrs(kernel=image[1:3], stride=(1, 1))
+    mean = builder.op("avg_pool2d", [seen], pool, name=node.name, sources=node.sources)
+    made = builder.node(
+        "reshape", [mean], ReshapeAttrs(node.output.type.shape), name=node.name, sources=(),
+        output_names=[node.output.name], origins=[node.output.origin],
+    )  # fmt: skip
+    return made.outputs
+
+
+def _added(rewriter: Rewriter, node: Node, x: Value, constant: Constant) -> Sequence[Value] | None:
+    negative = rewriter.builder.constant(f"{constant.name}.negative", np.negative(constant.data))
+    made = rewriter.builder.node(
+        "add", [x, negative], AddAttrs(), name=node.name, sources=node.sources,
+        output_names=[node.output.name], origins=[node.output.origin],
+    )  # fmt: skip
+    return made.outputs

@@ -1,0 +1,135 @@
+"""What quantizing decides before it changes anything: parameters, weights and biases.
+
+A range [low, high] that holds 0 becomes scale = (high - low) / 255 and the zero point that makes 0
+exact; weights are symmetric, one scale for each output channel (arXiv:1806.08342, 2.1 and 2.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array, Quant
+from edgec.quantize.forms import WEIGHTED, Forms
+
+Range = tuple[float, float]
+
+LEVELS = 256
+#: The smallest scale: below it, products of scales leave float32's normal numbers.
+LEAST_SCALE = 2.0**-40
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a real value is stored: its quantization and integer dtype."""
+
+    quant: Quant
+    dtype: str = "int8"
+
+    @property
+    def bounds(self) -> Range:
+        """The smallest and largest real number; per-tensor parameters only."""
+        info = np.iinfo(self.dtype)
+        scale, zero_point = self.quant.scale[0], self.quant.zero_point[0]
+        return (int(info.min) - zero_point) * scale, (int(info.max) - zero_point) * scale
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights as they are stored. bias: real numbers [O], to be stored in accumulators' scale."""
+
+    data: Array
+    quant: Quant
+    bias: Array
+
+    def real(self) -> Array:
+        """What the stored weights stand for, float32."""
+        shape = [-1 if a == self.quant.axis else 1 for a in range(self.data.ndim)]
+        scales = np.asarray(self.quant.scale, np.float32).reshape(shape)
+        return self.data.astype(np.float32) * scales
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """forms: of the function. values: for each float value and constant operand. weights: for
+    each node that has some."""
+
+    forms: Forms
+    values: Mapping[Value, Stored]
+    weights: Mapping[Node, Weights]
+
+
+def make_scheme(
+    function: Function, ranges: Mapping[Value, Range], *, symmetric: bool = False
+) -> Scheme:
+    """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
+
+    Values that share parameters get the range that holds all of theirs.
+    """
+    forms = Forms(function)
+    known = dict(ranges)
+    for constant in function.constants():
+        if constant.type.is_float and constant.data.size:
+            known[constant] = (
+                min(float(constant.data.min()), 0.0), max(float(constant.data.max()), 0.0)
+            )  # fmt: skip
+    shared: dict[Value, Range] = {}
+    for value, (low, high) in known.items():
+        leader = forms.leader(value)
+        lowest, highest = shared.get(leader, (0.0, 0.0))
+        shared[leader] = min(low, lowest), max(high, highest)
+    stored = {leader: Stored(activation_quant(*seen, symmetric)) for leader, seen in shared.items()}
+    values = {value: stored[forms.leader(value)] for value in known}
+    weights = {
+        node: nearest_weights(node)
+        for node in function.nodes
+        if node.op.name in WEIGHTED and forms.has_integer_form(node)
+    }
+    return Scheme(forms, values, weights)
+
+
+def activation_quant(low: float, high: float, symmetric: bool = False) -> Quant:
+    """int8 parameters of a range that holds 0; symmetric ones have the zero point 0."""
+    if not low <= 0.0 <= high:
+        raise ValueError(f"the range [{low}, {high}] does not hold 0")
+    if symmetric:
+        largest = max(-low, high)
+        return Quant((max(float(np.float32(largest / 127.0)), LEAST_SCALE),), (0,))
+    scale = max(float(np.float32((high - low) / (LEVELS - 1))), LEAST_SCALE)
+    zero_point = int(np.clip(round(-128 - low / scale), -128, 127))
+    return Quant((scale,), (zero_point,))
+
+
+def nearest_weights(node: Node) -> Weights:
+    """A node's own weights, rounded to nearest, and its own bias."""
+    weights, bias = node.inputs[1:]
+    assert isinstance(weights, Constant) and isinstance(bias, Constant)
+    data, quant = quantize_weights(weights.data, WEIGHTED[node.op.name])
+    return Weights(data, quant, bias.data)
+
+
+def quantize_weights(weights: Array, axis: int) -> tuple[Array, Quant]:
+    """int8 weights in [-127, 127] with one scale for each index along `axis`.
+
+    A channel of zeros has the scale of the largest channel: any would do.
+    """
+    others = tuple(a for a in range(weights.ndim) if a != axis)
+    largest = np.abs(weights).max(axis=others).astype(np.float64)
+    fallback = largest.max() or 1.0
+    scales = (np.where(largest > 0, largest, fallback) / 127.0).astype(np.float32)
+    scales = np.maximum(scales, np.float32(LEAST_SCALE))
+    shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
+    stored = np.clip(np.rint(weights / scales.reshape(shape)), -127, 127).astype(np.int8)
+    return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
+
+
+def quantize_bias(bias: Array, x_scale: float, weights: Quant) -> tuple[Array, Quant]:
+    """int32 bias in the accumulators' own scale, x_scale * weight scale of each channel."""
+    scales = np.float32(x_scale) * np.asarray(weights.scale, np.float32)
+    stored = np.rint(bias.astype(np.float64) / scales.astype(np.float64))
+    bounds = np.iinfo(np.int32)
+    data = np.clip(stored, bounds.min, bounds.max).astype(np.int32)
+    return data, Quant(tuple(map(float, scales)), (0,) * len(scales), 0)
