@@ -1,7 +1,13 @@
-"""Constant arrays as C initializers; equal arrays are written once."""
+"""Constant arrays as the members of one C structure; equal arrays are written once.
+
+One structure, since its layout is then known here: one CRC covers all constants as they lie in
+flash. Members with the widest elements come first and sizes are multiples of 4 bytes, so that no
+compiler puts padding between members.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,30 +18,45 @@ from edgec.codegen.names import identifier, unique
 
 COLUMNS = 98
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
+WEIGHTS_OBJECT = "weights"  # behind the model's name
 
 
 @dataclass(frozen=True)
 class DataArray:
-    """One array of the weights file."""
+    """One array of the weights: a member of the structure, and its initializer.
 
-    c_name: str
+    `nbytes` is the constant's own size, `stored_bytes` with the zeros that round it up.
+    """
+
     declaration: str
     comment: str
     lines: tuple[str, ...]
     nbytes: int
+    stored_bytes: int
 
 
 @dataclass(frozen=True)
 class Weights:
-    """All arrays of a model, and which of them stands for which constant."""
+    """All arrays of a model, in their order in memory.
+
+    `names` has for each constant the C expression of its array, `crc` the CRC-32 (zlib's) of the
+    `stored_bytes` that the arrays take in memory; None without arrays, and with a NaN in them,
+    whose bits C leaves to the compiler.
+    """
 
     arrays: tuple[DataArray, ...]
     names: Mapping[str, str]
+    crc: int | None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, without padding between them."""
+        """Bytes of all arrays, without what rounds them up."""
         return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all arrays as they lie in memory."""
+        return sum(array.stored_bytes for array in self.arrays)
 
 
 def make_weights(model: str, constants: Mapping[str, np.ndarray]) -> Weights:
@@ -46,10 +67,18 @@ def make_weights(model: str, constants: Mapping[str, np.ndarray]) -> Weights:
         key = (array.dtype.name, np.ascontiguousarray(array).tobytes())
         stands_for[name] = first.setdefault(key, name)
     kept = [name for name in constants if stands_for[name] == name]
-    c_names = unique(f"{model}_w_{identifier(name, fallback='c')}" for name in kept)
-    by_name = dict(zip(kept, c_names, strict=True))
-    arrays = tuple(_array(by_name[name], name, constants[name]) for name in kept)
-    return Weights(arrays, {name: by_name[stands_for[name]] for name in constants})
+    kept.sort(key=lambda name: -max(constants[name].itemsize, WEIGHT_ALIGNMENT))
+    members = unique(f"w_{identifier(name, fallback='c')}" for name in kept)
+    by_name = dict(zip(kept, members, strict=True))
+    arrays = []
+    crc = 0
+    for name in kept:
+        arrays.append(_array(by_name[name], name, constants[name]))
+        crc = zlib.crc32(_stored(constants[name]), crc)
+    base = f"{model}_{WEIGHTS_OBJECT}"
+    names = {name: f"{base}.{by_name[stands_for[name]]}" for name in constants}
+    sure = bool(kept) and not any(np.isnan(constants[name]).any() for name in kept)
+    return Weights(tuple(arrays), names, crc if sure else None)
 
 
 def initializer_lines(array: np.ndarray) -> tuple[str, ...]:
@@ -66,16 +95,23 @@ def initializer_lines(array: np.ndarray) -> tuple[str, ...]:
     return tuple(f"    {', '.join(texts[i : i + each])}," for i in range(0, len(texts), each))
 
 
-def _array(c_name: str, name: str, array: np.ndarray) -> DataArray:
+def _stored(array: np.ndarray) -> bytes:
+    """The bytes of a constant in memory: little endian, zeros up to a multiple of 4; never none."""
+    little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    data = little.tobytes() or bytes(array.itemsize)
+    return data + bytes(-len(data) % WEIGHT_ALIGNMENT)
+
+
+def _array(member: str, name: str, array: np.ndarray) -> DataArray:
     shape = "".join(f"[{extent}]" for extent in array.shape)
-    elements = max(array.size, 1)
+    stored_bytes = len(_stored(array))
     lines = initializer_lines(array) if array.size else ("    0,",)
     return DataArray(
-        c_name=c_name,
-        declaration=f"const {C_TYPE[array.dtype.name]} {c_name}[{elements}]",
+        declaration=f"{C_TYPE[array.dtype.name]} {member}[{stored_bytes // array.itemsize}]",
         comment=f"{comment_text(name)}: {array.dtype.name}{shape}",
         lines=lines,
         nbytes=array.nbytes,
+        stored_bytes=stored_bytes,
     )
 
 

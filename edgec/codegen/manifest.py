@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec import __version__
+from edgec.codegen.c_data import Weights
 from edgec.codegen.names import port_names
 from edgec.codegen.program import Port, Program
 from edgec.errors import ContractError
@@ -75,6 +76,8 @@ class Manifest:
 
     `schema_hash` changes with the model's interface, `build_hash` with any byte of the model's C
     files. `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
+    `weights_crc` is the CRC-32 (zlib's) of the constants as they lie in memory, which the model's
+    self-test checks; None where there is none.
     """
 
     format: int
@@ -98,6 +101,7 @@ class Manifest:
     files: tuple[str, ...]
     harness: str = "link"
     build_hash: int = 0
+    weights_crc: int | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -160,7 +164,7 @@ def describe(
     program: Program,
     functions: tuple[str, ...],
     files: tuple[str, ...],
-    weights_bytes: int,
+    weights: Weights,
     harness: str = "link",
     build_hash: int = 0,
 ) -> Manifest:
@@ -211,7 +215,7 @@ def describe(
         arena_lower_bound=program.arena_lower_bound,
         arena_alignment=program.alignment,
         state_bytes=program.state_bytes,
-        weights_bytes=weights_bytes,
+        weights_bytes=weights.nbytes,
         macs=sum(step.macs for step in program.steps),
         inputs=tuple(map(entry, program.inputs, in_names)),
         outputs=tuple(map(entry, program.outputs, out_names)),
@@ -220,6 +224,7 @@ def describe(
         files=files,
         harness=harness,
         build_hash=build_hash,
+        weights_crc=weights.crc,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgec import __version__
-from edgec.codegen.c_data import DataArray, Weights, comment_text, make_weights
+from edgec.codegen.c_data import WEIGHTS_OBJECT, DataArray, Weights, comment_text, make_weights
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
@@ -21,7 +21,10 @@ from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import SharedFunction, share, share_callees
 
 # Suffixes of the public functions: generated names must not take them.
-PUBLIC = ("run", "feed_row", "init", "input", "output", "reset", "selftest", "memory", "context")
+PUBLIC = (
+    "run", "feed_row", "init", "input", "output", "reset", "selftest", "memory", "context",
+    WEIGHTS_OBJECT, "constants",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class ModelText:
     alignment: int
     state_bytes: int
     weights_bytes: int
+    weights_stored_bytes: int
+    weights_crc: str
     macs: int
     uses_float: bool
     inputs: tuple[PortText, ...]
@@ -150,6 +155,8 @@ def make_text(program: Program) -> EmittedModel:
         alignment=program.alignment,
         state_bytes=program.state_bytes,
         weights_bytes=weights.nbytes,
+        weights_stored_bytes=weights.stored_bytes,
+        weights_crc="" if weights.crc is None else f"0x{weights.crc:08X}u",
         macs=sum(step.macs for step in program.steps),
         uses_float=any("float" in f.text or "double" in f.text for f in functions),
         inputs=tuple(

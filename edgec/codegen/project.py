@@ -1,6 +1,7 @@
 """Write a project folder: the model's C files, and for a board its program, ports and link.
 
-    <model>.h  <model>.c  <model>_weights.c  ec_status.h  CMakeLists.txt  manifest.json
+    <model>.h  <model>.c  <model>_weights.h  <model>_weights.c  ec_status.h
+    CMakeLists.txt  manifest.json
     main.c  link.ld  port/  link/                                  only for a microcontroller board
     toolchain.cmake  CMakePresets.json  debug.gdb                  likewise
 
@@ -77,7 +78,7 @@ def write_project(
         program,
         emitted.step_functions,
         tuple(sorted([*files, MANIFEST_NAME])),
-        emitted.weights.nbytes,
+        emitted.weights,
         harness,
         build_hash,
     )
@@ -97,6 +98,7 @@ def _model_files(text: ModelText) -> dict[str, str]:
     return {
         f"{text.model}.h": _render("model.h.j2", m=text),
         f"{text.model}.c": _render("model.c.j2", m=text),
+        f"{text.model}_weights.h": _render("weights.h.j2", m=text),
         f"{text.model}_weights.c": _render("weights.c.j2", m=text),
         "ec_status.h": status.read_text(encoding="utf-8"),
     }

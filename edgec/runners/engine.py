@@ -205,6 +205,7 @@ STATUS_NAMES: Mapping[int, str] = {
     -4: "EC_ERR_NOT_INITIALIZED",
     -5: "EC_ERR_SELFTEST",
     -6: "EC_ERR_RANGE",
+    -7: "EC_ERR_WEIGHTS",
 }
 
 

@@ -64,7 +64,7 @@ def corpus(folder: Path) -> list[Path]:
         files.append(quantized_network(seed, folder / f"quantized{seed}.onnx"))
     shared = find_shared()
     if shared.is_dir():
-        samples = [*(shared / "models").iterdir()]
+        samples = [*(shared / "models").glob("*")]
         samples += (shared / "data" / "tflm_seanet").glob("*/*0.tflite")
         files += [
             path for path in samples

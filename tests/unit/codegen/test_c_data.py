@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -15,9 +17,29 @@ def test_equal_arrays_are_written_once() -> None:
     weights = make_weights(
         "m", {"first": a, "again": a.reshape(3, 4).copy(), "other": a.astype(np.int16)}
     )
-    assert [array.c_name for array in weights.arrays] == ["m_w_first", "m_w_other"]
-    assert weights.names["again"] == "m_w_first"
+    assert [array.declaration for array in weights.arrays] == [
+        "int8_t w_first[12]", "int16_t w_other[12]"
+    ]  # fmt: skip
+    assert weights.names["again"] == weights.names["first"] == "m_weights.w_first"
     assert weights.nbytes == 12 + 24
+
+
+def test_arrays_lie_without_gaps() -> None:
+    """The widest first, each rounded up with zeros, which C writes into what is not listed."""
+    constants = {
+        "bytes": np.arange(1, 6, dtype=np.int8),
+        "wide": np.array([1, -1], np.int64),
+        "halves": np.array([7], np.int16),
+        "empty": np.zeros((0,), np.float32),
+    }
+    weights = make_weights("m", constants)
+    assert [array.declaration for array in weights.arrays] == [
+        "int64_t w_wide[2]", "int8_t w_bytes[8]", "int16_t w_halves[2]", "float w_empty[1]"
+    ]  # fmt: skip
+    assert [array.stored_bytes for array in weights.arrays] == [16, 8, 4, 4]
+    assert weights.nbytes == 16 + 5 + 2
+    stored = constants["wide"].tobytes() + bytes([1, 2, 3, 4, 5, 0, 0, 0, 7, 0, 0, 0]) + bytes(4)
+    assert weights.crc == zlib.crc32(stored)
 
 
 def test_lines_are_short_and_complete() -> None:
