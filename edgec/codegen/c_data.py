@@ -67,7 +67,10 @@ def make_weights(model: str, constants: Mapping[str, np.ndarray]) -> Weights:
         key = (array.dtype.name, np.ascontiguousarray(array).tobytes())
         stands_for[name] = first.setdefault(key, name)
     kept = [name for name in constants if stands_for[name] == name]
-    kept.sort(key=lambda name: -max(constants[name].itemsize, WEIGHT_ALIGNMENT))
+    # Small ones first: a short instruction leads from one to the next.
+    kept.sort(
+        key=lambda name: (-max(constants[name].itemsize, WEIGHT_ALIGNMENT), constants[name].nbytes)
+    )
     members = unique(f"w_{identifier(name, fallback='c')}" for name in kept)
     by_name = dict(zip(kept, members, strict=True))
     arrays = []

@@ -50,8 +50,8 @@ extern "C" {
 #define EC_LINK_TICK_CYCLES 1u       /* core clock cycles, counted by hardware */
 #define EC_LINK_TICK_INSTRUCTIONS 2u /* an emulator whose virtual time counts instructions */
 
-/* A model's input or output: where it lies and how long it is. `data` may be null when the index
- * is out of range or the model did not initialize. */
+/* A model's input or output: where it lies and how long it is. `data` may be null when the
+ * model did not initialize. */
 typedef struct ec_link_buffer {
     void *data;
     uint32_t bytes;
