@@ -25,7 +25,7 @@ def test_equal_arrays_are_written_once() -> None:
 
 
 def test_arrays_lie_without_gaps() -> None:
-    """The widest first, each rounded up with zeros, which C writes into what is not listed."""
+    """The widest first, then the smallest, each rounded up with zeros, which C writes into what is not listed."""
     constants = {
         "bytes": np.arange(1, 6, dtype=np.int8),
         "wide": np.array([1, -1], np.int64),
@@ -34,11 +34,11 @@ def test_arrays_lie_without_gaps() -> None:
     }
     weights = make_weights("m", constants)
     assert [array.declaration for array in weights.arrays] == [
-        "int64_t w_wide[2]", "int8_t w_bytes[8]", "int16_t w_halves[2]", "float w_empty[1]"
+        "int64_t w_wide[2]", "float w_empty[1]", "int16_t w_halves[2]", "int8_t w_bytes[8]"
     ]  # fmt: skip
-    assert [array.stored_bytes for array in weights.arrays] == [16, 8, 4, 4]
+    assert [array.stored_bytes for array in weights.arrays] == [16, 4, 4, 8]
     assert weights.nbytes == 16 + 5 + 2
-    stored = constants["wide"].tobytes() + bytes([1, 2, 3, 4, 5, 0, 0, 0, 7, 0, 0, 0]) + bytes(4)
+    stored = constants["wide"].tobytes() + bytes([0, 0, 0, 0, 7, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0])
     assert weights.crc == zlib.crc32(stored)
 
 
