@@ -25,7 +25,7 @@ def test_equal_arrays_are_written_once() -> None:
 
 
 def test_arrays_lie_without_gaps() -> None:
-    """The widest first, then the smallest, each rounded up with zeros, which C writes into what is not listed."""
+    """The widest first, then the smallest, each rounded up with the zeros of C."""
     constants = {
         "bytes": np.arange(1, 6, dtype=np.int8),
         "wide": np.array([1, -1], np.int64),
