@@ -95,5 +95,22 @@ def test_some_mnist_answers(sample_model: Callable[[str], Path], shared_dir: Pat
 
 
 @pytest.mark.full
+def test_all_mnist_answers_of_floats(sample_model: Callable[[str], Path], shared_dir: Path) -> None:
+    """The same class as the framework for every image, from probabilities that are nearly equal."""
+    path = sample_model("tflm_mnist_lstm_f32.tflite")
+    compiled, built = build(path, "host")
+    oracle = open_oracle(path)
+    (port,) = compiled.module.main.inputs
+    with open_session("host", built) as session:
+        for image in mnist_images(shared_dir):
+            x = (image.astype(np.float32) / np.float32(255)).reshape(port.type.shape)
+            oracle.reset()
+            session.reset()
+            (wanted,), (found,) = oracle.run([x]).outputs, session.run([x]).outputs
+            assert np.abs(found - wanted).max() <= 1e-5
+            assert found.argmax() == wanted.argmax()
+
+
+@pytest.mark.full
 def test_all_mnist_answers(sample_model: Callable[[str], Path], shared_dir: Path) -> None:
     mnist_answers(sample_model("tflm_mnist_lstm_int8.tflite"), mnist_images(shared_dir))

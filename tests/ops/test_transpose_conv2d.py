@@ -96,9 +96,12 @@ def test_floats_are_close_to_tflm(tmp_path: Path) -> None:
 
 def mediapipe_model(
     extents: list[int], kernel: list[int], stride: list[int], padding: int, *,
-    raw: bytes | None = None, dtype: str = "float32",
+    raw: bytes | None = None, dtype: str = "float32", constants: str = "float32",
 ) -> bytes:  # fmt: skip
-    """Convolution2DTransposeBias of 3 channels to 2, with TfLitePadding."""
+    """Convolution2DTransposeBias of 3 channels to 2, with TfLitePadding.
+
+    constants: float16 ones go through DEQUANTIZE.
+    """
     rng = np.random.default_rng(sum(extents + kernel + stride))
     cut = [
         max(0, k - (e - 1) % s - 1) if padding == 1 else 0
@@ -107,9 +110,16 @@ def mediapipe_model(
     output = [s * (e - 1) + k - c for e, k, s, c in zip(extents, kernel, stride, cut, strict=True)]
     model = TfliteBuilder()
     x = model.tensor("x", (1, *extents, 3), dtype)
-    data = rng.normal(size=(2, *kernel, 3)).astype(np.float32)
-    w = model.tensor("w", data.shape, "float32", data=data)
-    b = model.tensor("b", (2,), "float32", data=rng.normal(size=2).astype(np.float32))
+
+    def constant(name: str, *shape: int) -> int:
+        stored = model.tensor(name, shape, constants, data=rng.normal(size=shape).astype(constants))
+        if constants == "float32":
+            return stored
+        wide = model.tensor(f"{name}.wide", shape, "float32")
+        model.operator("DEQUANTIZE", [stored], [wide])
+        return wide
+
+    w, b = constant("w", 2, *kernel, 3), constant("b", 2)
     y = model.tensor("y", (1, *output, 2), "float32")
     # Fields of later versions of the struct follow.
     struct = np.array([padding, stride[1], stride[0], 0, 0], "<i4").tobytes()
@@ -123,7 +133,10 @@ def test_mediapipe_operator_is_close_to_litert(tmp_path: Path) -> None:
     for seed in range(30):
         rng = np.random.default_rng(seed)
         extents, kernel, stride, same, _ = geometry(rng)
-        path.write_bytes(mediapipe_model(extents, kernel, stride, 1 if same else 2))
+        constants = "float16" if seed % 3 == 0 else "float32"
+        path.write_bytes(
+            mediapipe_model(extents, kernel, stride, 1 if same else 2, constants=constants)
+        )
         function = import_model(path).main
         given = rng.normal(size=(1, *extents, 3)).astype(np.float32)
         oracle = open_oracle(path, "litert")
