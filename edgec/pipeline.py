@@ -47,6 +47,7 @@ from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
+from edgec.passes.trim_windows import trim_windows
 from edgec.runners.samples import generate_inputs
 from edgec.target.core import Core
 
@@ -62,6 +63,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold_constants", lambda function, rounding: fold_constants(function)),
     ("fold_scales", lambda function, rounding: fold_scales(function)),
     ("fold_padding", lambda function, rounding: fold_padding(function)),
+    ("trim_windows", lambda function, rounding: trim_windows(function)),
     ("plain_convolutions", lambda function, rounding: plain_convolutions(function)),
     ("simplify_views", lambda function, rounding: simplify_views(function)),
     ("narrow_accumulators", lambda function, rounding: narrow_accumulators(function)),

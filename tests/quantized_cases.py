@@ -45,19 +45,22 @@ def add_accumulation(
     per_channel: bool,
     bias_axis: int = 0,
     wide: str = "",
+    weight_bits: int = 8,
 ) -> Accumulation:
     """Add x, weights and mostly a bias, with an output scale at which few results saturate.
 
     taps: products summed for one output. Small weights in some cases make multipliers over one.
     wide: "int32" or "int64" for an int16 input and a bias of this dtype; "" for int8.
+    weight_bits: 8, or 4 for INT4 weights.
     """
     channels = weight_shape[channel_axis]
     small = rng.random() < 0.2
-    low, high = (-1, 2) if small else (-128, 128)
+    whole = 8 if weight_bits == 4 else 128
+    low, high = (-1, 2) if small else (-whole, whole)
     weights = rng.integers(low, high, weight_shape).astype(np.int8)
     x_scale = log_uniform(rng, 1e-3, 1.0)
     scales = [log_uniform(rng, 1e-3, 0.1) for _ in range(channels if per_channel else 1)]
-    spread = (18900.0 if wide else 74.0) * (1.0 if small else 74.0) * np.sqrt(taps)
+    spread = (18900.0 if wide else 74.0) * (1.0 if small else 0.58 * whole) * np.sqrt(taps)
     steps = log_uniform(rng, 1000, 100000) if wide else log_uniform(rng, 10, 400)
     output_scale = float(np.float32(spread * x_scale * float(np.median(scales)) / steps))
 
@@ -65,8 +68,8 @@ def add_accumulation(
     dtype = "int16" if wide else "int8"
     x = model.tensor("x", x_shape, dtype, scale=x_scale, zero_point=zero_points[0])
     inputs = [x, model.tensor(
-        "weights", weight_shape, "int8", scale=scales, zero_point=[0] * len(scales),
-        axis=channel_axis, data=weights,
+        "weights", weight_shape, f"int{weight_bits}", scale=scales, zero_point=[0] * len(scales),
+        axis=channel_axis, data=weights if weight_bits == 8 else nibbles(weights),
     )]  # fmt: skip
     if rng.random() < 0.8:
         bias = np.round(rng.normal(0, spread, channels)).astype(wide or "int32")
@@ -76,6 +79,13 @@ def add_accumulation(
             axis=bias_axis, data=bias,
         ))  # fmt: skip
     return Accumulation(x, inputs, output_scale, zero_points[1])
+
+
+def nibbles(values: np.ndarray) -> np.ndarray:
+    """Numbers in [-8, 7] two to a byte, the first in the low half, as INT4 tensors hold them."""
+    flat = values.reshape(-1)
+    pairs = np.append(flat, np.zeros(flat.size % 2, flat.dtype)).reshape(-1, 2) & 15
+    return (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8)
 
 
 @dataclass(frozen=True)

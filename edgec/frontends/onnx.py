@@ -229,6 +229,8 @@ class _GraphImporter:
             raise ImportFailed(
                 f"{self.path.name}: tensor {tensor.name!r} is damaged: {error}"
             ) from None
+        if data.dtype.name in ("int4", "uint4"):
+            data = data.astype("uint8" if data.dtype.name == "uint4" else "int8")
         if data.dtype.name not in DTYPES:
             raise ImportFailed(
                 f"{self.path.name}: tensor {tensor.name!r} has dtype {data.dtype.name}"

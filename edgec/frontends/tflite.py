@@ -260,6 +260,8 @@ class _GraphImporter:
 def constant_array(tensor: RawTensor, type_: TensorType) -> Array:
     """The elements of a constant as a copy: aligned, dense, and alive without the file."""
     assert tensor.data is not None
+    if tensor.dtype == "INT4":
+        return _nibbles(tensor, type_)
     stored = np.dtype(type_.dtype).newbyteorder("<")
     if tensor.sparsity is None and tensor.data.size != type_.nbytes:
         raise ImportFailed(
@@ -274,6 +276,18 @@ def constant_array(tensor: RawTensor, type_: TensorType) -> Array:
         return densify(data, type_.shape, tensor.sparsity)
     except ImportFailed as failure:
         raise ImportFailed(f"{shown(tensor)}: {failure.message}") from None
+
+
+def _nibbles(tensor: RawTensor, type_: TensorType) -> Array:
+    """The numbers of an INT4 constant, two to a byte, the first in its low half."""
+    assert tensor.data is not None
+    wanted = -(-type_.elements // 2)
+    if tensor.sparsity is not None or tensor.data.size != wanted:
+        raise ImportFailed(
+            f"{shown(tensor)} needs {wanted} bytes, its buffer has {tensor.data.size}"
+        )
+    halves = np.stack([tensor.data & 15, tensor.data >> 4], axis=-1).reshape(-1)[: type_.elements]
+    return ((halves.astype(np.int8) ^ 8) - 8).reshape(type_.shape)
 
 
 def problem_lines(problems: list[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -334,6 +348,8 @@ def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
     inputs.
     """
     dtype = tensor.dtype.lower()
+    if dtype == "int4" and tensor.data is not None:
+        dtype = "int8"  # `edgec.loop.primitives.nibbles` halves what fits, wherever it comes from
     if dtype not in DTYPES:
         raise ImportFailed(f"{shown(tensor)} has the element type {tensor.dtype}")
     if tensor.signature and len(tensor.signature) != len(tensor.shape):

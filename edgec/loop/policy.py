@@ -34,6 +34,7 @@ from edgec.loop.policies.per_element import (
 )
 from edgec.loop.policies.recurrent import RECURRENT, schedule_recurrent
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -89,6 +90,13 @@ class Policy:
             return column_schedules(func, tables, window)
         if form == DEPTHWISE_WINDOWS:
             return window_schedules(func, tables, window)
+        found = self._plain_schedules(func, form)
+        if "w" in tables and fits_nibbles(tables["w"]):
+            for schedule in found:
+                schedule.pack_nibbles("w")
+        return found
+
+    def _plain_schedules(self, func: PrimFunc, form: str) -> list[Schedule]:
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}

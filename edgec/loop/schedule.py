@@ -28,6 +28,7 @@ from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
+from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.storage import storage_align
@@ -153,7 +154,13 @@ class Schedule:
 
     def transform_layout(self, buffer: str, packing: str) -> None:
         """Store a constant in another order, such as "OHWI -> O/4 H W I O%4"."""
-        repack: Repack = self._apply(layout.transform_layout, buffer=buffer, packing=packing)
+        self._repack(buffer, self._apply(layout.transform_layout, buffer=buffer, packing=packing))
+
+    def pack_nibbles(self, buffer: str) -> None:
+        """Store a constant of numbers in [-8, 7] as two to a byte."""
+        self._repack(buffer, self._apply(pack_nibbles, buffer=buffer))
+
+    def _repack(self, buffer: str, repack: Repack) -> None:
         before = self.repacked.get(buffer)
         self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
 
@@ -276,7 +283,7 @@ REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
-        "decompose_reduction", "transform_layout", "storage_align",
+        "decompose_reduction", "transform_layout", "pack_nibbles", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

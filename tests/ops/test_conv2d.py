@@ -9,11 +9,15 @@ from quantized_cases import add_accumulation, random_activation, random_window
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
+from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.conv2d import Conv2d, Conv2dAttrs
+from edgec.pipeline import compile_model
+from edgec.runners.samples import generate_inputs
+from edgec.target.core import find_core
 
 
-def conv2d_model(seed: int, wide: str = "") -> bytes:
+def conv2d_model(seed: int, wide: str = "", weight_bits: int = 8) -> bytes:
     rng = np.random.default_rng(seed)
     batch = int(rng.choice([1, 1, 2]))
     height, width, depth, channels = rng.integers(1, [11, 11, 7, 9]).tolist()
@@ -22,7 +26,7 @@ def conv2d_model(seed: int, wide: str = "") -> bytes:
     operands = add_accumulation(
         model, rng, (batch, height, width, depth), (channels, *window.kernel, depth),
         channel_axis=0, taps=window.kernel[0] * window.kernel[1] * depth,
-        per_channel=rng.random() < 0.7, wide=wide,
+        per_channel=rng.random() < 0.7, wide=wide, weight_bits=weight_bits,
     )  # fmt: skip
     y = model.tensor(
         "y", (batch, *window.output, channels), "int16" if wide else "int8",
@@ -105,3 +109,14 @@ def test_infer_refuses_what_has_no_meaning(types, message) -> None:
 
 def test_macs_count_every_tap() -> None:
     assert Conv2d().macs(Conv2dAttrs(), [INT8, WEIGHTS, BIAS]) == 2 * 2 * 3 * 3 * 3 * 2
+
+
+@pytest.mark.parametrize("seed", [2, 32, 65, 145])
+def test_windows_that_lie_in_padding_compile(seed: int, tmp_path) -> None:
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(conv2d_model(seed))
+    compiled = compile_model(path, find_core("cortex-m4"))
+    before, after = compiled.imported.main, compiled.module.main
+    x = generate_inputs(seed, [(v.type.shape, v.type.dtype) for v in before.inputs])
+    for want, mine in zip(interpret(before, x), interpret(after, x), strict=True):
+        np.testing.assert_array_equal(mine, want, strict=True)

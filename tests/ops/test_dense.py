@@ -15,14 +15,15 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.dense import Dense
 
 
-def dense_model(seed: int, wide: str = "") -> bytes:
+def dense_model(seed: int, wide: str = "", weight_bits: int = 8) -> bytes:
     rng = np.random.default_rng(seed)
     depth, channels = rng.integers(1, [70, 20]).tolist()
     leading, keep = ((1,), False) if rng.random() < 0.6 else ((2, 3), bool(rng.random() < 0.5))
     model = TfliteBuilder()
     operands = add_accumulation(
         model, rng, (*leading, depth), (channels, depth), channel_axis=0, taps=depth,
-        per_channel=rng.random() < 0.3, wide=wide,
+        per_channel=rng.random() < 0.3 and weight_bits == 8,  # TFLite Micro has no other
+        wide=wide, weight_bits=weight_bits,
     )  # fmt: skip
     batch = leading if keep else (int(np.prod(leading)),)
     y = model.tensor(

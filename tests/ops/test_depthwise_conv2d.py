@@ -13,7 +13,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.depthwise_conv2d import DepthwiseConv2d, DepthwiseConv2dAttrs
 
 
-def depthwise_model(seed: int, wide: str = "") -> bytes:
+def depthwise_model(seed: int, wide: str = "", weight_bits: int = 8) -> bytes:
     rng = np.random.default_rng(seed)
     height, width, depth = rng.integers(1, [11, 11, 7]).tolist()
     multiplier = int(rng.choice([1, 1, 2, 3, 8]))
@@ -23,7 +23,7 @@ def depthwise_model(seed: int, wide: str = "") -> bytes:
         model, rng, (1, height, width, depth), (1, *window.kernel, depth * multiplier),
         channel_axis=3, taps=window.kernel[0] * window.kernel[1], per_channel=rng.random() < 0.7,
         bias_axis=int(rng.choice([0, 3])),  # old converters write 3
-        wide=wide,
+        wide=wide, weight_bits=weight_bits,
     )  # fmt: skip
     y = model.tensor(
         "y", (1, *window.output, depth * multiplier), "int16" if wide else "int8",

@@ -71,7 +71,7 @@ def definitions(draw):
 def arrays_of(definition, seed=1):
     rng = np.random.default_rng(seed)
     return {
-        name: rng.integers(-128, 128, t.shape).astype(t.dtype)
+        name: rng.integers(*((-8, 8) if name == "w" else (-128, 128)), t.shape).astype(t.dtype)
         for name, t in definition.tensors.items()
         if t.buffer.scope == "constant" or name == "x"
     }
@@ -80,7 +80,7 @@ def arrays_of(definition, seed=1):
 PRIMITIVES = (
     "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
     "cache_read", "cache_write", "decompose_reduction", "transform_layout",
-    "storage_align",
+    "pack_nibbles", "storage_align",
 )  # fmt: skip
 
 
@@ -114,6 +114,7 @@ def arguments(s, primitive, rng):
             ("w", "CKI -> K C I"),
             ("w", f"CKI -> C K I/{factor} I%{factor}"),
         ],
+        "pack_nibbles": [(b,) for b in buffers_of(s.func)],
     }[primitive]
     rng.shuffle(found)
     return found

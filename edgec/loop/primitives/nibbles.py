@@ -1,0 +1,77 @@
+"""pack_nibbles: store a constant of small numbers as two to a byte, packed at compile time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import accesses
+from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, IndexValue, Load, PrimFunc, Select
+from edgec.loop.primitives.layout import Repack
+from edgec.loop.primitives.lookup import find_buffer
+from edgec.loop.rewrite import Rewriter
+from edgec.loop.term import Term, as_term, floor_div, floor_mod
+
+Array = npt.NDArray[Any]
+
+#: What four bits hold in two's complement.
+LEAST, MOST = -8, 7
+
+
+def fits_nibbles(array: Array) -> bool:
+    """Whether every number of an int8 array fits in four bits."""
+    return bool(array.dtype == np.int8 and array.size and array.min() >= LEAST
+                and array.max() <= MOST)  # fmt: skip
+
+
+def packed_nibbles(array: Array) -> Array:
+    """Two numbers of [-8, 7] to a byte, the first in its low half; flat, ended by a zero if odd."""
+    flat = np.pad(array.reshape(-1), (0, array.size % 2)).astype(np.uint8).reshape(-1, 2)
+    return np.asarray(flat[:, 0] & 15 | flat[:, 1] << 4)
+
+
+def pack_nibbles(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
+    """Give a constant parameter whose numbers lie in [-8, 7] half the bytes; every read follows.
+
+        w: constant int8[16, 9]        w: constant uint8[72]
+        .. = w[o, i]              ->   .. = ((w[(9*o + i) // 2] & 15) ^ 8) - 8      where even
+                                       .. = ((w[(9*o + i) // 2] >> 4) ^ 8) - 8      where odd
+
+    Unrolled loops know which of the two it is. That the numbers fit is the caller's to check
+    (`fits_nibbles`). Returns the function that packs the constant's array at compile time.
+    """
+    old = find_buffer(func, buffer)
+    if old.scope != "constant" or old.dtype != "int8":
+        raise ScheduleError(f"pack_nibbles: {buffer} is {old.scope} {old.dtype}, no constant int8")
+    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+        raise ScheduleError(f"pack_nibbles: {buffer} is read by a gather or a call")
+    new = replace(old, shape=(-(-old.elements // 2),), dtype="uint8")
+    body = _Unpack(old, new).stmt(func.body)
+    params = tuple(new if p == old else p for p in func.params)
+    return replace(func, params=params, body=body), packed_nibbles
+
+
+class _Unpack(Rewriter):
+    def __init__(self, old: Buffer, new: Buffer) -> None:
+        self.old, self.new = old, new
+
+    def load(self, load: Load) -> Expr:
+        if load.buffer != self.old:
+            return load
+        at = as_term(0)
+        for index, extent in zip(load.indices, self.old.shape, strict=True):
+            at = at * extent + index
+        byte = Cast("int32", Load(self.new, (floor_div(at, 2),)))
+        return Cast("int8", _half(byte, floor_mod(at, 2)))
+
+
+def _half(byte: Expr, odd: Term) -> Expr:
+    low, high = Binary("and", byte, Const(15, "int32")), Binary("shr", byte, Const(4, "int32"))
+    half: Expr = high if odd.constant else low
+    if odd.constant is None:
+        half = Select(Binary("eq", IndexValue(odd), Const(0, "int32")), low, high)
+    return Binary("sub", Binary("xor", half, Const(8, "int32")), Const(8, "int32"))
