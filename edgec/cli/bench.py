@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgec.cli.arguments import json_option, print_json
+
+if TYPE_CHECKING:
+    from edgec.runners.pool import Pool
 
 
 @click.command()
@@ -30,13 +33,13 @@ from edgec.cli.arguments import json_option, print_json
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
 @click.option("--suite", type=click.Choice(["mlperf-tiny"]),
               help="Drive the models through a benchmark's own protocol, on its data.")  # fmt: skip
-@click.option("--engine", type=click.Choice(["qemu", "serial"]), default="qemu", show_default=True,
-              help="Where the suite's device is.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["qemu", "serial"]),
+              help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
 @click.option("--samples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
               help="The most samples of each model for the suite's accuracy.")  # fmt: skip
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
-              help="Measure several models at once, with the pool's executor.")  # fmt: skip
+              help="Measure on several devices at once.")  # fmt: skip
 @json_option
 def command(
     baselines: Path | None,
@@ -44,7 +47,7 @@ def command(
     names: tuple[str, ...],
     layers: bool,
     suite: str | None,
-    engine: str,
+    engine: str | None,
     port: str | None,
     samples: int,
     pool_file: Path | None,
@@ -55,13 +58,18 @@ def command(
     if suite is not None:
         if layers or len(boards) > 1:
             raise click.UsageError("--suite takes one --board, and no --layers")
+        if pool_file is not None and (engine or port):
+            raise click.UsageError("--pool says itself what runs where")
         board = boards[0] if boards else "mps2_an386"
-        with _pool(pool_file) as pool:
-            _suite(path, board, names, "serial" if port else engine, port, samples, pool, as_json)
+        with _suite_pool(pool_file, engine, port) as pool:
+            _suite(path, board, names, samples, pool, as_json)
         return
+    if engine or port:
+        raise click.UsageError("--engine and --port are for a --suite")
     from edgec.report.bench import measure_help_s, measure_models, print_bench
+    from edgec.runners.pool import Pool
 
-    with _pool(pool_file) as pool:
+    with Pool.load(pool_file) if pool_file is not None else nullcontext() as pool:
         rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers, pool=pool)
     help_s = measure_help_s()
     if as_json:
@@ -70,24 +78,20 @@ def command(
         print_bench(rows, help_s)
 
 
-def _pool(path: Path | None) -> Any:
-    """The pool as a context manager; of None without a file."""
-    if path is None:
-        return nullcontext()
-    from edgec.runners.pool import Pool
+def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:
+    """The devices of the file; without one a single device."""
+    from edgec.runners.pool import Device, Pool
 
-    return Pool.load(path)
+    if path is not None:
+        return Pool.load(path)
+    name = engine or ("serial" if port else "qemu")
+    if port and name != "serial":
+        raise click.UsageError(f"--port is for the engine serial, not {name}")
+    return Pool([Device(port or name, name, port)])
 
 
 def _suite(
-    baselines: Path,
-    board: str,
-    names: tuple[str, ...],
-    engine: str,
-    port: str | None,
-    samples: int,
-    pool: Any,
-    as_json: bool,
+    baselines: Path, board: str, names: tuple[str, ...], samples: int, pool: Pool, as_json: bool
 ) -> None:
     from edgec.report.mlperf import print_suite, run_suite
 
@@ -95,7 +99,7 @@ def _suite(
         if not as_json:
             click.echo(text, err=True)
 
-    rows = run_suite(baselines, board, engine, names, samples=samples, port=port, progress=progress)
+    rows = run_suite(baselines, board, names, pool, samples=samples, progress=progress)
     if as_json:
         print_json({"rows": rows})
     else:

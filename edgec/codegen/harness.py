@@ -24,10 +24,11 @@ _BENCHMARKS = {
 
 #: Real value of a stored byte of the official data, for models that take real values: scale and
 #: zero point. They are those of the reference models' quantized inputs.
-_MEANING = {
+MEANINGS = {
     KEYWORDS: ("int8_t", 0.5847029089927673, 83),
     PERSON: ("uint8_t", 1 / 255, 0),
     IMAGES: ("uint8_t", 1.0, 0),
+    WAKE_WORD: ("int8_t", 0.003701042616739869, -128),
 }
 
 
@@ -90,8 +91,8 @@ def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText
     if name == ANOMALY:
         buffer_bytes = 4 * _elements(program.inputs[0])
         conversion = "copy" if dtype == "float32" else "quantize"
-    elif name in _MEANING:
-        byte_type, scale, zero_point = _MEANING[name]
+    elif name in MEANINGS:
+        byte_type, scale, zero_point = MEANINGS[name]
         buffer_bytes = _elements(program.inputs[0])
         if dtype == "float32":
             conversion = "scale"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +13,18 @@ import numpy as np
 
 from edgec.codegen.harness import benchmark_id
 from edgec.deploy import Built, deploy
-from edgec.errors import EdgecError
-from edgec.link.ports import find_port
-from edgec.link.transport import SerialTransport, Transport
+from edgec.errors import EdgecError, RunFailed
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.report.bench import PUBLISHED_CLOCK_HZ, read_baselines
 from edgec.report.figures import count
-from edgec.report.mlperf_data import SETS, area_under_curve, load_samples
+from edgec.report.mlperf_data import BENCHMARKS, Sample, area_under_curve, load_samples
 from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import open_session
-from edgec.runners.mlperf_tiny import MlperfDevice
-from edgec.runners.pool import Pool
-from edgec.runners.qemu import QemuProcess
+from edgec.runners.mlperf_tiny import Firmware, identify, judge, measure
+from edgec.runners.pool import Device, Pool
 from edgec.runners.samples import generate_inputs
 from edgec.target.board import Board, load_board
-
-ENGINES = ("qemu", "serial")
-
-#: Runs of the one measured inference; in emulation they are all alike.
-_RUNS = {"qemu": 10, "serial": 100}
-_WARMUPS = 2
-#: An emulated board is slower than its own clock says.
-_PATIENCE = {"qemu": 20.0, "serial": 1.0}
 
 Progress = Callable[[str], None]
 
@@ -42,138 +32,141 @@ Progress = Callable[[str], None]
 def run_suite(
     baselines: Path,
     board: str,
-    engine: str,
     names: Sequence[str],
+    pool: Pool,
     *,
     samples: int,
-    port: str | None = None,
     progress: Progress | None = None,
-    pool: Pool | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per model: accuracy over at most `samples` samples, and time.
+    """One row per model: accuracy over at most `samples` samples, spread over the pool, and time.
 
-    instructions are counted by the emulated board's clock; modelled_ms are the simulated core's
-    cycles at the clock of the board that the published results are of; measured_ms are a real
-    board's. Raises EdgecError without models or data.
+    A board at a port holds one program: it works for the model that it says it holds, and without
+    `names` the models are those that the boards hold. instructions are counted by the emulated
+    board's clock; modelled_ms are the simulated core's cycles at the clock of the board that the
+    published results are of; measured_ms are a real board's. Raises EdgecError without models or
+    data, and what the devices raise.
     """
     stated = read_baselines(baselines)
-    unknown = [name for name in names if name not in SETS]
+    unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         raise EdgecError(
             f"MLPerf Tiny has no model {', '.join(unknown)}",
-            details=(f"it has: {', '.join(SETS)}",),
+            details=(f"it has: {', '.join(BENCHMARKS)}",),
         )
     chosen = load_board(board)
-    if chosen.is_host or (engine == "qemu" and chosen.qemu is None):
-        raise EdgecError(f"the engine {engine} cannot be the board {chosen.name}")
-    jobs = [
-        (key, baselines.parent, chosen, engine, port, samples, stated)
-        for key in names or tuple(SETS)
-    ]
-    if pool is not None:
-        if engine != "qemu":
-            raise EdgecError("a board holds one program: --pool is for the engine qemu here")
-        return pool.map(_measure_job, jobs)
+    for engine in dict.fromkeys(device.engine for device in pool.devices):
+        known = engine in ("qemu", "serial") and not chosen.is_host
+        if not known or (engine == "qemu" and chosen.qemu is None):
+            raise EdgecError(f"the engine {engine} cannot be the board {chosen.name}")
+    held = _held_models(pool, chosen)
     rows = []
-    for job in jobs:
+    for key in names or [key for key in BENCHMARKS if _holders(held, key)]:
+        fitting = _holders(held, key)
+        if not fitting:
+            raise EdgecError(
+                f"no device holds the model {BENCHMARKS[key].id}",
+                details=tuple(f"{d.name} holds {found}" for d, found in held.items()),
+                hint="flash what `edgec build --harness mlperf-tiny` gives, or choose by --model",
+            )
+        file = stated["models"][key]["file"]
         if progress is not None:
-            progress(f"{job[0]}: {stated['models'][job[0]]['file']} on {chosen.name}")
-        rows.append(_measure_job(job))
+            progress(f"{key}: {file} on {chosen.name}")
+        judged = load_samples(key, baselines.parent / "data", samples)
+        row = _run_model(key, baselines.parent / "models" / file, chosen, pool, fitting, judged)
+        row["published_ms"] = {
+            name: times[key]
+            for name, times in stated["published_ms"].items()
+            if isinstance(times, dict) and key in times
+        }
+        rows.append(row)
+    if not rows:
+        raise EdgecError(
+            "no device holds a model of MLPerf Tiny",
+            details=tuple(f"{device.name} holds {found}" for device, found in held.items()),
+            hint="flash what `edgec build --harness mlperf-tiny` gives",
+        )
     return rows
 
 
-def _measure_job(
-    job: tuple[str, Path, Board, str, str | None, int, dict[str, Any]],
-) -> dict[str, Any]:
-    key, shared, board, engine, port, most, stated = job
-    model = shared / "models" / stated["models"][key]["file"]
-    found = load_samples(key, shared / "data", most)
-    return _measure(key, model, board, engine, port, found, stated)
+def _held_models(pool: Pool, board: Board) -> dict[Device, str | None]:
+    """What each device holds that answers; None for emulators, which take any program."""
+    held: dict[Device, str | None] = {}
+    for device in pool.devices:
+        if device.engine == "qemu":
+            held[device] = None
+            continue
+        try:
+            (held[device],) = pool.spread(partial(identify, board), [None], devices=[device])
+        except RunFailed as error:
+            if len(pool.devices) == 1:
+                raise
+            pool.lost[device.name] = error.message
+    if not held:
+        raise RunFailed(
+            "no device of the pool answers",
+            details=tuple(f"{name}: {said}" for name, said in pool.lost.items()),
+        )
+    return held
 
 
-def _measure(
+def _holders(held: dict[Device, str | None], key: str) -> list[Device]:
+    return [device for device, found in held.items() if found in (None, BENCHMARKS[key].id)]
+
+
+def _run_model(
     key: str,
     model: Path,
     board: Board,
-    engine: str,
-    port: str | None,
-    samples: Sequence[Any],
-    stated: dict[str, Any],
+    pool: Pool,
+    devices: Sequence[Device],
+    samples: Sequence[Sample],
 ) -> dict[str, Any]:
     options = Options(io="caller", harness="mlperf-tiny")
     compiled = compile_model(model, board.core, options, board_name=board.name)
+    found = benchmark_id(compiled.program)
+    if found != BENCHMARKS[key].id:
+        raise EdgecError(f"{model.name} is not the model {BENCHMARKS[key].id}, but {found}")
     with tempfile.TemporaryDirectory(prefix="edgec_bench_") as folder:
         built = deploy(compiled, board, Path(folder) / "project")
-        if engine == "qemu":
-            assert built.artefact is not None
-            with QemuProcess(board, built.artefact) as process:
-                assert process.transport is not None
-                row = _drive(process.transport, engine, samples, starts=True)
-        else:
-            baud = board.link.baud if board.link is not None else 115200
-            transport = SerialTransport(port or find_port(board), baud)
-            try:
-                row = _drive(transport, engine, samples, starts=False)
-            finally:
-                transport.close()
-        cycles = _modelled_cycles(built)
-    expected = benchmark_id(compiled.program)
-    if row["id"] != expected:
-        raise EdgecError(
-            f"the device holds {row['id']}, not {expected}",
-            hint=f"flash what `edgec build {model.name} --harness mlperf-tiny` gives",
+        assert built.artefact is not None
+        firmware = Firmware(board, built.artefact, found)
+        answers = pool.spread(
+            partial(judge, firmware), [sample.inputs for sample in samples], devices=devices
         )
-    published = {
-        name: times[key]
-        for name, times in stated["published_ms"].items()
-        if isinstance(times, dict) and key in times
-    }
-    milliseconds = cycles / PUBLISHED_CLOCK_HZ * 1000 if cycles else None
+        ((engine, microseconds),) = pool.spread(
+            partial(measure, firmware), [samples[-1].inputs[-1]], devices=devices
+        )
+        cycles = _modelled_cycles(built)
+    metric, accuracy = _score(samples, answers)
     return {
         "model": key,
         "board": board.name,
-        "engine": engine,
-        **row,
-        "modelled_ms": milliseconds,
-        "published_ms": published,
-    }
-
-
-def _drive(
-    transport: Transport, engine: str, samples: Sequence[Any], *, starts: bool
-) -> dict[str, Any]:
-    device = MlperfDevice(transport, patience=_PATIENCE[engine])
-    if starts:
-        device.wait_for_start()
-    else:
-        transport.write(b"%")  # whatever a host before us has left half said
-        device.wait_for_start()
-    identity = device.model_id()
-    scores: list[float] = []
-    right = 0
-    for sample in samples:
-        results = []
-        for data in sample.inputs:
-            device.load(data)
-            results.append(device.infer(1, 0).results)
-        if len(results[0]) == 1:
-            scores.append(float(np.mean([result[0] for result in results])))
-        else:
-            right += int(np.argmax(results[0])) == sample.label
-    metric = "auc" if scores else "top1"
-    labels = [sample.label for sample in samples]
-    accuracy = area_under_curve(scores, labels) if scores else right / len(samples)
-    timed = device.infer(_RUNS[engine], _WARMUPS)
-    microseconds = timed.microseconds / timed.runs
-    return {
-        "id": identity,
+        "engine": pool.name,
+        "id": found,
         "samples": len(samples),
         "metric": metric,
         "accuracy": accuracy,
         # QEMU's clock: an instruction is a nanosecond.
         "instructions": round(microseconds * 1000) if engine == "qemu" else None,
         "measured_ms": microseconds / 1000 if engine == "serial" else None,
+        "modelled_ms": cycles / PUBLISHED_CLOCK_HZ * 1000 if cycles else None,
     }
+
+
+def _score(
+    samples: Sequence[Sample], answers: Sequence[tuple[tuple[float, ...], ...]]
+) -> tuple[str, float | None]:
+    """The area under the curve of models that give one score, else the share of right classes."""
+    labels = [sample.label for sample in samples if sample.label is not None]
+    if not labels:
+        return "", None
+    if len(answers[0][0]) == 1:
+        scores = [float(np.mean([result[0] for result in answer])) for answer in answers]
+        return "auc", area_under_curve(scores, labels)
+    right = sum(
+        int(np.argmax(answer[0])) == label for answer, label in zip(answers, labels, strict=True)
+    )
+    return "top1", right / len(labels)
 
 
 def _modelled_cycles(built: Built) -> int | None:
@@ -199,8 +192,8 @@ def print_suite(rows: Sequence[dict[str, Any]]) -> None:
         (
             f"{row['model']} ({row['id']})",
             count(row["samples"]),
-            f"{100 * row['accuracy']:.1f} %",
-            "AUC" if row["metric"] == "auc" else "top 1",
+            "" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} %",
+            {"auc": "AUC", "top1": "top 1"}.get(row["metric"], ""),
             *([] if measured else [count(row["instructions"])]),
             *([_ms(row["measured_ms"])] if measured else []),
             _ms(row["modelled_ms"]),

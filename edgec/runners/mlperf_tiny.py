@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from edgec.errors import RunFailed
-from edgec.link.transport import Transport, TransportOwner
+from edgec.link.ports import find_port
+from edgec.link.transport import SerialTransport, Transport, TransportOwner
+from edgec.runners.pool import Device
+from edgec.runners.qemu import QemuProcess
+from edgec.target.board import Board
 
 READY = "m-ready"
 #: The most bytes of input in one command, as the official runner sends them.
@@ -15,9 +22,18 @@ LOAD_BYTES = 31
 
 _COMMAND_TIMEOUT_S = 5.0
 _INFER_TIMEOUT_S = 30.0
+_QUIET_S = 0.25
 _LAP = re.compile(r"^m-lap-us-(\d+)$")
 _RESULTS = re.compile(r"^m-results-\[(.*)\]$")
 _LAP_LIMIT = 1 << 32
+
+
+#: Runs of the one measured inference; in emulation they are all alike.
+_RUNS = {"qemu": 10, "serial": 100}
+_WARMUPS = 2
+#: An emulated board is slower than its own clock says.
+_EMULATOR_PATIENCE = 20.0
+_DEFAULT_BAUD = 115200
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,15 @@ class MlperfDevice(TransportOwner):
     def __init__(self, transport: Transport, *, patience: float = 1.0) -> None:
         super().__init__(transport)
         self._patience = patience
+        self._arrived = b""
+
+    def synchronize(self) -> None:
+        """Come into step with a device that has started before, whatever was half said."""
+        self._transport.write(b"%")
+        self._lines("a first word", _COMMAND_TIMEOUT_S)
+        # A board may also have restarted when its port was opened, and say so.
+        while self._transport.read(_QUIET_S * self._patience):
+            pass
         self._arrived = b""
 
     def wait_for_start(self) -> list[str]:
@@ -108,3 +133,72 @@ class MlperfDevice(TransportOwner):
                     hint="is a program of `edgec build --harness mlperf-tiny` on it?",
                 )
             self._arrived += self._transport.read(min(left, 0.5))
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """The benchmark's program of a model: `elf` for emulators, `id` as the device says it."""
+
+    board: Board
+    elf: Path
+    id: str
+
+
+@contextmanager
+def open_device(board: Board, elf: Path | None, device: Device) -> Iterator[MlperfDevice]:
+    """Start an emulator with `elf`, or open the port of a board that holds its program."""
+    if device.engine == "qemu":
+        assert elf is not None
+        with QemuProcess(board, elf) as process:
+            assert process.transport is not None
+            found = MlperfDevice(process.transport, patience=_EMULATOR_PATIENCE)
+            found.wait_for_start()
+            yield found
+        return
+    baud = board.link.baud if board.link is not None else _DEFAULT_BAUD
+    with MlperfDevice(SerialTransport(device.port or find_port(board), baud)) as found:
+        found.synchronize()
+        yield found
+
+
+def identify(board: Board, device: Device, share: list[None]) -> list[str]:
+    """Say, as a share of a pool, which model the board at a port holds."""
+    with open_device(board, None, device) as found:
+        return [found.model_id()] * len(share)
+
+
+def judge(
+    firmware: Firmware, device: Device, share: list[tuple[bytes, ...]]
+) -> list[tuple[tuple[float, ...], ...]]:
+    """Run a share of samples, each of one or more inputs; returns the results of each input."""
+    with open_device(firmware.board, firmware.elf, device) as found:
+        _check_model(firmware, found)
+        answers = []
+        for inputs in share:
+            results = []
+            for data in inputs:
+                found.load(data)
+                results.append(found.infer(1, 0).results)
+            answers.append(tuple(results))
+        return answers
+
+
+def measure(firmware: Firmware, device: Device, share: list[bytes]) -> list[tuple[str, float]]:
+    """Time inferences on a share of inputs: the engine, and microseconds of one inference."""
+    with open_device(firmware.board, firmware.elf, device) as found:
+        _check_model(firmware, found)
+        times = []
+        for data in share:
+            found.load(data)
+            timed = found.infer(_RUNS[device.engine], _WARMUPS)
+            times.append((device.engine, timed.microseconds / timed.runs))
+        return times
+
+
+def _check_model(firmware: Firmware, device: MlperfDevice) -> None:
+    held = device.model_id()
+    if held != firmware.id:
+        raise RunFailed(
+            f"the device holds the model {held}, not {firmware.id}",
+            hint="flash what `edgec build --harness mlperf-tiny` gives",
+        )

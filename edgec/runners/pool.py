@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -84,6 +86,16 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
     table.finish()
     if not devices:
         raise BoardError(f"the pool {path} has no [[device]]")
+    for what, words in (
+        ("are called", [device.name for device in devices]),
+        ("are at", [device.port for device in devices if device.port is not None]),
+    ):
+        twice = [word for word, times in Counter(words).items() if times > 1]
+        if twice:
+            raise BoardError(
+                f"the pool {path}: several devices {what} '{twice[0]}'",
+                hint="give each its name and port, or one entry a count",
+            )
     return tuple(devices), executor
 
 
@@ -102,13 +114,27 @@ def make_executor(text: str) -> Executor:
     return made
 
 
+class InlineExecutor(Executor):
+    """Does everything at once, in this thread, so that Ctrl-C ends it."""
+
+    def submit(self, function: Callable[..., R], /, *args: Any, **words: Any) -> Future[R]:
+        """Return a future that is done."""
+        future: Future[R] = Future()
+        try:
+            future.set_result(function(*args, **words))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 class Pool:
     """Devices and an executor. A context manager, which ends the executor if it made it."""
 
     def __init__(self, devices: Sequence[Device], executor: Executor | None = None) -> None:
         self.devices = tuple(devices)
         self._own = executor is None
-        self._executor = executor or ThreadPoolExecutor(len(self.devices))
+        count = len(self.devices)
+        self._executor = executor or (ThreadPoolExecutor(count) if count > 1 else InlineExecutor())
         #: Devices that failed, with what they said.
         self.lost: dict[str, str] = {}
 
@@ -130,39 +156,58 @@ class Pool:
     ) -> list[RunResult]:
         """Run every case, in any order on any device; the results are in order of the cases.
 
-        The cases of a model with state are steps of one sequence: all run on one device. A
-        device that fails is left out and its cases go to the others; RunFailed when none is left.
+        The cases of a model with state are steps of one sequence: all run on one device.
         """
-        results: list[RunResult | None] = [None] * len(cases)
-        pending = list(range(len(cases)))
-        alive = list(self.devices)
+        return self.spread(
+            partial(run_share, built, trace),
+            [list(case) for case in cases],
+            together=bool(built.manifest.state_bytes),
+        )
+
+    def spread(
+        self,
+        function: Callable[[Device, list[T]], list[R]],
+        items: Sequence[T],
+        *,
+        devices: Sequence[Device] | None = None,
+        together: bool = False,
+    ) -> list[R]:
+        """Call `function`, which must be picklable, with devices and a share of the items each.
+
+        Returns a result for each item, in order. `devices` are those that may be used, by default
+        all; `together`: one device does them all. A device that fails with an EdgecError is left
+        out and its share goes to the others; RunFailed when none is left, with what the device said
+        where there was but one.
+        """
+        results: dict[int, R] = {}
+        pending = list(range(len(items)))
+        alive = [d for d in devices or self.devices if d.name not in self.lost]
         while pending:
             if not alive:
                 raise RunFailed(
                     "no device of the pool is left",
                     details=tuple(f"{name}: {said}" for name, said in self.lost.items()),
                 )
-            if built.manifest.state_bytes:
+            if together:
                 shares = {alive[0]: pending}
             else:
                 shares = {d: pending[i :: len(alive)] for i, d in enumerate(alive)}
-            futures: dict[Device, Future[list[RunResult] | _Failure]] = {
-                device: self._executor.submit(
-                    run_share, built, device, [list(cases[i]) for i in share], trace
-                )
+            futures = {
+                device: self._executor.submit(_guarded, function, device, [items[i] for i in share])
                 for device, share in shares.items()
                 if share
             }
             for device, future in futures.items():
                 found = future.result()
                 if isinstance(found, _Failure):
+                    if len(devices or self.devices) == 1:
+                        raise RunFailed(found.message, details=found.details, hint=found.hint)
                     alive.remove(device)
                     self.lost[device.name] = found.message
                     continue
-                for index, result in zip(shares[device], found, strict=True):
-                    results[index] = result
-            pending = [index for index, result in enumerate(results) if result is None]
-        return [result for result in results if result is not None]
+                results.update(zip(shares[device], found, strict=True))
+            pending = [index for index in range(len(items)) if index not in results]
+        return [results[index] for index in range(len(items))]
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Call `function`, which must be picklable, for every item; results in order."""
@@ -186,14 +231,21 @@ class Pool:
         self.close()
 
 
-def run_share(
-    built: Project, device: Device, cases: Sequence[Sequence[Array]], trace: bool
-) -> list[RunResult] | Any:
-    """Run cases on one device, where it is; an EdgecError is returned as a value."""
+def _guarded(
+    function: Callable[[Device, list[T]], list[R]], device: Device, share: list[T]
+) -> list[R] | _Failure:
+    """Do a share where the device is; an EdgecError is returned as a value."""
     try:
-        with open_session(device.engine, built, port=device.port) as session:
-            if built.manifest.state_bytes:
-                session.reset()
-            return [session.run(case, trace=trace) for case in cases]
+        return function(device, share)
     except EdgecError as error:
         return _Failure(error.message, error.details, error.hint)
+
+
+def run_share(
+    built: Project, trace: bool, device: Device, cases: list[list[Array]]
+) -> list[RunResult]:
+    """Run cases on one device, from the initial state."""
+    with open_session(device.engine, built, port=device.port) as session:
+        if built.manifest.state_bytes:
+            session.reset()
+        return [session.run(case, trace=trace) for case in cases]

@@ -53,6 +53,11 @@ def test_file(tmp_path: Path) -> None:
         ('[[device]]\nengine = "qemu"\ncount = 0', "count is 0"),
         ('[[device]]\nengine = "qemu"\ncolour = 1', "unknown key 'colour'"),
         ("[[device", "cannot read the pool"),
+        ('[[device]]\nengine = "qemu"\n' * 2, "several devices are called 'qemu'"),
+        (
+            '[[device]]\nport = "a"\n[[device]]\nname = "b"\nport = "a"',
+            "several devices are at 'a'",
+        ),
     ],
 )
 def test_wrong_files_are_named(tmp_path: Path, text: str, words: str) -> None:
@@ -129,11 +134,13 @@ def test_devices_that_fail_are_left_out(built) -> None:
         assert pool.lost == {"tired": "it is tired", "bad": "it is silent"}
         assert FakeSession.used["a"] == 12  # all that the others did not finish
     with (
-        Pool(devices("bad")) as pool,
+        Pool([Device(name, "serial", "bad") for name in ("one", "two")]) as pool,
         pytest.raises(RunFailed, match="no device of the pool is left") as caught,
     ):
         pool.run_all(built, [[1]])
-    assert caught.value.details == ("bad: it is silent",)
+    assert caught.value.details == ("one: it is silent", "two: it is silent")
+    with Pool(devices("bad")) as pool, pytest.raises(RunFailed, match="it is silent"):
+        pool.run_all(built, [[1]])
 
 
 def test_a_sequence_stays_on_one_device(built) -> None:
@@ -166,7 +173,7 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2) as executor:
         results = Pool(two, executor).run_all(built, cases)
         lost = Pool([Device("none", "serial", str(tmp_path / "none"))], executor)
-        with pytest.raises(RunFailed, match="no device of the pool is left"):
+        with pytest.raises(RunFailed, match="the serial engine cannot run a project built for"):
             lost.run_all(built, cases[:1])
         assert Pool(two, executor).map(abs, [-1, 2, -3]) == [1, 2, 3]
     for found, want in zip(results, expected, strict=True):

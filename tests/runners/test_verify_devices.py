@@ -155,7 +155,7 @@ def test_runs_on_a_pool_are_those_of_one_device(tmp_path: Path) -> None:
 
 
 def test_nobody_answers(cases: list, tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="no device of the pool is left"):
+    with pytest.raises(RunFailed, match="cannot open the serial port"):
         from edgec.runners.pool import Device, Pool
 
         with Pool([Device("gone", "serial", str(tmp_path / "none"))]) as pool:
