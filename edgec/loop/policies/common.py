@@ -31,9 +31,13 @@ def gather_temporaries(schedule: Schedule, loop: str) -> None:
 
 
 def decompose(schedule: Schedule, block: str) -> None:
-    """Start the block's reduction in a nest of its own; a window of one tap reduces nothing."""
+    """Start the block's reduction in a nest of its own.
+
+    A window of one tap reduces nothing; where an element may have no tap at all, as in a transposed
+    convolution that steps over its kernel, the start is a nest of its own already.
+    """
     found, _ = find_block(schedule.func, block)
-    if reduce_vars(found):
+    if reduce_vars(found) and found.init is not None:
         schedule.decompose_reduction(block)
 
 
