@@ -179,9 +179,9 @@ def frame_growth(instruction: Instruction) -> int | None:
         return 0
     if first == 0xE92D:  # PUSH.W
         return 4 * second.bit_count()
-    if first == 0xF84D and second & 0x0FFF == 0x0D04:  # STR register, [SP, #-4]!
-        return 4
-    if first == 0xE96D:  # STRD registers, [SP, #-imm]!
+    if first == 0xF84D and second & 0x0B00 == 0x0900:  # STR register, [SP, #-imm]! or [SP], #-imm
+        return second & 0xFF
+    if first & 0xFEFF == 0xE86D:  # STRD registers, [SP, #-imm]! or [SP], #-imm
         return 4 * (second & 0xFF)
     if first & 0xFFBF == 0xED2D and second & 0x0E00 == 0x0A00:  # VPUSH
         return 4 * (second & 0xFF)

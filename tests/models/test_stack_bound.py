@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
+from float_cases import float_network
 from measure_models import read_table, stack_bound
 
 from edgec.runners.engine import open_session
@@ -62,6 +63,12 @@ def test_frames_of_gcc(optimize: str) -> None:
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
     check(*figures(DIGITS, M4, compiler="gcc", optimize=optimize), MOST_ABOVE_BYTES)
+
+
+@pytest.mark.parametrize("board", ["sim_m0", "mps2_an385", M4])
+def test_floats_by_functions_of_the_compiler(board: str, tmp_path: Path) -> None:
+    """M0 and M3 compute floats in assembly of the compiler's library, which states no frames."""
+    check(*figures(float_network(tmp_path / "floats.tflite"), board))
 
 
 @pytest.mark.full

@@ -145,6 +145,10 @@ def test_flow(code: str, expected: tuple[str, int]) -> None:
         ("adf5807d", 256),  # sub.w sp, sp, #256
         ("adf2345d", 0x534),  # subw sp, sp, #1332
         ("4df8044d", 4),  # str r4, [sp, #-4]!
+        ("4df808ed", 8),  # str lr, [sp, #-8]!
+        ("4df80809", 8),  # str r0, [sp], #-8
+        ("4df8080b", 0),  # str r0, [sp], #8
+        ("6de80201", 8),  # strd r0, r1, [sp], #-8
         ("a544", None),  # add sp, r4
         ("10bd", 0),  # pop {r4, pc}
         ("04b0", 0),  # add sp, #16
