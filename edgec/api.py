@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from edgec.errors import EdgecError
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
+from edgec.post_training import PostTraining, Recipe, quantize_model, write_quantized
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
+from edgec.staging import staged_file
 from edgec.target.board import Board, load_board
 
 
@@ -82,17 +84,19 @@ def compile(
     board: str = "host",
     engine: str | None = None,
     output: str | Path | None = None,
+    calibration: Iterable[Sequence[Array]] | None = None,
     **options: Any,
 ) -> Model:
     """Compile and build a model file for a board.
 
-    output: the project folder to write; a temporary one if None. options: fields of
-    `edgec.options.Options`. Raises EdgecError with what is wrong and what to do.
+    output: the project folder to write; a temporary one if None. calibration: samples that a float
+    model is first made int8 with, each the arrays of the inputs; read once, one by one. options:
+    fields of `edgec.options.Options`. Raises EdgecError with what is wrong and what to do.
     """
     chosen = load_board(board)
     name = engine or default_engine(chosen)
     require_engine(name, chosen)  # before all the work
-    compiled = compile_model(Path(path), chosen.core, Options(**options), board_name=chosen.name)
+    compiled = _compiled(Path(path), chosen, Options(**options), calibration)
     folder = None
     if output is None:
         folder = tempfile.TemporaryDirectory(prefix="edgec_")
@@ -105,3 +109,35 @@ def compile(
         raise
     model._folder = folder
     return model
+
+
+def quantize(
+    path: str | Path,
+    samples: Iterable[Sequence[Array]],
+    *,
+    output: str | Path | None = None,
+    **recipe: Any,
+) -> PostTraining:
+    """Make a float model int8: what `edgec quantize` does.
+
+    samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
+    one. output: where the QDQ model (`.onnx`) is written. recipe: fields of
+    `edgec.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
+    """
+    made = quantize_model(Path(path), samples, Recipe(**recipe))
+    if output is not None:
+        with staged_file(Path(output), hint="choose another output") as temporary:
+            temporary.write_bytes(made.onnx_bytes())
+    return made
+
+
+def _compiled(
+    path: Path, board: Board, options: Options, calibration: Iterable[Sequence[Array]] | None
+) -> Compiled:
+    if calibration is None:
+        return compile_model(path, board.core, options, board_name=board.name)
+    with tempfile.TemporaryDirectory(prefix="edgec_quantized_") as folder:
+        shapes = dict(options.input_shapes)
+        made = quantize_model(path, calibration, Recipe(), shapes=shapes)
+        quantized = write_quantized(made, path, Path(folder))
+        return compile_model(quantized, board.core, options, board_name=board.name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from edgec import __version__
 from edgec.errors import ImportFailed
+from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
-from edgec.graph.ir import Function
+from edgec.graph.ir import Function, Value
 from edgec.graph.types import Array
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Statistics, calibrate
@@ -17,12 +19,16 @@ from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct
 from edgec.quantize.scheme import Scheme, make_scheme
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
+
+#: Calibration samples that layers are blamed on.
+BLAME_SAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,35 @@ class PostTraining:
     statistics: Statistics
     scheme: Scheme
 
+    @cached_property
+    def integers(self) -> Function:
+        """What the compiler's passes make of the QDQ model."""
+        return with_passes(self.quantized.function, "onnx")
+
+    def layers(self) -> int:
+        """How many layers `blame` goes through."""
+        return len(layers_of(self.source, self.quantized))
+
+    def blame(self, progress: Progress | None = None) -> dict[Value, float]:
+        """Each layer's part of the outputs' error, by leaving it out; on calibration samples."""
+        samples = self.statistics.kept[:BLAME_SAMPLES]
+        return leave_one_out(self.source, self.quantized, self.scheme, samples, progress)
+
     def explain(
         self,
         samples: Iterable[Sample],
         labels: Sequence[int] | None = None,
         progress: Progress | None = None,
+        blames: dict[Value, float] | None = None,
     ) -> Explanation:
-        """Compare float and integers on samples, if possible others than those calibrated with."""
-        return explain(self.source, self.quantized, samples, labels, progress)
+        """Compare float and integers on samples, if possible others than those calibrated with.
+
+        blames: what `blame` gave, to be told with the layers.
+        """
+        return explain(
+            self.source, self.integers, self.scheme, self.statistics.histograms, samples,
+            labels=labels, blames=blames, progress=progress,
+        )  # fmt: skip
 
     def onnx_bytes(self) -> bytes:
         """The QDQ model as a file's content. Raises ImportFailed for what ONNX cannot say."""
@@ -75,13 +102,23 @@ def quantize_model(
     samples: Iterable[Sample],
     recipe: Recipe | None = None,
     progress: Progress | None = None,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> PostTraining:
     """Quantize a float model to int8, calibrated on samples of its inputs.
 
-    samples: read once, one by one. progress: called after each sample. Raises ImportFailed for a
-    file that is no float model, EdgecError without samples.
+    samples: read once, one by one. progress: called after each sample. shapes: of inputs that the
+    file leaves open. Raises ImportFailed for a file that is no float model, EdgecError for samples
+    that do not fit, or none.
     """
-    return quantize_function(float_function(path), samples, recipe or Recipe(), progress)
+    return quantize_function(float_function(path, shapes), samples, recipe or Recipe(), progress)
+
+
+def write_quantized(made: PostTraining, model: Path, folder: Path) -> Path:
+    """The QDQ model as a file in `folder`, named after the float one."""
+    path = folder / f"{model.stem}.onnx"
+    path.write_bytes(made.onnx_bytes())
+    return path
 
 
 def quantize_function(
@@ -105,12 +142,13 @@ def quantize_function(
     return PostTraining(function, insert_qdq(function, scheme), statistics, scheme)
 
 
-def float_function(path: Path) -> Function:
-    """The function to quantize: imported and simplified. Raises ImportFailed if it is not float."""
-    module = import_model(path)
-    function = module.main
-    for _, run in PASSES:
-        function = run(function, "onnx" if module.format == "onnx" else "tflm")
+def float_function(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Function:
+    """The function to quantize: imported and simplified. Raises ImportFailed if it is not float.
+
+    shapes: of inputs that the file leaves open, by name.
+    """
+    module = import_model(path, shapes=shapes)
+    function = with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
             f"{path.name} is quantized already",
@@ -119,3 +157,10 @@ def float_function(path: Path) -> Function:
     if function.states:
         raise ImportFailed(f"{path.name} has state: such models cannot be quantized yet")
     return prepare(function)
+
+
+def with_passes(function: Function, rounding: Rounding) -> Function:
+    """The function after the passes of the pipeline."""
+    for _, run in PASSES:
+        function = run(function, rounding)
+    return function

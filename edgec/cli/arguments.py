@@ -36,6 +36,29 @@ class InputShapeType(click.ParamType):  # type: ignore[type-arg]  # generic in s
 INPUT_SHAPE = InputShapeType()
 
 
+class PixelsType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`-1:1`: the values of black and white."""
+
+    name = "BLACK:WHITE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Return both; a usage error for anything else."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            black, white = (float(word) for word in value.split(":"))
+        except ValueError:
+            black = white = math.nan
+        if not (math.isfinite(black) and math.isfinite(white) and black != white):
+            self.fail(f"{value!r} is no range of pixels: use 0:1, -1:1 or 0:255", param, ctx)
+        return black, white
+
+
+PIXELS = PixelsType()
+
+
 def compile_options(command: F) -> F:
     """Options of every command that compiles a model."""
     for option in reversed(

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgec.cli.arguments import (
     MODEL,
+    PIXELS,
     SIZE,
     compile_options,
     json_option,
     make_options,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from edgec.deploy import Built, Finish
+    from edgec.options import Options
+    from edgec.pipeline import Compiled
+
+#: The QDQ model in the project of a float model that was built with samples.
+QUANTIZED_NAME = "quantized.onnx"
 
 
 @click.command()
@@ -56,6 +69,10 @@ from edgec.cli.arguments import (
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @click.option("--harness", type=click.Choice(["link", "mlperf-tiny"]), default="link",
               show_default=True, help="The program that serves the model on a board.")  # fmt: skip
+@click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
+              help="First make a float MODEL int8 with these samples.")  # fmt: skip
+@click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
+              help="What black and white are to the model, for images.")  # fmt: skip
 @compile_options
 @json_option
 def command(
@@ -70,6 +87,8 @@ def command(
     max_instructions: int | None,
     traced: bool,
     harness: str,
+    calibration: Path | None,
+    pixels: tuple[float, float],
     dump: Path | None,
     as_json: bool,
     **words: Any,
@@ -103,11 +122,46 @@ def command(
     if max_instructions is not None and (chosen is None or not chosen.core.is_embedded):
         raise click.UsageError("--max-instructions needs a microcontroller board to count on")
     core = find_core(str(target)) if chosen is None else chosen.core
-    compiled, built = build_within(
-        model, chosen, core, options, output, traced=traced, finish=write_report, dump=dump
-    )
+    with ExitStack() as stack:
+        finish: Finish = write_report
+        if calibration is not None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="edgec_quantized_"))
+            model = _quantized(model, calibration, pixels, options, Path(folder), as_json)
+            finish = partial(_finish_quantized, model)
+        compiled, built = build_within(
+            model, chosen, core, options, output, traced=traced, finish=finish, dump=dump
+        )
     report = build_report(compiled, built)
     if as_json:
         print_json(report)
     else:
         print_build(report)
+
+
+def _quantized(
+    model: Path,
+    calibration: Path,
+    pixels: tuple[float, float],
+    options: Options,
+    folder: Path,
+    quiet: bool,
+) -> Path:
+    """The QDQ model of a float one, in `folder`, by the default recipe."""
+    from edgec.cli.progress import count_bar
+    from edgec.cli.samples import ports_of
+    from edgec.post_training import Recipe, float_function, quantize_function, write_quantized
+    from edgec.runners.sample_files import open_samples
+
+    function = float_function(model, dict(options.input_shapes))
+    samples = open_samples(ports_of(function.inputs), calibration, pixels)
+    with count_bar("calibrating", len(samples), quiet=quiet) as step:
+        made = quantize_function(function, samples, Recipe(), step)
+    return write_quantized(made, model, folder)
+
+
+def _finish_quantized(model: Path, compiled: Compiled, built: Built) -> None:
+    """Add the quantized model to the project, for `edgec verify`."""
+    from edgec.report.project import write_report
+
+    write_report(compiled, built)
+    shutil.copyfile(model, built.project / QUANTIZED_NAME)

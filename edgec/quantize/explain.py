@@ -1,4 +1,7 @@
-"""What quantizing cost: each value's signal against the error that integers put into it."""
+"""What quantizing cost: each value's signal against its error, and the layers to blame.
+
+The integers are those of the device: the passes' integer form runs beside the float function.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgec.errors import EdgecError
 from edgec.graph.interpret import interpret
-from edgec.graph.ir import Function, Node, Value
+from edgec.graph.ir import Function, Value
 from edgec.graph.types import Array
-from edgec.quantize.insert import Quantized
-from edgec.quantize.scheme import Stored
+from edgec.quantize.histogram import Histogram
+from edgec.quantize.scheme import Scheme, Stored
+
+#: Bars of a row's histogram.
+BARS = 48
 
 
 @dataclass
@@ -24,23 +31,51 @@ class _Sums:
     clipped: int = 0
     elements: int = 0
 
+    def add(self, exact: Array, found: Array) -> None:
+        """Count one sample."""
+        x = exact.astype(np.float64)
+        self.signal += float(np.sum(x * x))
+        self.noise += float(np.sum((x - found) ** 2))
+        self.elements += x.size
+
+    @property
+    def decibels(self) -> float:
+        """10 log10(signal / noise); infinite where nothing differs."""
+        if not self.noise:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A histogram of what a value was in calibration, from `low` to `high`, in equal bars."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class LayerRow:
     """One quantized value. low, high: its range; clipped: the share of elements outside of it.
 
     sqnr_db: signal to noise, 10 log10(sum x^2 / sum (x - x')^2) over all samples, errors of all
-    layers before it included; infinite where nothing differs.
+    layers before it included; infinite where nothing differs. blame: the part of the outputs' error
+    (sum of squares) that goes away when this value and the weights that make it stay in float;
+    negative where that makes the error larger; None for views, and where it was not asked for.
     """
 
     name: str
     operator: str
+    dtype: str
     low: float
     high: float
     scale: float
     zero_point: int
     clipped: float
     sqnr_db: float
+    blame: float | None
+    histogram: Bars
 
 
 @dataclass(frozen=True)
@@ -67,86 +102,111 @@ class _Answers:
 
 def explain(
     function: Function,
-    quantized: Quantized,
+    integers: Function,
+    scheme: Scheme,
+    histograms: dict[Value, Histogram],
     samples: Iterable[Sequence[Array]],
+    *,
     labels: Sequence[int] | None = None,
+    blames: dict[Value, float] | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Explanation:
     """Run both forms of a model and compare value by value.
 
-    samples: the inputs of each as `interpret` takes them; labels: the right answer to each.
+    integers: what the passes make of the quantized function. samples: the inputs of each as
+    `interpret` takes them; labels: the right answer to each. Raises EdgecError without samples.
     """
-    pairs = _pairs(quantized)
-    sums = {value: _Sums() for value in quantized.stored}
+    names = {value.name: value for value in integers.values() if value.type.is_quantized}
+    pairs = {
+        names[f"{old.name}.q"]: old for old in function.values() if f"{old.name}.q" in names
+    }  # fmt: skip
+    sums = {old: _Sums() for old in pairs.values()}
     total, answers = _Sums(), _Answers()
     for sample in samples:
         floats: dict[Value, Array] = {}
-        restored: dict[Value, Array] = {}
         expected = interpret(function, sample, floats.__setitem__)
-        found = interpret(quantized.function, sample, restored.__setitem__)
-        for new, old in pairs.items():
-            _add(sums[old], floats[old], restored[new], quantized.stored[old])
+
+        def compare(value: Value, array: Array, floats: dict[Value, Array] = floats) -> None:
+            old = pairs.get(value)
+            if old is None or value.type.shape != old.type.shape:
+                return
+            (scale,), (zero_point,) = _parameters(value)
+            sums[old].add(floats[old], (array.astype(np.float64) - zero_point) * scale)
+            low, high = scheme.values[old].bounds
+            # Half a step beyond the range still rounds into it.
+            outside = (floats[old] < low - scale / 2) | (floats[old] > high + scale / 2)
+            sums[old].clipped += int(np.count_nonzero(outside))
+
+        found = interpret(integers, sample, compare)
         for x, y in zip(expected, found, strict=True):
-            _add(total, x, y, None)
+            total.add(x, y)
         answers.reference.append(int(np.argmax(expected[0])))
         answers.found.append(int(np.argmax(found[0])))
         if progress is not None:
             progress()
+    if not answers.found:
+        raise EdgecError("there is no sample to compare with")
     producers = function.producers()
     rows = tuple(
-        _row(value, producers.get(value), stored, sums[value])
-        for value, stored in quantized.stored.items()
+        _row(
+            old,
+            "input" if old not in producers else producers[old].op.name,
+            scheme.values[old],
+            seen,
+            (blames or {}).get(old),
+            histograms[old],
+        )
+        for old, seen in sums.items()
+        if seen.elements
     )
-    return Explanation(rows, _decibels(total), len(answers.found), *_shares(answers, labels))
+    return Explanation(rows, total.decibels, len(answers.found), *_shares(answers, labels))
 
 
-def _pairs(quantized: Quantized) -> dict[Value, Value]:
-    """From each dequantized value of the QDQ function to the float value it stands for."""
-    known = {f"{old.name}.dq": old for old in quantized.stored}
-    return {
-        node.output: known[node.name]
-        for node in quantized.function.nodes
-        if node.op.name == "dequantize" and node.name in known
-    }
+def _parameters(value: Value) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    assert value.type.quant is not None
+    return value.type.quant.scale, value.type.quant.zero_point
 
 
-def _add(sums: _Sums, x: Array, y: Array, stored: Stored | None) -> None:
-    exact = x.astype(np.float64)
-    sums.signal += float(np.sum(exact**2))
-    sums.noise += float(np.sum((exact - y) ** 2))
-    sums.elements += x.size
-    if stored is not None:
-        low, high = stored.bounds
-        # Half a step beyond the range still rounds into it.
-        margin = stored.quant.scale[0] / 2
-        sums.clipped += int(np.count_nonzero((x < low - margin) | (x > high + margin)))
-
-
-def _row(value: Value, above: Node | None, stored: Stored, sums: _Sums) -> LayerRow:
+def _row(
+    value: Value,
+    operator: str,
+    stored: Stored,
+    sums: _Sums,
+    blame: float | None,
+    seen: Histogram,
+) -> LayerRow:
     low, high = stored.bounds
     return LayerRow(
         name=value.origin.tensor if value.origin else value.name,
-        operator="input" if above is None else above.op.name,
+        operator=operator,
+        dtype=stored.dtype,
         low=low,
         high=high,
         scale=stored.quant.scale[0],
         zero_point=stored.quant.zero_point[0],
-        clipped=sums.clipped / max(sums.elements, 1),
-        sqnr_db=_decibels(sums),
+        clipped=sums.clipped / sums.elements,
+        sqnr_db=sums.decibels,
+        blame=blame,
+        histogram=_bars(seen),
     )
 
 
-def _decibels(sums: _Sums) -> float:
-    if not sums.noise:
-        return math.inf
-    return 10 * math.log10(sums.signal / sums.noise) if sums.signal else -math.inf
+def _bars(seen: Histogram) -> Bars:
+    """All that was seen, in few bars."""
+    low, high = seen.lowest, seen.highest
+    if high <= low:
+        return Bars(low, high, (seen.total,))
+    place = (seen.centres - low) / (high - low) * BARS
+    bars = np.clip(place.astype(np.int64), 0, BARS - 1)
+    counts = np.bincount(bars, weights=seen.counts, minlength=BARS)
+    return Bars(low, high, tuple(int(n) for n in counts))
 
 
 def _shares(
     answers: _Answers, labels: Sequence[int] | None
 ) -> tuple[float, float | None, float | None]:
     reference, found = np.asarray(answers.reference), np.asarray(answers.found)
-    agreement = float(np.mean(reference == found)) if len(found) else 1.0
+    agreement = float(np.mean(reference == found))
     if labels is None:
         return agreement, None, None
     truth = np.asarray(labels)[: len(found)]

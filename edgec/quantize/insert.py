@@ -25,16 +25,20 @@ class Quantized:
     stored: Mapping[Value, Stored]
 
 
-def insert_qdq(function: Function, scheme: Scheme) -> Quantized:
-    """Quantize a float function as the scheme says."""
-    inserter = _Inserter(scheme)
+def insert_qdq(function: Function, scheme: Scheme, left_out: Value | None = None) -> Quantized:
+    """Quantize a float function as the scheme says.
+
+    left_out: a value that stays in float, with the weights that it is made by.
+    """
+    inserter = _Inserter(scheme, left_out)
     made = Rewriter(function).run(inserter.visit)
     return Quantized(made, inserter.used)
 
 
 class _Inserter:
-    def __init__(self, scheme: Scheme) -> None:
+    def __init__(self, scheme: Scheme, left_out: Value | None) -> None:
         self.scheme = scheme
+        self.left_out = left_out
         self.forms = scheme.forms
         self.used: dict[Value, Stored] = {}
         self._restored: dict[Value, Value] = {}
@@ -48,7 +52,9 @@ class _Inserter:
             return (self._through(rewriter, node.output, made),)
         if not self.forms.has_integer_form(node):
             return None
-        if node.op.name in WEIGHTED:
+        if node.op.name in WEIGHTED and self._makes_left_out(node):
+            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
+        elif node.op.name in WEIGHTED:
             operands = self._weighted_operands(rewriter, node, inputs)
         elif node.op.name in SHARING and node.op.name != "concat":
             operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
@@ -59,6 +65,15 @@ class _Inserter:
         if self.forms.ends_in_clip(node):
             return (made,)
         return (self._through(rewriter, node.output, made),)
+
+    def _makes_left_out(self, node: Node) -> bool:
+        """Whether the value that is left out is a node's own, or that of its clip."""
+        if self.left_out is None:
+            return False
+        above = self.forms.producers.get(self.left_out)
+        if above is not None and self.forms.is_fused_clip(above):
+            above = self.forms.producers.get(above.inputs[0])
+        return above is node
 
     def _operand(self, rewriter: Rewriter, old: Value, new: Value) -> Value:
         """The dequantized form of an operand; what was computed in float is quantized here."""
@@ -75,6 +90,8 @@ class _Inserter:
 
     def _through(self, rewriter: Rewriter, old: Value, new: Value) -> Value:
         """`new` after quantize and dequantize with the parameters of `old`."""
+        if old is self.left_out:
+            return new
         stored = self.used.setdefault(old, self.scheme.values[old])
         integers = rewriter.builder.op(
             "quantize", [new], QuantizeAttrs(stored.quant, stored.dtype),

@@ -73,19 +73,30 @@ def choose_rounding(exact: Array, start: Array, covariance: Array) -> Array:
     """Integers next to `exact` that make e covariance e^T small for each row e of errors.
 
     exact: weights in steps, start: integers to begin with, both [groups, rows, K]; covariance
-    [groups, K, K]. Returns float64 integers within -LARGEST..LARGEST.
+    [groups, K, K]. The descent begins there, and once more where each weight makes up for those
+    before it; of both ends each row takes the better. Returns float64 integers within
+    -LARGEST..LARGEST.
     """
-    depth = exact.shape[2]
     diagonal = np.einsum("gkk->gk", covariance)
     damping = DAMPING * diagonal.mean(axis=1)
-    quadratic = covariance + damping[:, None, None] * np.eye(depth)
-    chosen = start.copy()
+    quadratic = covariance + damping[:, None, None] * np.eye(exact.shape[2])
     low = np.clip(np.floor(exact), -LARGEST, LARGEST)
     high = np.clip(np.ceil(exact), -LARGEST, LARGEST)
+    ends = [
+        _descend(exact, begin, low, high, quadratic)
+        for begin in (start, _making_up(exact, low, high, quadratic))
+    ]
+    costs = [np.sum(np.matmul(e - exact, quadratic) * (e - exact), axis=2) for e in ends]
+    return np.where((costs[1] < costs[0])[:, :, None], ends[1], ends[0])
+
+
+def _descend(exact: Array, start: Array, low: Array, high: Array, quadratic: Array) -> Array:
+    """Move one weight after the other to its other neighbour where that costs less."""
+    chosen = start.copy()
     slope = np.matmul(chosen - exact, quadratic)  # half the gradient, [groups, rows, K]
     for _ in range(MOST_TURNS):
         flips = 0
-        for k in range(depth):
+        for k in range(exact.shape[2]):
             step = np.where(chosen[:, :, k] == low[:, :, k], high[:, :, k], low[:, :, k])
             step -= chosen[:, :, k]
             change = 2 * step * slope[:, :, k] + step * step * quadratic[:, k, k, None]
@@ -97,4 +108,17 @@ def choose_rounding(exact: Array, start: Array, covariance: Array) -> Array:
             slope += step[:, :, None] * quadratic[:, None, k, :]
         if not flips:
             break
+    return chosen
+
+
+def _making_up(exact: Array, low: Array, high: Array, quadratic: Array) -> Array:
+    """Each weight rounded where it makes up best for the errors of those before it."""
+    chosen = np.empty_like(exact)
+    slope = np.zeros_like(exact)
+    for k in range(exact.shape[2]):
+        curve = np.maximum(quadratic[:, k, k, None], 1e-300)
+        wanted = exact[:, :, k] - slope[:, :, k] / curve
+        chosen[:, :, k] = np.clip(np.rint(wanted), low[:, :, k], high[:, :, k])
+        error = chosen[:, :, k] - exact[:, :, k]
+        slope += error[:, :, None] * quadratic[:, None, k, :]
     return chosen

@@ -43,7 +43,7 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
     """The whole page of `load_report`'s object, with `compare_reports`' result if there is one."""
     layers = layer_rows(report)
     regions = report["certificate"]["regions"]
-    return _environment().get_template("report.html.j2").render(
+    return page_environment().get_template("report.html.j2").render(
         r=report,
         subtitle=_subtitle(report),
         tiles=_tiles(report),
@@ -71,7 +71,8 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def page_environment() -> jinja2.Environment:
+    """Templates of pages: what they insert is escaped, what they miss is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resource_dir("templates")),
         undefined=jinja2.StrictUndefined,

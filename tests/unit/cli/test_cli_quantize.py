@@ -40,13 +40,53 @@ def test_a_float_model_becomes_firmware(edgec: Callable, samples: Path) -> None:
     assert built.json["weights_bytes"] < 0.45 * float_bytes
 
 
+def test_a_float_model_is_quantized_and_built_in_one_go(edgec: Callable, samples: Path) -> None:
+    folder = samples / "folder"
+    folder.mkdir()
+    for number, image in enumerate(np.load(samples / "samples.npy")[:20]):
+        np.save(folder / f"{number:02}.npy", image)
+    project = samples / "project"
+    built = edgec(
+        "build", FLOAT, "--calibration", folder, "--target", "cortex-m4", "-o", project, "--json"
+    )
+    assert built.status == 0, built.err
+    same = edgec(
+        "quantize", FLOAT, "--calibration", folder, "-o", samples / "digits_float.onnx",
+        "--no-blame", "--json",
+    )  # fmt: skip
+    assert same.status == 0 and all(row["blame"] is None for row in same.json["rows"])
+    content = (samples / "digits_float.onnx").read_bytes()
+    assert (project / "quantized.onnx").read_bytes() == content
+    assert built.json["model"] == "digits_float"
+
+
+def test_images_and_a_page(edgec: Callable, samples: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
+    folder = samples / "images"
+    folder.mkdir()
+    for number, pixels in enumerate(np.load(samples / "samples.npy")[:12]):
+        grey = np.rint(pixels.reshape(8, 8) * 255).astype(np.uint8)
+        image.fromarray(grey).save(folder / f"{number:02}.png")
+    ran = edgec(
+        "quantize", FLOAT, "--calibration", folder, "--test", samples / "samples.npy",
+        "--labels", samples / "labels.npy", "-o", samples / "q.onnx", "--html",
+        samples / "q.html",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    assert "most of the error: " in ran.out and "page written to" in ran.out
+    page = (samples / "q.html").read_text("utf-8")
+    assert "Layers to blame" in page and "<script" not in page and "http" not in page
+    assert page.count('aria-label="histogram of') >= 6
+    assert "accuracy in float" in page
+
+
 def test_the_table_names_the_worst_layers(edgec: Callable, samples: Path) -> None:
     ran = edgec(
         "quantize", FLOAT, "--calibration", samples / "samples.npy", "-o", samples / "q.onnx",
         "--observer", "entropy", "--keep-biases", "--test", samples / "samples.npy",
     )  # fmt: skip
     assert ran.status == 0, ran.err
-    assert "SQNR dB" in ran.out and "least accurate: " in ran.out and "written to" in ran.out
+    assert "SQNR dB" in ran.out and "most of the error: " in ran.out and "written to" in ran.out
 
 
 def test_what_is_wrong_is_said_and_nothing_written(refused: Callable, samples: Path) -> None:
@@ -74,3 +114,5 @@ def test_usage(edgec: Callable, samples: Path) -> None:
     assert edgec("quantize", FLOAT, "-o", samples / "q.onnx").status == 2
     calibration = ("--calibration", samples / "samples.npy")
     assert edgec("quantize", FLOAT, *calibration, "-o", samples / "q.tflite").status == 2
+    bad = ("--pixels", "1:1")
+    assert edgec("quantize", FLOAT, *calibration, "-o", samples / "q.onnx", *bad).status == 2

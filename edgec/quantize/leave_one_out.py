@@ -1,0 +1,107 @@
+"""Each layer's contribution to the outputs' error: what goes away when it alone stays in float.
+
+A layer is a quantized value that an operator computes, with the weights that it is made by. What
+leaving it out does not change is computed once for all layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.quantize.forms import SHARING
+from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.scheme import Scheme
+
+
+def leave_one_out(
+    function: Function,
+    quantized: Quantized,
+    scheme: Scheme,
+    samples: Sequence[Sequence[Array]],
+    progress: Callable[[], None] | None = None,
+) -> dict[Value, float]:
+    """For each layer the part of the outputs' squared error that it is to blame for.
+
+    samples: few will do. progress: called after each layer.
+    """
+    values = layers_of(function, quantized)
+    expected = [interpret(function, sample) for sample in samples]
+    known: list[dict[str, Array]] = []
+    whole = 0.0
+    for sample, wanted in zip(samples, expected, strict=True):
+        seen: dict[str, Array] = {}
+        found = interpret(quantized.function, sample, _keep(seen))
+        known.append(seen)
+        whole += _error(wanted, found)
+    blames = {}
+    nodes = {node.name: node for node in quantized.function.nodes}
+    for value in values:
+        other = insert_qdq(function, scheme, left_out=value).function
+        error = sum(
+            _error(wanted, _rerun(other, sample, nodes, seen))
+            for sample, wanted, seen in zip(samples, expected, known, strict=True)
+        )
+        blames[value] = 1.0 - error / whole if whole else 0.0
+        if progress is not None:
+            progress()
+    return blames
+
+
+def layers_of(function: Function, quantized: Quantized) -> list[Value]:
+    """The values that can be left out: inputs, and what is computed and not only moved."""
+    producers = function.producers()
+    return [
+        value
+        for value in quantized.stored
+        if value not in producers or producers[value].op.name not in SHARING
+    ]
+
+
+def _keep(seen: dict[str, Array]) -> Callable[[Value, Array], None]:
+    def observe(value: Value, array: Array) -> None:
+        seen[value.name] = array
+
+    return observe
+
+
+def _error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
+    return sum(
+        float(np.sum((x.astype(np.float64) - y) ** 2)) for x, y in zip(wanted, found, strict=True)
+    )
+
+
+def _rerun(
+    function: Function,
+    sample: Sequence[Array],
+    nodes: dict[str, Node],
+    known: dict[str, Array],
+) -> list[Array]:
+    """Results of a function, of which some nodes did the same before: these are not run again."""
+    arrays: dict[Value, Array] = dict(zip(function.params, sample, strict=True))
+    same = set(function.params)
+
+    def fetch(value: Value) -> Array:
+        return value.data if isinstance(value, Constant) else arrays[value]
+
+    for node in function.nodes:
+        before = nodes.get(node.name)
+        is_same = (
+            before is not None
+            and [v.name for v in before.inputs] == [v.name for v in node.inputs]
+            and before.attrs == node.attrs
+            and before.output.name == node.output.name
+            and all(v in same or isinstance(v, Constant) for v in node.inputs)
+        )
+        if is_same:
+            same.add(node.output)
+            arrays[node.output] = known[node.output.name]
+            continue
+        (arrays[node.output],) = node.op.evaluate(
+            node.attrs, [fetch(v) for v in node.inputs], node.input_types, (node.output.type,)
+        )
+    return [fetch(value) for value in function.results]

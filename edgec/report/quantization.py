@@ -1,0 +1,187 @@
+"""What `edgec quantize` found: as an object for JSON, as text, and as one HTML page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from markupsafe import Markup
+
+from edgec.report.figures import plural, short_title
+from edgec.report.html import LONG_TABLE, page_environment
+from edgec.report.svg import Column, column_chart, element, picture, small_bar
+from edgec.report.table import Column as TableColumn
+from edgec.report.table import format_table, number
+
+#: Layers that are named as those to blame.
+MOST_BLAMED = 3
+#: And in the page.
+MOST_BLAMED_ROWS = 12
+#: Size of a histogram's drawing.
+WIDTH, HEIGHT = 280.0, 84.0
+
+
+def print_quantization(report: Mapping[str, Any]) -> None:
+    """The table of all values, and what it comes to."""
+    columns = (
+        TableColumn("value", least=16, cut="start"), TableColumn("by", optional=1), number("low"),
+        number("high"), number("zero point", 2), number("clipped %", 1), number("SQNR dB"),
+        number("blame %"),
+    )  # fmt: skip
+    rows = [
+        (
+            short_title(row["name"]),
+            row["operator"],
+            f"{row['low']:.4g}",
+            f"{row['high']:.4g}",
+            str(row["zero_point"]),
+            f"{100 * row['clipped']:.3f}",
+            f"{row['sqnr_db']:.1f}",
+            "" if row["blame"] is None else f"{100 * row['blame']:.1f}",
+        )
+        for row in report["rows"]
+    ]
+    lines = format_table(columns, rows)
+    lines += [
+        "",
+        f"outputs: {report['output_sqnr_db']:.1f} dB; the same answer as in float for"
+        f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}",
+    ]
+    if report["accuracy"] is not None:
+        lines.append(
+            f"accuracy: {100 * report['float_accuracy']:.2f} % in float,"
+            f" {100 * report['accuracy']:.2f} % in integers"
+        )
+    blamed = [row for row in _by_blame(report) if row["blame"] > 0][:MOST_BLAMED]
+    if blamed:
+        lines.append(
+            "most of the error: "
+            + ", ".join(f"{short_title(r['name'])} ({100 * r['blame']:.0f} %)" for r in blamed)
+        )
+    lines.append(f"written to {report['output']}")
+    click.echo("\n".join(lines))
+
+
+def _by_blame(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    rows = [row for row in report["rows"] if row["blame"] is not None]
+    return sorted(rows, key=lambda row: -float(row["blame"]))
+
+
+def render_quantization(report: Mapping[str, Any]) -> str:
+    """The page of `edgec quantize`'s object; it needs nothing else."""
+    blamed = _by_blame(report)[:MOST_BLAMED_ROWS]
+    largest = max((row["blame"] for row in blamed), default=0.0)
+    rows = [_shown(row) for row in report["rows"]]
+    return (
+        page_environment()
+        .get_template("quantization.html.j2")
+        .render(
+            title=Path(report["output"]).name,
+            subtitle=f"{Path(report['model']).name} in integers",
+            tiles=_tiles(report),
+            blamed=[
+                {
+                    "name": short_title(row["name"]),
+                    "operator": row["operator"],
+                    "blame": f"{100 * row['blame']:.1f} %",
+                    "bar": small_bar(max(row["blame"], 0.0), largest, "stack"),
+                }
+                for row in blamed
+            ],
+            chart=_chart(report),
+            rows=rows,
+            long_table=LONG_TABLE,
+            settings=[
+                ("calibrated with", plural(report["calibration_samples"], "sample")),
+                ("compared on", plural(report["samples"], "sample")),
+                *((key.replace("_", " "), _word(value)) for key, value in report["recipe"].items()),
+            ],
+        )
+    )
+
+
+def _word(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    tiles = [
+        ("outputs", f"{report['output_sqnr_db']:.1f} dB", "signal to noise"),
+        ("same answer", f"{100 * report['agreement']:.2f} %",
+         f"of {plural(report['samples'], 'sample')}, as in float"),
+    ]  # fmt: skip
+    if report["accuracy"] is not None:
+        points = 100 * (report["accuracy"] - report["float_accuracy"])
+        tiles += [
+            ("accuracy in float", f"{100 * report['float_accuracy']:.2f} %", "of the labels"),
+            ("in integers", f"{100 * report['accuracy']:.2f} %",
+             f"{points:+.2f} points".replace("-", "\N{MINUS SIGN}")),
+        ]  # fmt: skip
+    return tiles
+
+
+def _chart(report: Mapping[str, Any]) -> Markup:
+    columns = [
+        Column(
+            short_title(row["name"]),
+            f"{row['name']}: {row['sqnr_db']:.1f} dB",
+            (max(float(row["sqnr_db"]), 0.0) if math.isfinite(row["sqnr_db"]) else None,),
+        )
+        for row in report["rows"]
+    ]
+    return column_chart(columns, ["activation"], " dB", "signal to noise of each value")
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    bars = row["histogram"]
+    return {
+        "name": short_title(row["name"]),
+        "operator": row["operator"],
+        "low": f"{row['low']:.4g}",
+        "high": f"{row['high']:.4g}",
+        "zero_point": row["zero_point"],
+        "clipped": f"{100 * row['clipped']:.3f} %",
+        "sqnr": f"{row['sqnr_db']:.1f} dB",
+        "seen": f"{bars['low']:.4g} to {bars['high']:.4g}",
+        "picture": _histogram(row),
+    }
+
+
+def _histogram(row: Mapping[str, Any]) -> Markup:
+    """Bars of what was seen on a scale that holds the integers' range too."""
+    bars = row["histogram"]
+    first, last = min(bars["low"], row["low"]), max(bars["high"], row["high"])
+    scale = (WIDTH - 4) / (last - first) if last > first else 0.0
+
+    def x(real: float) -> float:
+        return float(2 + (real - first) * scale)
+
+    base = HEIGHT - 18
+    most = math.log1p(max(bars["counts"])) or 1.0
+    step = (bars["high"] - bars["low"]) / len(bars["counts"])
+    marks: list[str] = [
+        element("rect", x=x(row["low"]), y=2.0, width=(row["high"] - row["low"]) * scale,
+                height=base - 2, class_="range"),
+    ]  # fmt: skip
+    for position, count in enumerate(bars["counts"]):
+        tall = (base - 6) * math.log1p(count) / most
+        marks.append(
+            element(
+                "rect",
+                element("title", f"{count:,}"),
+                x=x(bars["low"] + position * step),
+                y=base - tall,
+                width=max(step * scale - 0.5, 0.75),
+                height=tall,
+                class_="fill activation",
+            )
+        )
+    for real in (row["low"], row["high"]):
+        marks.append(element("line", x1=x(real), x2=x(real), y1=2.0, y2=base, class_="bound-line"))
+    marks.append(element("line", x1=0.0, x2=WIDTH, y1=base, y2=base, class_="axis"))
+    marks.append(element("text", f"{first:.3g}", x=2.0, y=HEIGHT - 5, class_="tick"))
+    marks.append(element("text", f"{last:.3g}", x=WIDTH - 2, y=HEIGHT - 5, class_="tick end"))
+    return picture(WIDTH, HEIGHT, f"histogram of {short_title(row['name'])}", *marks)

@@ -1,0 +1,219 @@
+"""What is decided before anything is changed: rounding, equalization, observers, blame."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgec import ops
+from edgec.errors import EdgecError
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.ops.clip import ClipAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.post_training import Recipe, quantize_function
+from edgec.quantize.calibrate import calibrate
+from edgec.quantize.choose_ranges import observed_ranges
+from edgec.quantize.equalize import equalize
+from edgec.quantize.insert import insert_qdq
+from edgec.quantize.leave_one_out import leave_one_out
+from edgec.quantize.moments import Moments, as_rows, from_rows, input_rows, weights_of
+from edgec.quantize.reconstruct import choose_rounding
+
+ops.load()
+
+
+def layers(seed: int, spread: float = 0.0) -> Function:
+    """Convolution, ReLU, depthwise, ReLU, pointwise; channels that differ by e**spread."""
+    rng = np.random.default_rng(seed)
+    b = GraphBuilder()
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    uneven = np.exp(spread * rng.standard_normal(6)).astype(np.float32)
+    y = b.param("x", TensorType((1, 6, 7, 3), "float32"))
+    first = normal(6, 3, 3, 3) * uneven[:, None, None, None]
+    y = b.op(
+        "conv2d", [y, b.constant("w1", first), b.constant("b1", normal(6) * uneven)],
+        Conv2dAttrs(padding=((1, 1), (1, 1))), name="first",
+    )  # fmt: skip
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu1")
+    y = b.op(
+        "depthwise_conv2d", [y, b.constant("w2", normal(3, 3, 6)), b.constant("b2", normal(6))],
+        DepthwiseConv2dAttrs(stride=(2, 2), padding=((1, 0), (0, 1))), name="second",
+    )  # fmt: skip
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu2")
+    last = normal(4, 1, 1, 6) / uneven
+    y = b.op(
+        "conv2d", [y, b.constant("w3", last), b.constant("b3", normal(4))], Conv2dAttrs(),
+        name="third",
+    )  # fmt: skip
+    return b.finish([y])
+
+
+def smooth(count: int) -> list[list[np.ndarray]]:
+    """Images whose neighbouring pixels are alike, as those of cameras are."""
+    rng = np.random.default_rng(1)
+    rough = rng.standard_normal((count, 1, 8, 9, 3))
+    rows = rough[:, :, :-2] + rough[:, :, 1:-1] + rough[:, :, 2:]
+    images = rows[:, :, :, :-2] + rows[:, :, :, 1:-1] + rows[:, :, :, 2:]
+    return [[image.astype(np.float32)] for image in images]
+
+
+def some(count: int, seed: int = 5) -> list[list[np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [[rng.standard_normal((1, 6, 7, 3)).astype(np.float32)] for _ in range(count)]
+
+
+def test_rows_times_weights_are_the_layer() -> None:
+    function = layers(1)
+    seen: dict = {}
+    interpret(function, some(1)[0], seen.__setitem__)
+    nodes = [node for node in function.nodes if node.op.name != "clip"]
+    for node in nodes:
+        rows = as_rows(node, weights_of(node))
+        assert np.array_equal(from_rows(node, rows), weights_of(node))
+        found = np.matmul(input_rows(node, seen[node.inputs[0]]), rows.transpose(0, 2, 1))
+        found = found.transpose(1, 0, 2).reshape(node.output.type.shape) + node.inputs[2].data
+        np.testing.assert_allclose(found, seen[node.output], atol=1e-5)
+
+
+def test_moments_are_those_of_all_rows() -> None:
+    function = layers(2)
+    node = function.nodes[0]
+    moments = Moments(node)
+    inputs = [sample[0] for sample in some(7)]
+    for x in inputs:
+        moments.add(x)
+    rows = np.concatenate([input_rows(node, x)[0] for x in inputs]).astype(np.float64)
+    np.testing.assert_allclose(moments.mean[0], rows.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(moments.covariance[0], np.cov(rows.T, bias=True), atol=1e-5)
+
+
+def test_rounding_is_near_the_best_of_all_choices() -> None:
+    costs = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        # Eight inputs that depend on three numbers.
+        inputs = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 8))
+        covariance = np.cov(inputs.T, bias=True)[None]
+        exact = rng.uniform(-20, 20, (1, 1, 8))
+        low, start = np.floor(exact), np.rint(exact)
+        chosen = choose_rounding(exact, start, covariance)
+        assert np.all((chosen == low) | (chosen == low + 1))
+        choices = [low + np.array(bits) for bits in itertools.product((0, 1), repeat=8)]
+        costs.append([
+            error.ravel() @ covariance[0] @ error.ravel()
+            for error in (start - exact, chosen - exact, *(c - exact for c in choices))
+        ])  # fmt: skip
+    nearest, found, best = (
+        sum(c[0] for c in costs), sum(c[1] for c in costs), sum(min(c) for c in costs)
+    )  # fmt: skip
+    assert nearest - found > 0.8 * (nearest - best)
+
+
+def test_saturated_and_exact_weights_stay() -> None:
+    exact = np.array([[[-127.0, 127.0, 5.0, 126.6]]])
+    chosen = choose_rounding(exact, np.rint(exact), np.eye(4)[None])
+    assert chosen.tolist() == [[[-127.0, 127.0, 5.0, 127.0]]]
+
+
+def test_reconstruction_makes_the_output_better() -> None:
+    samples, gained = smooth(60), []
+    for seed in range(3, 8):
+        nearest, chosen = (
+            quantize_function(layers(seed), samples[:40], recipe).explain(samples[40:])
+            for recipe in (Recipe("minmax", reconstruct=False), Recipe("minmax"))
+        )
+        gained.append(chosen.output_sqnr_db - nearest.output_sqnr_db)
+    # Most of the error is the values', not the weights'.
+    assert np.mean(gained) > 0.1 and min(gained) > -0.1
+
+
+def test_equalization_keeps_the_function_and_evens_out_channels() -> None:
+    function = layers(4, spread=2.0)
+    made = equalize(function)
+    for sample in some(3):
+        (before,), (after,) = interpret(function, sample), interpret(made, sample)
+        np.testing.assert_allclose(before, after, rtol=0, atol=2e-5 * np.abs(before).max())
+    first, _, second, _, third = made.nodes
+    outputs = np.abs(weights_of(first)).max(axis=(1, 2, 3))
+    np.testing.assert_allclose(outputs, np.abs(weights_of(second)).max(axis=(0, 1)), rtol=0.02)
+    inputs = np.abs(weights_of(third)).max(axis=(0, 1, 2))
+    np.testing.assert_allclose(inputs, np.abs(weights_of(second)).max(axis=(0, 1)), rtol=0.02)
+
+
+def test_a_bounded_clip_ends_equalization() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 2), "float32"))
+    weights = [b.constant(f"w{i}", np.diag([1.0, 100.0**i]).astype(np.float32)) for i in (0, 1)]
+    zeros = b.constant("b", np.zeros(2, np.float32))
+    y = b.op("dense", [x, weights[0], zeros], name="one")
+    y = b.op("clip", [y], ClipAttrs(0.0, 6.0), name="relu6")
+    function = b.finish([b.op("dense", [y, weights[1], zeros], name="two")])
+    assert equalize(function) is function
+
+
+def test_auto_takes_for_each_value_what_makes_the_least_error() -> None:
+    function, samples = layers(6), some(30)
+    statistics = calibrate(function, samples)
+    auto = observed_ranges(function, statistics, "auto")
+    ranges = {
+        name: observed_ranges(function, statistics, name)
+        for name in ("minmax", "percentile", "mse", "entropy")
+    }
+    for value, found in auto.items():
+        assert found in [given[value] for given in ranges.values()]
+    assert auto[function.params[0]] == ranges["minmax"][function.params[0]]
+    errors = {}
+    for name in (*ranges, "auto"):
+        made = quantize_function(function, samples, Recipe(name))
+        errors[name] = -made.explain(samples[:16]).output_sqnr_db
+    assert errors["auto"] <= min(errors.values()) + 1.0
+
+
+def test_samples_are_read_once() -> None:
+    function = layers(7)
+    made = quantize_function(function, iter(some(25)), Recipe())
+    assert made.statistics.count == 25 and len(made.statistics.kept) == 16
+    with pytest.raises(EdgecError, match="no sample to compare"):
+        made.explain([])
+
+
+def test_the_layer_that_is_worst_is_to_blame() -> None:
+    function, samples = layers(8), some(20)
+    made = quantize_function(function, samples, Recipe("minmax", reconstruct=False))
+    names = {value.name: value for value in made.quantized.stored}
+    coarse = dict(made.scheme.values)
+    wide = type(coarse[names["relu2"]])
+    quant = made.scheme.values[names["relu2"]].quant
+    coarse[names["relu2"]] = wide(type(quant)((quant.scale[0] * 20,), quant.zero_point))
+    scheme = replace(made.scheme, values=coarse)
+    worse = replace(made, scheme=scheme, quantized=insert_qdq(function, scheme))
+    blames = {value.name: part for value, part in worse.blame().items()}
+    assert set(blames) == {"x", "relu1", "relu2", "third"}
+    assert max(blames, key=blames.__getitem__) == "relu2" and blames["relu2"] > 0.9
+
+
+def test_leaving_out_is_what_a_whole_run_gives() -> None:
+    function, samples = layers(9), some(12)
+    made = quantize_function(function, samples, Recipe())
+    blames = leave_one_out(function, made.quantized, made.scheme, samples)
+
+    def error(f: Function) -> float:
+        return sum(
+            float(((interpret(function, s)[0].astype(float) - interpret(f, s)[0]) ** 2).sum())
+            for s in samples
+        )
+
+    whole = error(made.quantized.function)
+    for value, part in blames.items():
+        left = insert_qdq(function, made.scheme, left_out=value).function
+        assert part == pytest.approx(1 - error(left) / whole, abs=1e-6)
