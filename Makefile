@@ -30,7 +30,7 @@ CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-su
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format models docs bench fuzz clean
+.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,12 @@ FUZZ_COUNT := 2000000
 
 fuzz: $(STAMP) ## Fuzz the import and compilation of model files (a day; FUZZ_COUNT=... files)
 	$(PY) tests/fuzz/fuzz.py --count $(FUZZ_COUNT) --workers $(JOBS)
+
+# Runs on bad lines, flashing with faults, use of the line's rate, inputs for the parser; also those
+# marked full. -rP shows what the tests counted.
+devices: $(STAMP) ## Measure the figures of docs/serial_protocol.md and flashing.md (an hour)
+	$(PYTEST) -rP tests/link/test_throughput.py tests/link/test_device_c.py \
+	  tests/models/test_link_on_bad_lines.py tests/runners/flash/test_stm32_boot_loader.py
 
 models: $(STAMP) ## Measure every sample model again for docs/models.md (an hour)
 	$(PY) tests/models/measure_models.py

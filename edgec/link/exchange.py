@@ -6,7 +6,8 @@
 2. A command that acts keeps its sequence number when it is repeated, so that it acts once. A
    piece of a transfer gets a new number and a new size: pieces shrink while frames are lost and
    grow while they are not.
-3. Only silence gives up: no answer for `patience_s` seconds, however often asked.
+3. Only silence gives up: nothing from the device for `patience_s` seconds, however often asked;
+   or a minute of reports of damage and late answers without an answer that counts.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _MOST_WINDOW = 4.0
 _LEAST_WAIT_S = 0.015
 _MOST_WAIT_S = 2.0
 _HEARD_BYTES = 200
+_MOST_GIVEN_UP = 256
+_MOST_TROUBLE_S = 60.0
 
 _MEANINGS: dict[int, str] = {
     Code.UNKNOWN: "it does not know this command",
@@ -83,9 +86,13 @@ class Exchange:
         self._reader = FrameReader()
         self._sequence = random.randrange(0x10000)
         self._pending: dict[int, _Pending] = {}
+        # When the latest pieces were sent that were taken for lost, by their numbers.
+        self._given_up: dict[int, float] = {}
         self._round_trip_s = 0.1
         self._deviation_s = 0.05
         self._window = _MOST_WINDOW
+        # When the device last showed that it is there, though nothing was answered.
+        self._alive = 0.0
 
     def limit_chunk(self, most: int) -> None:
         """Take `most` as the largest piece of a transfer."""
@@ -147,6 +154,7 @@ class Exchange:
         work: deque[tuple[int, int]] = deque([(0, total)])
         self._pending.clear()
         progress = time.monotonic()
+        self._alive = progress
         while work or self._pending:
             while work and len(self._pending) < int(self._window):
                 start, rest = work.popleft()
@@ -165,9 +173,11 @@ class Exchange:
             for sequence, pending in list(self._pending.items()):
                 if pending.expires <= now:
                     self._lose(sequence, pending, work, expect_s)
-            if now - progress > patience:
+            if now - max(progress, self._alive) > patience or now - progress > max(
+                patience, _MOST_TROUBLE_S
+            ):
                 raise LinkLost(
-                    f"{self.transport.name} has not answered for {patience:g} s",
+                    f"{self.transport.name} has not answered for {now - progress:.0f} s",
                     details=(f"the last request was {command.name.lower()}", str(self.counts)),
                     hint="is the board still connected, has its program crashed?",
                 )
@@ -203,13 +213,16 @@ class Exchange:
         """Learn from an answer: how long the way is, and that frames of this size arrive."""
         self.counts.answered += 1
         if answered.tries == 1:
-            taken = time.monotonic() - answered.sent_at
-            # The smoothing of TCP (RFC 6298).
-            self._deviation_s += (abs(taken - self._round_trip_s) - self._deviation_s) / 4
-            self._round_trip_s += (taken - self._round_trip_s) / 8
+            self._measure_way(answered.sent_at)
         if answered.length >= int(self._chunk):
             self._chunk = min(self._chunk * _CHUNK_STEP, float(self._most_chunk))
         self._window = min(self._window + 0.25, _MOST_WINDOW)
+
+    def _measure_way(self, sent_at: float) -> None:
+        """Learn how long a request and its answer take, by the smoothing of TCP (RFC 6298)."""
+        taken = time.monotonic() - sent_at
+        self._deviation_s += (abs(taken - self._round_trip_s) - self._deviation_s) / 4
+        self._round_trip_s += (taken - self._round_trip_s) / 8
 
     def _lose(
         self, sequence: int, pending: _Pending, work: deque[tuple[int, int]], expect_s: float
@@ -219,6 +232,9 @@ class Exchange:
         self._window = max(self._window / 2, 1.0)
         if pending.length:
             del self._pending[sequence]
+            self._given_up[sequence] = pending.sent_at
+            if len(self._given_up) > _MOST_GIVEN_UP:
+                del self._given_up[next(iter(self._given_up))]
             work.appendleft((pending.start, pending.length))
             if pending.length >= int(self._chunk) / 2:
                 self._chunk = max(self._chunk / _CHUNK_STEP, float(_LEAST_CHUNK))
@@ -246,6 +262,7 @@ class Exchange:
                 )
             elif frame.type == DAMAGED_TYPE:
                 self.counts.reported += 1
+                self._alive = time.monotonic()
                 self._hurry()
             elif self._is_answer(frame):
                 if all(frame.sequence != answer.sequence for answer in answers):
@@ -256,6 +273,10 @@ class Exchange:
                     pending.expires = 0.0
             else:
                 self.counts.strange += 1
+                sent_at = self._given_up.pop(frame.sequence, None)
+                if sent_at is not None and frame.type & ANSWER:
+                    self._alive = time.monotonic()
+                    self._measure_way(sent_at)  # it was not lost, only late
                 self.looped_back |= not frame.type & ANSWER
         return answers
 

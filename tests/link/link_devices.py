@@ -7,6 +7,7 @@ import os
 import random
 import select
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from edgec.build.host import build_host_library, build_host_program
@@ -24,6 +25,9 @@ INCLUDES = [HERE, RUNTIME / "link", RUNTIME / "ports"]
 LARGE_BYTES = 5000
 SMALL_BYTES = 5
 MODEL_HASH = 0x12345678
+
+BAUD = 115200
+BYTE_S = 10.0 / BAUD
 
 
 def build_process_device(folder: Path, *, traced: bool = True) -> Path:
@@ -155,3 +159,52 @@ class BadLine:
             elif fault == 1:
                 out += bytes((byte, byte))
         return bytes(out)
+
+
+class Clock:
+    """Stands in for the module `time`: goes on only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class PacedLine:
+    """A device behind a UART of `BAUD`, both directions at once, late by `delay` seconds each way.
+
+    The device answers a request when its last byte has arrived, and not before its own
+    transmitter is free. What is read has come in packets, as USB adapters deliver it.
+    """
+
+    name = "a paced line"
+    baud = BAUD
+
+    def __init__(self, device: MemoryDevice, clock: Clock, delay: Callable[[], float]) -> None:
+        self._device = device
+        self._clock = clock
+        self._delay = delay
+        self._sender_free = self._answer_free = 0.0
+        self._arriving: list[tuple[float, bytes]] = []
+
+    def write(self, data: bytes) -> None:
+        start = max(self._clock.now + self._delay(), self._sender_free)
+        self._sender_free = start + len(data) * BYTE_S
+        answer = self._device.feed(data)
+        begin = max(self._sender_free, self._answer_free)
+        self._answer_free = begin + len(answer) * BYTE_S
+        last = self._arriving[-1][0] if self._arriving else 0.0  # order is kept
+        self._arriving.append((max(self._answer_free + self._delay(), last), answer))
+
+    def read(self, timeout_s: float) -> bytes:
+        end = self._clock.now + timeout_s
+        if not self._arriving or self._arriving[0][0] > end:
+            self._clock.now = end
+            return b""
+        arrives, data = self._arriving.pop(0)
+        self._clock.now = max(self._clock.now, arrives)
+        return data
+
+    def close(self) -> None:
+        pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -10,12 +11,17 @@ from link_devices import (
     LARGE_BYTES,
     MODEL_HASH,
     SMALL_BYTES,
+    BadLine,
+    Clock,
     MemoryDevice,
+    PacedLine,
     ScriptedTransport,
 )
 
 from edgec.errors import RunFailed
+from edgec.link import client as client_module
 from edgec.link import errors
+from edgec.link import exchange as exchange_module
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind, Stopped, Stops
 from edgec.link.frame import Frame, FrameReader
@@ -63,6 +69,24 @@ def test_one_percent_of_bad_bytes(connect: Connect, seed: int) -> None:
     for number in range(5):
         run_and_check(client, number, number + 1)
     assert client.counts.repeated > 100
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_late_answers(device: MemoryDevice, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Answers that come long after they were given up, beside damaged ones, in simulated time."""
+    clock = Clock()
+    monkeypatch.setattr(exchange_module, "time", clock)
+    monkeypatch.setattr(client_module, "time", clock)
+    draw = random.Random(5)
+    # One in five is late by more than a request is waited for at first.
+    line = PacedLine(device, clock, lambda: draw.choice([0.0, 0.01, 0.02, 0.05, 1.5]))
+    client = LinkClient(BadLine(line, share, 9))
+    client.hello(60.0)
+    client.reset()
+    for number in range(3):
+        run_and_check(client, number, number + 1)
+    assert client.counts.strange > 10  # answers to what had been asked again
+    assert client.counts.repeated > 10
 
 
 def test_progress_reaches_the_end_once(connect: Connect) -> None:

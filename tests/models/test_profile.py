@@ -67,10 +67,10 @@ def test_core_and_qemu_agree_within_the_clocks_resolution() -> None:
     assert abs(core.instructions - qemu.instructions) <= 2 * qemu.resolution
 
 
-def repeated(engine: str, runs: int) -> tuple[Manifest, RunResult, Profile]:
+def repeated(engine: str, runs: int, board: str = BOARD) -> tuple[Manifest, RunResult, Profile]:
     if engine == "qemu" and shutil.which("qemu-system-arm") is None:
         pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
-    _, built = build(DIGITS, BOARD, traced=True)
+    _, built = build(DIGITS, board, traced=True)
     inputs = generate_inputs(1, [(port.shape, port.dtype) for port in built.manifest.inputs])
     with open_session(engine, built) as session:
         plain = session.run(inputs)
@@ -78,10 +78,14 @@ def repeated(engine: str, runs: int) -> tuple[Manifest, RunResult, Profile]:
     return built.manifest, plain, make_profile(built.manifest, plain, profiled)
 
 
-@pytest.mark.parametrize("engine", ["core", "qemu"])
-def test_medians_sum_up_to_the_plain_run(engine: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "board"),
+    [("core", BOARD), ("qemu", BOARD), ("qemu", "netduinoplus2"), ("qemu", "bbc_microbit")],
+    ids=["core", "SysTick at 25 MHz", "SysTick at 168 MHz", "a timer at 16 MHz"],
+)
+def test_medians_sum_up_to_the_plain_run(engine: str, board: str) -> None:
     """What measuring costs is subtracted, so that nothing but the clock's resolution is left."""
-    _, plain, profile = repeated(engine, 5)
+    _, plain, profile = repeated(engine, 5, board)
     assert profile.unit == "instructions" and len(profile.runs) == 5
     assert 0 < profile.hook_overhead <= 60
     total = sum(layer.median for layer in profile.layers)
