@@ -135,9 +135,9 @@ def _compiled(
     path: Path, board: Board, options: Options, calibration: Iterable[Sequence[Array]] | None
 ) -> Compiled:
     if calibration is None:
-        return compile_model(path, board.core, options, board_name=board.name)
+        return compile_model(path, board.core, options, board=board)
     with tempfile.TemporaryDirectory(prefix="edgec_quantized_") as folder:
         shapes = dict(options.input_shapes)
         made = quantize_model(path, calibration, Recipe(), shapes=shapes)
         quantized = write_quantized(made, path, Path(folder))
-        return compile_model(quantized, board.core, options, board_name=board.name)
+        return compile_model(quantized, board.core, options, board=board)

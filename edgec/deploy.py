@@ -70,7 +70,9 @@ def deploy(
                 )
         except DoesNotFit as error:
             details = (*error.details, *_live_at_peak(compiled))
-            raise DoesNotFit(error.message, details=details, hint=error.hint) from None
+            told = DoesNotFit(error.message, details=details, hint=error.hint)
+            told.over = error.over
+            raise told from None
         staged = Built(folder, manifest, board, artefact, with_trace, image)
         check_budgets(compiled, staged)
         if finish is not None:
@@ -214,7 +216,7 @@ def figures_of(built: Built, *, measured: bool) -> Figures:
         with open_session("core", built) as session:
             instructions = session.run(generate_inputs(1, types)).instructions
     if image is None:
-        ram = manifest.arena_bytes + manifest.state_bytes
+        ram = manifest.activation_bytes + manifest.state_bytes
         return Figures(ram, manifest.weights_bytes, None, instructions)
     stack = image.stack_bytes
     if stack is None:  # no bound is known, so only the reserve can be promised

@@ -64,7 +64,9 @@ class BuildFailed(EdgecError):
 
 
 class DoesNotFit(BuildFailed):
-    """An image is larger than the memory of its board."""
+    """An image is larger than the memory of its board. `over`: region -> bytes too many."""
+
+    over: Mapping[str, int] = MappingProxyType({})
 
 
 class RunFailed(EdgecError):

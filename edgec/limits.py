@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.deploy import Built, Figures, Finish, deploy, deploy_library, figures_of
-from edgec.errors import BudgetExceeded, EdgecError
+from edgec.errors import BudgetExceeded, DoesNotFit, EdgecError, PlanError
+from edgec.memory.homes import Homes
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.target.board import Board
@@ -73,24 +74,45 @@ def build_within(
     Raises BudgetExceeded, with the buffers that are live together and the ways out, where a limit
     of the options cannot be kept; and what `compile_model` and `deploy` raise.
     """
-    name = "" if board is None else board.name
     limit: int | None = options.max_ram_bytes
+    reserved: dict[str, int] = {}
+    refused: DoesNotFit | None = None
     for attempt in range(MOST_ATTEMPTS):
-        compiled = compile_model(
-            model, core, options, board_name=name, dump=dump, arena_limit_bytes=limit
-        )
+        is_last = attempt + 1 == MOST_ATTEMPTS
+        try:
+            compiled = compile_model(
+                model, core, options, board=board, dump=dump,
+                arena_limit_bytes=limit, reserved=reserved,
+            )  # fmt: skip
+        except PlanError:
+            if refused is not None:
+                raise refused from None
+            raise
         try:
             if board is None:
                 return compiled, deploy_library(compiled, out, finish=finish)
             return compiled, deploy(compiled, board, out, traced=traced, finish=finish)
+        except DoesNotFit as error:
+            if board is None or is_last or not _can_move(board, error):
+                raise
+            # The rest of the program takes more than was thought: place less there.
+            refused = error
+            taken = Homes(board, reserved=reserved)
+            reserved |= {name: taken.taken_bytes(name) + n for name, n in error.over.items()}
         except BudgetExceeded as error:
             over = error.over.get("RAM", 0)
             front = compiled.choice.front
             limit = compiled.program.arena_bytes - over
-            is_last = attempt + 1 == MOST_ATTEMPTS
             if is_last or not over or not front or front[-1].need_bytes > limit:
                 raise _with_ways(error, model, board, core, options) from None
     raise AssertionError("the last attempt returns or raises")
+
+
+def _can_move(board: Board, error: DoesNotFit) -> bool:
+    """Whether another region could take what is too much for one."""
+    kinds = [region.kind for region in board.memory.values() if not region.hardware_only]
+    over = [board.memory[name].kind for name in error.over]
+    return bool(over) and all(kinds.count(kind) > 1 for kind in over)
 
 
 def _with_ways(
@@ -132,9 +154,8 @@ def _try(
     )  # fmt: skip
     try:
         with tempfile.TemporaryDirectory(prefix="edgec_way_") as folder:
-            name = "" if board is None else board.name
             compiled = compile_model(
-                model, core, free, board_name=name, arena_limit_bytes=options.max_ram_bytes
+                model, core, free, board=board, arena_limit_bytes=options.max_ram_bytes
             )
             out = Path(folder) / "project"
             built = deploy_library(compiled, out) if board is None else deploy(compiled, board, out)

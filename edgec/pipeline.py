@@ -8,11 +8,12 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.assemble import Identity, assemble, output_crc
+from edgec.codegen.homes import place_program
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.program import Golden, Program
 from edgec.errors import BuildFailed, PlanError
@@ -28,6 +29,7 @@ from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.choose import Choice, choose
+from edgec.memory.homes import homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
@@ -49,6 +51,7 @@ from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
 from edgec.runners.samples import generate_inputs
+from edgec.target.board import Board
 from edgec.target.core import Core
 
 #: Seed of the input that a model's self-test runs.
@@ -113,21 +116,25 @@ def compile_model(
     core: Core,
     options: Options | None = None,
     *,
+    board: Board | None = None,
     board_name: str = "",
     dump: Path | None = None,
     arena_limit_bytes: int | None = None,
+    reserved: Mapping[str, int] | None = None,
 ) -> Compiled:
     """Stages 1 to 6: from a model file to a program that codegen can write.
 
-    dump: a folder that gets one text file per stage. arena_limit_bytes: what the arena should not
-    exceed, if that can be chosen. Raises ImportFailed for a file that cannot
-    be read or uses what is not supported, PlanError when no memory plan exists.
+    board: in whose regions things are placed; without one there is one arena. dump: a folder that
+    gets one text file per stage. arena_limit_bytes: what the arena should not exceed, if that can
+    be chosen. reserved: by region of the board, bytes that something else takes. Raises
+    ImportFailed for a file that cannot be read or uses what is not supported, PlanError when no
+    memory plan exists.
     """
     options = options or Options()
     imported = import_model(path, match=options.match, shapes=dict(options.input_shapes))
     return compile_module(
-        imported, core, options,
-        board_name=board_name, dump=dump, arena_limit_bytes=arena_limit_bytes,
+        imported, core, options, board=board, board_name=board_name, dump=dump,
+        arena_limit_bytes=arena_limit_bytes, reserved=reserved,
     )  # fmt: skip
 
 
@@ -136,9 +143,11 @@ def compile_module(
     core: Core,
     options: Options,
     *,
+    board: Board | None = None,
     board_name: str = "",
     dump: Path | None = None,
     arena_limit_bytes: int | None = None,
+    reserved: Mapping[str, int] | None = None,
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
     stages = _Dump(dump)
@@ -175,6 +184,9 @@ def compile_module(
 
     problem = placement_problem(module.main, groups, chosen, io=options.io)
     problem = with_states(problem, module.main)
+    homes = homes_of(board, options.places, reserved or {})
+    if homes is not None:
+        problem = with_homes(problem, module.main, groups, chosen, homes, options.io)
     plan = plan_memory(problem)
     stages.write("plan", _plan_text(problem, plan))
 
@@ -185,10 +197,12 @@ def compile_module(
         chosen,
         problem,
         plan,
-        Identity(name, board_name, core.name),
+        Identity(name, board.name if board else board_name, core.name),
         io=options.io,
         golden=golden_run(module.main),
     )
+    if homes is not None:
+        program = place_program(program, homes, copies=options.optimize == "time")
     program.check()
     return Compiled(imported, module, shrinkage, choice, problem, plan, program, options)
 

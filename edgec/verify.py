@@ -162,11 +162,11 @@ def verify_model(
     runner = _Runner(engine, port, prepare, pool, transfer)
     inputs = [list(case) for case in cases]
     result.cases = len(inputs)
-    compiled = compile_model(model, board.core, options, board_name=board.name, dump=dump)
+    compiled = compile_model(model, board.core, options, board=board, dump=dump)
     seen = _compare(result, oracle, compiled, board, runner, inputs, work / "fused", layers)
     if layers and not options.unfused and runner.takes_any_build:
         loose = compile_model(
-            model, board.core, replace(options, unfused=True), board_name=board.name
+            model, board.core, replace(options, unfused=True, places=()), board=board
         )
         rest = {name for name in _tensors(loose.module.main) if name not in seen}
         if rest:

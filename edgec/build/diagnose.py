@@ -89,11 +89,13 @@ def _explain_overflow(
     if "ram" in kinds:
         hints.append("build with --optimize ram, or reserve less stack")
     names = ", ".join(f"{name} by {excess} bytes" for name, excess in over.items())
-    return DoesNotFit(
+    error = DoesNotFit(
         f"the program does not fit {board.name}: it exceeds {names}",
         details=tuple(details),
         hint="; ".join([*hints, "or choose a board with more memory"]),
     )
+    error.over = over
+    return error
 
 
 def biggest_symbols(objects: list[Path], kind: str, count: int = 5) -> list[tuple[str, int]]:

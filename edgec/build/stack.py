@@ -4,7 +4,8 @@
    that a function's instructions take off the stack pointer, if that is more: inline assembly.
 2. Calls: every BL, and every branch that leaves its function (a tail call, counted as if the
    caller's frame stayed). A call through a register may reach any function whose address the
-   program holds somewhere, in data or in code, other than in the vector table.
+   program holds somewhere, in data or in code, other than in the vector table. A veneer, which a
+   linker puts where code is far away, branches to the address that it holds.
 3. One interrupt may come at the deepest point: its hardware frame, and its handler's own chain.
    All interrupts have one priority, so they do not nest; faults are fatal and not counted.
 """
@@ -118,7 +119,10 @@ class _Analysis:
                 callee = self.at(target)
                 if callee is not None and (callee is not function or edge is _Edge.CALL):
                     edges[callee.address] = max(edge, edges.get(callee.address, edge))
-        if is_indirect:
+        if is_veneer(function):
+            held = _held_by(self.elf, function)
+            edges |= {f.address: _Edge.BRANCH for f in self.functions if f.address | 1 in held}
+        elif is_indirect:
             self.through_pointers.append(function)
         base = function.name.split(".", 1)[0]
         frame = self.elf.stack_sizes.get(function.address)
@@ -203,19 +207,31 @@ def find_pointed_at(elf: Elf, functions: tuple[Symbol, ...]) -> tuple[Symbol, ..
         for at in range(first, section.length - 3, 4):
             held.add(int.from_bytes(section.content[at : at + 4], "little"))
     for function in functions:
-        held.update(elf.literals(function))
-        halves: dict[str, set[tuple[int, int]]] = {"low": set(), "high": set()}
-        for instruction in elf.instructions(function):
-            constant = half_constant(instruction)
-            if constant is not None:
-                halves[constant[0]].add(constant[1:])
-        held.update(
-            high << 16 | low
-            for register, low in halves["low"]
-            for other, high in halves["high"]
-            if register == other
-        )
+        if not is_veneer(function):
+            held |= _held_by(elf, function)
     return tuple(function for function in functions if function.address | 1 in held)
+
+
+def is_veneer(function: Symbol) -> bool:
+    """Whether a linker made this function, to reach one that a BL does not."""
+    return function.name.endswith("_veneer") or "Thunk_" in function.name
+
+
+def _held_by(elf: Elf, function: Symbol) -> set[int]:
+    """The literals of a function, and what it makes of MOVW and MOVT."""
+    held = set(elf.literals(function))
+    halves: dict[str, set[tuple[int, int]]] = {"low": set(), "high": set()}
+    for instruction in elf.instructions(function):
+        constant = half_constant(instruction)
+        if constant is not None:
+            halves[constant[0]].add(constant[1:])
+    held.update(
+        high << 16 | low
+        for register, low in halves["low"]
+        for other, high in halves["high"]
+        if register == other
+    )
+    return held
 
 
 def bound_stack(elf: Elf, core: Core, stated: dict[str, int]) -> StackBound:

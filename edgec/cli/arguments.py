@@ -59,6 +59,30 @@ class PixelsType(click.ParamType):  # type: ignore[type-arg]  # generic in some 
 PIXELS = PixelsType()
 
 
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`WHAT=REGION`, or a TOML file with a table [place] of such pairs."""
+
+    name = "WHAT=REGION"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the pairs; a usage error for anything else."""
+        if isinstance(value, tuple):
+            return value
+        if value.endswith(".toml"):
+            from edgec.memory.pins import read_pins
+
+            return read_pins(Path(value))
+        what, found, region = value.rpartition("=")
+        if not found or not what or not region:
+            self.fail(f"{value!r} places nothing: use WHAT=REGION or a .toml file", param, ctx)
+        return ((what, region),)
+
+
+PLACE = PlaceType()
+
+
 def compile_options(command: F) -> F:
     """Options of every command that compiles a model."""
     for option in reversed(
@@ -100,6 +124,12 @@ def compile_options(command: F) -> F:
                 help="Shape of an ONNX input that is left open.",
             ),
             click.option(
+                "--place",
+                type=PLACE,
+                multiple=True,
+                help="Lay weights, a value or code into a region of the board.",
+            ),
+            click.option(
                 "--dump",
                 type=click.Path(path_type=Path, file_okay=False),
                 metavar="DIR",
@@ -113,7 +143,8 @@ def compile_options(command: F) -> F:
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
-    "optimize", "match", "io", "unfused", "compiler", "c_optimize", "input_shape", "dump",
+    "optimize", "match", "io", "unfused", "compiler", "c_optimize", "input_shape", "place",
+    "dump",
 )  # fmt: skip
 
 
@@ -179,6 +210,7 @@ def make_options(
     compiler: str | None,
     c_optimize: str,
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
+    place: tuple[tuple[tuple[str, str], ...], ...] = (),
     **more: Any,
 ) -> Any:
     """`Options` from the words of `compile_options`."""
@@ -193,5 +225,6 @@ def make_options(
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,
         input_shapes=tuple(input_shape),
+        places=tuple(pair for pairs in place for pair in pairs),
         **more,
     )

@@ -174,9 +174,7 @@ def _built(
     chosen = load_board(board)
     name = engine or default_engine(chosen, port)
     require_engine(name, chosen)  # before all the work
-    compiled = compile_model(
-        model, chosen.core, make_options(**words), board_name=chosen.name, dump=dump
-    )
+    compiled = compile_model(model, chosen.core, make_options(**words), board=chosen, dump=dump)
     return name, deploy(compiled, chosen, work / "project", traced=profile)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgec.codegen.program import Golden, IoMode, Port, Program, State, Step, Trace
+from edgec.codegen.program import Area, Golden, IoMode, Port, Program, State, Step, Trace
 from edgec.graph import ir as graph_ir
 from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.provenance import Origin
@@ -47,9 +47,10 @@ def assemble(
     constants = _Constants()
     sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
     offsets = dict(plan.offsets)
+    area_of = {n: r for n, r in plan.region_of.items() if r not in (ARENA, STATE)}
     callees: dict[str, PrimFunc] = {}
     for position, variant in enumerate(chosen):
-        _place_scratch(position, variant, sizes, offsets)
+        _place_scratch(position, variant, sizes, offsets, area_of)
         callees |= {_callee_name(position, name): f for name, f in variant.callees.items()}
     steps = [
         _step(function, position, lowered.group, variant, roots, constants)
@@ -60,6 +61,8 @@ def assemble(
     places = merged_places(function, groups, chosen, io=io)
     for value, place in {**places, **state_places(function)}.items():
         sizes[value.name], offsets[value.name] = value.type.nbytes, offsets[place.name]
+        if place.name in area_of:
+            area_of[value.name] = area_of[place.name]
     states = tuple(_state(state, constants) for state in function.states)
     return Program(
         model=identity.model,
@@ -79,11 +82,21 @@ def assemble(
         board=identity.board,
         target=identity.target,
         callees=callees,
+        areas=tuple(
+            Area(region, peak)
+            for region, peak in plan.peak_bytes.items()
+            if region not in (ARENA, STATE) and peak
+        ),
+        area_of=area_of,
     )
 
 
 def _place_scratch(
-    position: int, variant: Variant, sizes: dict[str, int], offsets: dict[str, int]
+    position: int,
+    variant: Variant,
+    sizes: dict[str, int],
+    offsets: dict[str, int],
+    area_of: dict[str, str],
 ) -> None:
     """Give every scratch parameter a name and a place."""
     bytes_of = scratch_parts(variant.function)
@@ -92,7 +105,10 @@ def _place_scratch(
         for param, behind in place.offsets.items():
             name = _scratch_param(position, param)
             sizes[name], offsets[name] = bytes_of[param], offsets[base] + behind
+            if base in area_of:
+                area_of[name] = area_of[base]
         del sizes[base], offsets[base]
+        area_of.pop(base, None)
 
 
 def _scratch_param(position: int, param: str) -> str:

@@ -36,17 +36,53 @@ class DataArray:
 
 
 @dataclass(frozen=True)
+class WeightsObject:
+    """One structure: its arrays in their order in memory, and the board's region it lies in.
+
+    region: "" for where the linker puts weights by itself.
+    """
+
+    region: str
+    arrays: tuple[DataArray, ...]
+
+    @property
+    def suffix(self) -> str:
+        """What its names end with."""
+        return f"_{self.region}" if self.region else ""
+
+    @property
+    def upper(self) -> str:
+        """What its macros' names have."""
+        return self.suffix.upper()
+
+    @property
+    def section(self) -> str:
+        """The macro that names its section."""
+        return section_macro("weights", self.region)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all arrays as they lie in memory."""
+        return sum(array.stored_bytes for array in self.arrays)
+
+
+@dataclass(frozen=True)
 class Weights:
-    """All arrays of a model, in their order in memory.
+    """All structures of a model, one for each region that weights lie in.
 
     `names` has for each constant the C expression of its array, `crc` the CRC-32 (zlib's) of the
     `stored_bytes` that the arrays take in memory; None without arrays, and with a NaN in them,
     whose bits C leaves to the compiler.
     """
 
-    arrays: tuple[DataArray, ...]
+    objects: tuple[WeightsObject, ...]
     names: Mapping[str, str]
     crc: int | None
+
+    @property
+    def arrays(self) -> tuple[DataArray, ...]:
+        """All arrays, in the order in which the CRC takes them."""
+        return tuple(array for part in self.objects for array in part.arrays)
 
     @property
     def nbytes(self) -> int:
@@ -56,15 +92,23 @@ class Weights:
     @property
     def stored_bytes(self) -> int:
         """Bytes of all arrays as they lie in memory."""
-        return sum(array.stored_bytes for array in self.arrays)
+        return sum(part.stored_bytes for part in self.objects)
 
 
-def make_weights(model: str, constants: Mapping[str, np.ndarray]) -> Weights:
-    """Name and print a program's constants."""
-    first: dict[tuple[str, bytes], str] = {}
+def section_macro(kind: str, region: str) -> str:
+    """The macro that names the section of weights or code in a region, "" for the usual one."""
+    return f"EC_SECTION_{kind.upper()}" + (f"_{region.upper()}" if region else "")
+
+
+def make_weights(
+    model: str, constants: Mapping[str, np.ndarray], homes: Mapping[str, str] | None = None
+) -> Weights:
+    """Name and print a program's constants; `homes` has the regions of those that are placed."""
+    homes = homes or {}
+    first: dict[tuple[str, str, bytes], str] = {}
     stands_for: dict[str, str] = {}
     for name, array in constants.items():
-        key = (array.dtype.name, np.ascontiguousarray(array).tobytes())
+        key = (homes.get(name, ""), array.dtype.name, np.ascontiguousarray(array).tobytes())
         stands_for[name] = first.setdefault(key, name)
     kept = [name for name in constants if stands_for[name] == name]
     # Small ones first: a short instruction leads from one to the next.
@@ -73,15 +117,20 @@ def make_weights(model: str, constants: Mapping[str, np.ndarray]) -> Weights:
     )
     members = unique(f"w_{identifier(name, fallback='c')}" for name in kept)
     by_name = dict(zip(kept, members, strict=True))
-    arrays = []
+    objects = []
     crc = 0
-    for name in kept:
-        arrays.append(_array(by_name[name], name, constants[name]))
-        crc = zlib.crc32(_stored(constants[name]), crc)
-    base = f"{model}_{WEIGHTS_OBJECT}"
-    names = {name: f"{base}.{by_name[stands_for[name]]}" for name in constants}
+    for region in sorted({homes.get(name, "") for name in kept}):
+        inside = [name for name in kept if homes.get(name, "") == region]
+        arrays = tuple(_array(by_name[name], name, constants[name]) for name in inside)
+        objects.append(WeightsObject(region, arrays))
+        for name in inside:
+            crc = zlib.crc32(_stored(constants[name]), crc)
+    bases = {part.region: f"{model}_{WEIGHTS_OBJECT}{part.suffix}" for part in objects}
+    names = {
+        name: f"{bases[homes.get(name, '')]}.{by_name[stands_for[name]]}" for name in constants
+    }
     sure = bool(kept) and not any(np.isnan(constants[name]).any() for name in kept)
-    return Weights(tuple(arrays), names, crc if sure else None)
+    return Weights(tuple(objects), names, crc if sure else None)
 
 
 def initializer_lines(array: np.ndarray) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ MANIFEST_FORMAT = 1
 class PortEntry:
     """An input or output: source tensor name, identifier in C, type, quantization, place.
 
-    `offset` is the place in the arena, or -1 where the application's own memory is used.
+    `offset` is the place in the arena or another area, or -1 where the application's own memory is
+    used.
     """
 
     name: str
@@ -71,6 +72,14 @@ class TraceEntry:
 
 
 @dataclass(frozen=True)
+class AreaEntry:
+    """Memory of activations besides the arena, in a region of the board."""
+
+    region: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """All that a tool needs to know of a generated model. Sizes are in bytes.
 
@@ -102,6 +111,12 @@ class Manifest:
     harness: str = "link"
     build_hash: int = 0
     weights_crc: int | None = None
+    areas: tuple[AreaEntry, ...] = ()
+
+    @property
+    def activation_bytes(self) -> int:
+        """Arena and areas."""
+        return self.arena_bytes + sum(area.bytes for area in self.areas)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -134,6 +149,7 @@ class Manifest:
                 "outputs": PortEntry,
                 "steps": StepEntry,
                 "traces": TraceEntry,
+                "areas": AreaEntry,
             }
             fields = {
                 key: tuple(entries[key](**_tuples(item)) for item in value)
@@ -225,6 +241,7 @@ def describe(
         harness=harness,
         build_hash=build_hash,
         weights_crc=weights.crc,
+        areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
     )
 
 

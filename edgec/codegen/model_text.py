@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec import __version__
-from edgec.codegen.c_data import WEIGHTS_OBJECT, DataArray, Weights, comment_text, make_weights
+from edgec.codegen.c_data import (
+    WEIGHTS_OBJECT,
+    Weights,
+    WeightsObject,
+    comment_text,
+    make_weights,
+    section_macro,
+)
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
@@ -16,7 +24,7 @@ from edgec.codegen.port_text import (
     port_text,
     state_texts,
 )
-from edgec.codegen.program import DTYPE_BYTES, Program
+from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import SharedFunction, share, share_callees
 
@@ -29,10 +37,30 @@ PUBLIC = (
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A step function with the comment lines above it."""
+    """A step function with the comment lines above it, and the macro that it is marked with."""
 
     comment: tuple[str, ...]
     text: str
+    marker: str = "EC_STEP"
+
+
+@dataclass(frozen=True)
+class AreaText:
+    """Memory of activations besides the arena: the pointer's name, and its macros' middle."""
+
+    pointer: str
+    upper: str
+    bytes: int
+    region: str
+
+
+@dataclass(frozen=True)
+class HomeText:
+    """A region that code of the model lies in: its name, the section's macro, the macros' ends."""
+
+    region: str
+    macro: str
+    marker: str
 
 
 @dataclass(frozen=True)
@@ -101,22 +129,32 @@ class ModelText:
     helpers: tuple[str, ...]
     functions: tuple[FunctionText, ...]
     calls: tuple[CallText, ...]
-    weights: tuple[DataArray, ...]
+    weights: tuple[WeightsObject, ...]
+    weights_crc_call: str
     golden: GoldenText | None
+    areas: tuple[AreaText, ...]
+    code_homes: tuple[HomeText, ...]
+    copies: tuple[tuple[str, str], ...]
+    state_home: str
 
 
 @dataclass(frozen=True)
 class EmittedModel:
-    """The templates' input, the C symbol of each step, and the constants."""
+    """The templates' input, the C symbol of each step, and the constants.
+
+    functions: the C symbols of all functions that can be placed.
+    """
 
     text: ModelText
     step_functions: tuple[str, ...]
     weights: Weights
+    functions: tuple[str, ...]
 
 
 def make_text(program: Program) -> EmittedModel:
     """Decide everything about how a program looks as C; `program` must have passed its check."""
-    weights = make_weights(program.model, program.constants)
+    homes = program.homes
+    weights = make_weights(program.model, program.constants, homes.constants)
     shared = share(program)
     callees, callee_functions = _emit_callees(program)
     taken = {f"{program.model}_{name}" for name in PUBLIC} | {f.name for f in callee_functions}
@@ -124,21 +162,30 @@ def make_text(program: Program) -> EmittedModel:
     names = unique(wanted, taken=taken)
     step_functions = [""] * len(program.steps)
     functions: list[FunctionText] = [
-        FunctionText((f"/* Called by the steps below: {f.name}. */",), f.text)
+        FunctionText(
+            (f"/* Called by the steps below: {f.name}. */",),
+            f.text,
+            _marker("EC_STEP", f.name, homes),
+        )
         for f in callee_functions
     ]
     for name, item in zip(names, shared, strict=True):
         emitted = emit_function(item.function, name, callees=callees, known=item.known)
-        functions.append(FunctionText(_function_comment(program, item), emitted.text))
+        marker = _marker("EC_STEP", name, homes)
+        functions.append(FunctionText(_function_comment(program, item), emitted.text, marker))
         for step in item.steps:
             step_functions[step] = name
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, pointers)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
+    needed = needed_functions(f.text for f in functions)
     helpers = [
-        f.text.replace("\nstatic inline ", "\nEC_HELPER ")
-        for f in needed_functions(f.text for f in functions)
+        f.text.replace("\nstatic inline ", "\nEC_HELPER ").replace(
+            "\nstatic EC_KERNEL ", f"\nstatic {_marker('EC_KERNEL', f.name, homes)} "
+        )
+        for f in needed
     ]
+    kernels = [f.name for f in needed if "\nstatic EC_KERNEL " in f.text]
     in_names, out_names = port_names(program)
     text = ModelText(
         version=__version__,
@@ -172,10 +219,43 @@ def make_text(program: Program) -> EmittedModel:
         helpers=tuple(helpers),
         functions=tuple(functions),
         calls=calls,
-        weights=weights.arrays,
+        weights=weights.objects,
+        weights_crc_call=_crc_call(program.model, weights),
         golden=_golden(program),
+        areas=tuple(
+            AreaText(f"arena_{a.region}", f"ARENA_{a.region.upper()}", a.nbytes, a.region)
+            for a in program.areas
+        ),
+        code_homes=_home_texts(homes.functions),
+        copies=homes.copied,
+        state_home=homes.state,
     )
-    return EmittedModel(text, tuple(step_functions), weights)
+    placeable = (*(f.name for f in callee_functions), *names, *kernels)
+    return EmittedModel(text, tuple(step_functions), weights, placeable)
+
+
+def _marker(word: str, function: str, homes: ProgramHomes) -> str:
+    """The macro before a function, for its region."""
+    region = homes.functions.get(function, "")
+    return f"{word}_{region.upper()}" if region else word
+
+
+def _home_texts(placed: Mapping[str, str]) -> tuple[HomeText, ...]:
+    return tuple(
+        HomeText(region, section_macro("code", region), region.upper())
+        for region in sorted(set(placed.values()))
+    )
+
+
+def _crc_call(model: str, weights: Weights) -> str:
+    """The C expression of the CRC over all structures of constants, one after the other."""
+    call = "0xFFFFFFFFu"
+    for part in weights.objects:
+        name, size = f"{model}_{WEIGHTS_OBJECT}{part.suffix}", f"WEIGHTS{part.upper}_BYTES"
+        call = (
+            f"{model}_crc32({call}, (const uint8_t *)&{name},\n            {model.upper()}_{size})"
+        )
+    return call
 
 
 def _emit_callees(program: Program) -> tuple[dict[str, str], list[CFunction]]:

@@ -51,6 +51,12 @@ class StateText:
     initial: str
 
 
+def area_name(program: Program, buffer: str) -> str:
+    """The C name of the pointer to the memory that a buffer of activations lies in."""
+    region = program.area_of.get(buffer)
+    return "arena" if region is None else f"arena_{region}"
+
+
 class Pointers:
     """C expressions for the buffers and constants that steps are called with."""
 
@@ -66,7 +72,7 @@ class Pointers:
         if name in self._program.constants:
             return self._weights.names[name]
         if name in self._program.offsets:
-            base = "state" if name in self._states else "arena"
+            base = "state" if name in self._states else area_name(self._program, name)
             return f"{base} + {self._program.offsets[name]}"
         if name in self._inputs and self._program.io == "rows":
             return "row"
@@ -120,7 +126,7 @@ def port_text(
         alignment=DTYPE_BYTES[port.dtype],
         offset=program.offsets.get(port.buffer, 0),
         in_arena=in_arena,
-        location=f"arena + {program.offsets[port.buffer]}" if in_arena else "caller's memory",
+        location=pointers.raw(port.buffer) if in_arena else "caller's memory",
         pointer=pointers.raw(port.buffer),
         quantized=quantized,
         per_tensor=per_tensor,
@@ -159,12 +165,16 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
         for arg, param in zip(step.args, step.function.params, strict=True)
         if param.scope != "constant" and writes_param(step.function, param)
     }
+    state_buffers = program.state_buffers
     places = {
         name: (program.offsets[name], program.offsets[name] + program.buffers[name])
         for name in written
-        if name in program.offsets
+        if name in program.offsets and name not in state_buffers
     }
-    state_buffers = program.state_buffers
+
+    def same_memory(first: str, second: str) -> bool:
+        return program.area_of.get(first) == program.area_of.get(second)
+
     notes = []
     if program.io == "rows":
         notes += [
@@ -177,7 +187,8 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
         start = program.offsets[port.buffer]
         stop = start + port.nbytes
         hit = any(
-            a < stop and start < b for name, (a, b) in places.items() if name not in state_buffers
+            a < stop and start < b and same_memory(port.buffer, name)
+            for name, (a, b) in places.items()
         )
         notes.append(
             f"run destroys input {index}: write it again before each run."
@@ -193,6 +204,7 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
             str(i)
             for i, port in enumerate(program.inputs)
             if port.buffer in program.offsets
+            and same_memory(port.buffer, out.buffer)
             and program.offsets[port.buffer] < stop
             and start < program.offsets[port.buffer] + port.nbytes
         ]

@@ -139,6 +139,14 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Area:
+    """More memory for activations, in a region of the board that is not the one of variables."""
+
+    region: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Golden:
     """One run with a known answer.
 
@@ -151,12 +159,41 @@ class Golden:
 
 
 @dataclass(frozen=True)
+class ProgramHomes:
+    """Regions of the board that are not where the linker would put things by itself.
+
+    constants: by name of the constant. functions: by C name, of the steps' functions and of the
+    kernels that they call. state: for all states, "" for the region of variables. ram: those of
+    the regions that are RAM, where constants and code are copied to before the model runs.
+    """
+
+    constants: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
+    state: str = ""
+    ram: frozenset[str] = frozenset()
+
+    @property
+    def copied(self) -> tuple[tuple[str, str], ...]:
+        """("weights" or "code", region) of what is copied to RAM."""
+        return tuple(part for part in self.parts if part[1] in self.ram)
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The same with code in other flash; weights there have their section anyway."""
+        weights = sorted(set(self.constants.values()) & self.ram)
+        code = sorted(set(self.functions.values()))
+        return (*(("weights", region) for region in weights), *(("code", r) for r in code))
+
+
+@dataclass(frozen=True)
 class Program:
     """One model, ready to be written as C.
 
     `model` is the C identifier that prefixes everything, `source_file` the model file's name
-    without folders. `buffers` gives sizes in bytes, `offsets` where they lie. Both regions are
+    without folders. `buffers` gives sizes in bytes, `offsets` where they lie. All memories are
     `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
+    `areas` is what activations need besides the arena, and `area_of` names the region of each
+    buffer that lies there. `homes` has what else lies in a certain region of the board.
     """
 
     model: str
@@ -177,6 +214,14 @@ class Program:
     board: str = ""
     target: str = ""
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
+    areas: tuple[Area, ...] = ()
+    area_of: Mapping[str, str] = field(default_factory=dict)
+    homes: ProgramHomes = field(default_factory=lambda: ProgramHomes())
+
+    @property
+    def activation_bytes(self) -> int:
+        """Arena and areas."""
+        return self.arena_bytes + sum(area.nbytes for area in self.areas)
 
     @property
     def fed_rows(self) -> int:
@@ -187,6 +232,7 @@ class Program:
     def schema_hash(self) -> int:
         """32 bits over everything that host and device must agree on: names, types and traces."""
         lines = [self.model, self.io, str(self.arena_bytes), str(self.state_bytes)]
+        lines += [f"{area.region}:{area.nbytes}" for area in self.areas]
         for port in (*self.inputs, *self.outputs):
             lines.append(f"{port.name}:{port.dtype}:{port.shape}")
         for step in self.steps:
@@ -205,8 +251,10 @@ class Program:
         for name in self.offsets:
             _require(name in self.buffers, f"buffer {name!r} has an offset but no size")
         state_buffers = self.state_buffers
+        area_bytes = {area.region: area.nbytes for area in self.areas}
         for name, offset in self.offsets.items():
             limit = self.state_bytes if name in state_buffers else self.arena_bytes
+            limit = area_bytes[self.area_of[name]] if name in self.area_of else limit
             fits = offset >= 0 and offset + self.buffers[name] <= limit
             _require(fits, f"buffer {name!r} leaves its region of {limit} bytes")
         for port in (*self.inputs, *self.outputs):

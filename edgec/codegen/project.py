@@ -130,7 +130,7 @@ def _board_files(
         )
     files = {
         "main.c": main,
-        LINKER_SCRIPT: linker_script(board),
+        LINKER_SCRIPT: linker_script(board, placed=program.homes.parts),
         f"{PORT_DIR}/ec_board.h": board_header(board),
         "toolchain.cmake": _render("toolchain.cmake.j2", core=board.core.name),
         "CMakePresets.json": _render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),

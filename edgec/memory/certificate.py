@@ -38,11 +38,17 @@ class RegionCertificate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proofs of all regions, and what the search spent: `nodes` placements tried."""
+    """The proofs of all regions, and what the search spent: `nodes` placements tried.
+
+    `cost` is what the choice of regions costs in all, in cycles; `is_cheapest` whether none that
+    fits costs less.
+    """
 
     solver: str
     nodes: int
     regions: tuple[RegionCertificate, ...]
+    cost: float = 0.0
+    is_cheapest: bool = True
 
     @property
     def is_optimal(self) -> bool:
@@ -56,10 +62,15 @@ class Certificate:
                 return region
         raise KeyError(name)
 
+    @property
+    def shown(self) -> tuple[RegionCertificate, ...]:
+        """The regions that hold something; the first of all if none does."""
+        return tuple(r for r in self.regions if r.peak_bytes) or self.regions[:1]
+
     def text(self) -> str:
         """Return a few lines for people."""
         lines = []
-        for r in self.regions:
+        for r in self.shown:
             verdict = (
                 f"optimal, by {r.proof}"
                 if r.is_optimal
@@ -72,6 +83,9 @@ class Certificate:
             if r.live_at_peak:
                 live = ", ".join(f"{name} {size:,}" for name, size in r.live_at_peak)
                 lines.append(f"  live at the peak (step {r.peak_step}): {live}")
+        if len(self.shown) > 1:
+            verdict = "the least" if self.is_cheapest else "the least that was found"
+            lines.append(f"waiting for memories: about {round(self.cost):,} cycles, {verdict}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
@@ -80,6 +94,8 @@ class Certificate:
             "solver": self.solver,
             "nodes": self.nodes,
             "optimal": self.is_optimal,
+            "wait_cycles": round(self.cost),
+            "cheapest_regions": self.is_cheapest,
             "regions": [
                 {
                     "region": r.region,
@@ -91,7 +107,7 @@ class Certificate:
                     "peak_step": r.peak_step,
                     "live_at_peak": [{"buffer": n, "bytes": s} for n, s in r.live_at_peak],
                 }
-                for r in self.regions
+                for r in self.shown
             ],
         }
 

@@ -39,8 +39,10 @@ DEFAULT_REGION = "arena"
 class Buffer:
     """One run of bytes that must exist during the steps `[start, stop)`.
 
-    `regions` lists where it may live, the preferred one first. `align_bytes` is a power of two.
-    `fixed_offset` pins it, in whichever region it is given. A buffer of no bytes is legal.
+    `regions` lists where it may live, the preferred one first, and `costs` what it costs there, in
+    cycles; without costs, each region costs the bytes more than the one before. `align_bytes` is a
+    power of two. `fixed_offset` pins it, in whichever region it is given. A buffer of no bytes is
+    legal.
     """
 
     name: str
@@ -50,6 +52,17 @@ class Buffer:
     align_bytes: int = 16
     regions: tuple[str, ...] = (DEFAULT_REGION,)
     fixed_offset: int | None = None
+    costs: tuple[float, ...] = ()
+
+    @property
+    def cheapest(self) -> str:
+        """The region that costs the least, of equals the first."""
+        return min(self.regions, key=self.cost_in)
+
+    def cost_in(self, region: str) -> float:
+        """What it costs to live in one of its regions."""
+        at = self.regions.index(region)
+        return self.costs[at] if self.costs else float(at * self.size_bytes)
 
     def is_live_with(self, other: Buffer) -> bool:
         """Whether there is a step at which both buffers are live."""
@@ -147,6 +160,8 @@ def _buffer_faults(problem: Problem) -> list[str]:
             )
         if not b.regions:
             faults.append(f"buffer {b.name} may live in no region")
+        if b.costs and len(b.costs) != len(b.regions):
+            faults.append(f"buffer {b.name} has {len(b.costs)} costs, {len(b.regions)} regions")
         for name in b.regions:
             if name not in known:
                 faults.append(f"buffer {b.name} names an unknown region {name}")

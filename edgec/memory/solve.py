@@ -1,7 +1,6 @@
 """`plan_memory`: regions, then offsets, then the certificate; every plan is checked.
 
-1. Each buffer goes to the first region it names; where a region overflows, buffers move on to the
-   next region they name (regions.py).
+1. Each buffer goes to the cheapest of its regions, as far as capacities allow (regions.py).
 2. Each region is solved alone: first-fit incumbents, then exact searches for a peak between the
    lower bound and the incumbent, with node budgets that grow until the gap is closed. Only the
    time limit makes the result depend on the clock, and then the certificate shows a gap.
@@ -62,7 +61,8 @@ def plan_memory(
     if solver not in SOLVERS:
         raise PlanError(f"no memory solver is called {solver}", hint="one of " + ", ".join(SOLVERS))
     deadline_s = time.monotonic() + time_limit_s
-    region_of = assign_regions(problem)
+    assignment = assign_regions(problem)
+    region_of = assignment.region_of
     solutions: dict[str, RegionSolution] = {}
     while len(solutions) < len(problem.regions):
         for region in problem.regions:
@@ -98,7 +98,13 @@ def plan_memory(
         offsets=offsets,
         region_of=region_of,
         peak_bytes={c.region: c.peak_bytes for c in certificates},
-        certificate=Certificate(solver, nodes, certificates),
+        certificate=Certificate(
+            solver,
+            nodes,
+            certificates,
+            cost=sum(b.cost_in(region_of[b.name]) for b in problem.buffers),
+            is_cheapest=assignment.is_exact and region_of == assignment.region_of,
+        ),
     )
 
 

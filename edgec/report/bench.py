@@ -104,7 +104,7 @@ def _measure(
     key: str, model: Path, board: Board, stated: dict[str, Any], layers: bool
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    compiled = compile_model(model, board.core, Options(), board_name=board.name)
+    compiled = compile_model(model, board.core, Options(), board=board)
     compile_s = time.perf_counter() - started
     row: dict[str, Any] = {"model": key, "board": board.name, "core": board.core.name,
                            "macs": compiled.macs, "compile_s": round(compile_s, 3),

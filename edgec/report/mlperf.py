@@ -122,7 +122,7 @@ def _run_model(
     samples: Sequence[Sample],
 ) -> dict[str, Any]:
     options = Options(io="caller", harness="mlperf-tiny")
-    compiled = compile_model(model, board.core, options, board_name=board.name)
+    compiled = compile_model(model, board.core, options, board=board)
     found = benchmark_id(compiled.program)
     if found != BENCHMARKS[key].id:
         raise EdgecError(f"{model.name} is not the model {BENCHMARKS[key].id}, but {found}")

@@ -18,6 +18,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
     """All figures of a build, by the names that scripts rely on; sizes in bytes."""
     image, region = built.image, compiled.plan.certificate.region("arena")
     program = compiled.program
+    regions = {r.region: r for r in compiled.plan.certificate.regions}
     weights = image.weights_bytes if image else built.manifest.weights_bytes
     return {
         "model": program.model,
@@ -29,6 +30,14 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "macs": compiled.macs,
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound": region.lower_bound_bytes,
+        "areas": [
+            {
+                "region": area.region,
+                "bytes": area.nbytes,
+                "lower_bound": regions[area.region].lower_bound_bytes,
+            }
+            for area in program.areas
+        ],
         "state_bytes": program.state_bytes,
         "weights_bytes": weights,
         "stack_bytes": image.stack_bytes if image else None,
@@ -69,11 +78,11 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 def print_build(report: dict[str, Any]) -> None:
     """Show a build as a table."""
-    bound = report["arena_lower_bound"]
-    gap = report["arena_bytes"] - bound
     figures = (
         ("arena", report["arena_bytes"],
-         f"lower bound {bound:,}: {'optimal' if gap == 0 else f'gap {gap:,}'}"),
+         _bound_note(report["arena_bytes"], report["arena_lower_bound"])),
+        *((f"arena in {area['region']}", area["bytes"],
+           _bound_note(area["bytes"], area["lower_bound"])) for area in report["areas"]),
         ("state", report["state_bytes"], ""),
         ("stack", report["stack_bytes"], "bound from the call graph"),
         ("RAM in all", report["ram_bytes"], ""),
@@ -90,11 +99,32 @@ def print_build(report: dict[str, Any]) -> None:
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])
         lines.append(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
+    lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"])
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
     click.echo("\n".join(lines))
+
+
+def _bound_note(size: int, bound: int) -> str:
+    return f"lower bound {bound:,}: {'optimal' if size == bound else f'gap {size - bound:,}'}"
+
+
+def _live_lines(certificate: dict[str, Any]) -> list[str]:
+    """Which buffers are live together where each region is fullest, and what waiting costs."""
+    lines = []
+    for region in certificate["regions"]:
+        live = ", ".join(f"{e['buffer']} {e['bytes']:,}" for e in region["live_at_peak"])
+        if live and region["region"] != "state":
+            at = f"{region['region']}, live at the peak (step {region['peak_step']})"
+            lines.append(f"{at}: {live}")
+    if len([r for r in certificate["regions"] if r["region"] != "state"]) > 1:
+        verdict = "the least" if certificate["cheapest_regions"] else "the least that was found"
+        lines.append(
+            f"waiting for memories: about {certificate['wait_cycles']:,} cycles, {verdict}"
+        )
+    return lines
 
 
 def _front_lines(front: list[dict[str, Any]]) -> list[str]:

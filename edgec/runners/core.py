@@ -50,6 +50,9 @@ class CoreModel:
                 self._simulator.span("ec_main_arena", write=True),
                 *self._simulator.read_only_spans(),
             ]
+            for area in manifest.areas:
+                name = f"ec_main_arena_{area.region}"
+                self._allow.append(self._simulator.span(name, write=True))
             if manifest.state_bytes:
                 self._allow.append(self._simulator.span("ec_main_state", write=True))
             memory = self._simulator.symbols["ec_main_memory"]

@@ -91,7 +91,11 @@ class HostModel:
         self._context = _Guarded("context", _CONTEXT_BYTES, 16)
         self._arena = _Guarded("arena", manifest.arena_bytes, alignment)
         self._state = _Guarded("state", manifest.state_bytes, alignment)
-        regions = [self._arena, *([self._state] if manifest.state_bytes else [])]
+        self._areas = [
+            _Guarded(f"arena of {area.region}", area.bytes, alignment) for area in manifest.areas
+        ]
+        states = [self._state] if manifest.state_bytes else []
+        regions = [self._arena, *self._areas, *states]
         memory = (_Region * len(regions))(*[_Region(r.address, r.size) for r in regions])
         status = self._functions["init"](
             ctypes.c_void_p(self._context.address), ctypes.byref(memory)
@@ -170,7 +174,7 @@ class HostModel:
 
     def check(self) -> None:
         """Raise RunFailed if the model wrote outside of its memory."""
-        for region in (self._context, self._arena, self._state):
+        for region in (self._context, self._arena, *self._areas, self._state):
             region.check()
 
     def close(self) -> None:

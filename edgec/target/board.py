@@ -33,6 +33,10 @@ class MemoryRegion:
 
     `access` is the linker's attributes ("rx", "rwx"). A region that is `hardware_only` is absent
     under emulation, so nothing is placed in it unless a build asks for it.
+
+    An access of data takes `wait_states` cycles more than in the fastest memory, on average, and
+    one that is wider than `width_bytes` is several; a fetched instruction takes
+    `fetch_wait_states` more.
     """
 
     name: str
@@ -41,6 +45,9 @@ class MemoryRegion:
     kind: RegionKind
     access: str
     hardware_only: bool = False
+    wait_states: float = 0.0
+    fetch_wait_states: float = 0.0
+    width_bytes: int = 4
 
     @property
     def end(self) -> int:
@@ -90,7 +97,8 @@ class Board:
     `clock_hz` is the rate of the core after `ec_port_init`. `code` and `data` name the regions of
     the program and of its variables; `stack_bytes` is what the linker script reserves unless a
     build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
-    `sources` are the documents that the facts come from.
+    `sources` are the documents that the facts come from. `place` pins what every build for this
+    board places: (what, region), see `edgec.memory.pins`.
     """
 
     name: str
@@ -108,6 +116,7 @@ class Board:
     qemu: Qemu | None
     runners: tuple[RunnerConfig, ...]
     sources: tuple[str, ...]
+    place: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_host(self) -> bool:
@@ -161,7 +170,12 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
             kind=kind,
             access=entry.text("access", "rwx" if kind == "ram" else "rx"),
             hardware_only=entry.boolean("hardware_only", False),
+            wait_states=entry.number("wait_states", 0.0),
+            fetch_wait_states=entry.number("fetch_wait_states", entry.number("wait_states", 0.0)),
+            width_bytes=entry.integer("width_bits", 32) // 8,
         )
+        if regions[name].width_bytes not in (1, 2, 4, 8):
+            raise BoardError(f"{entry.where}: width_bits is none of 8, 16, 32, 64")
         entry.finish()
     ordered = sorted(regions.values(), key=lambda region: region.origin)
     for low, high in pairwise(ordered):
@@ -253,6 +267,7 @@ def parse_board(name: str, text: str, where: str) -> Board:
             for entry in table.tables("runner")
         ),
         sources=table.texts("sources"),
+        place=tuple(table.table("place", optional=True).all_texts().items()),
     )
     table.finish()
     return board

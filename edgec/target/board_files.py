@@ -5,6 +5,7 @@ Decisions are made here; `templates/link.ld.j2` and `templates/ec_board.h.j2` on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,13 +122,31 @@ def _region_text(region: MemoryRegion) -> _RegionText:
     return _RegionText(region.name, f"0x{region.origin:08X}", f"0x{region.length:X}", region.access)
 
 
+@dataclass(frozen=True)
+class _PartText:
+    kind: str
+    region: str
+    flags: int
+    is_copied: bool
+
+
+def _part_text(board: Board, kind: str, region: str) -> _PartText:
+    return _PartText(kind, region, 5 if kind == "code" else 4, board.memory[region].kind == "ram")
+
+
 def linker_script(
-    board: Board, *, stack_bytes: int | None = None, hardware_only: bool = False
+    board: Board,
+    *,
+    stack_bytes: int | None = None,
+    hardware_only: bool = False,
+    placed: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the linker script of `board`.
 
     `stack_bytes` (default: the board's) is reserved for the stack, rounded up to 8;
-    `hardware_only` includes the regions that an emulator lacks. Raises BoardError for the host.
+    `hardware_only` includes the regions that an emulator lacks. `placed` are ("weights", RAM
+    region), of weights that are copied there, and ("code", region), of code outside of the
+    program's region. Raises BoardError for the host.
     """
     if not board.core.is_embedded:
         raise BoardError(f"board {board.name} has no linker script: it is not a microcontroller")
@@ -145,6 +164,7 @@ def linker_script(
             "boot": [_region_text(r) for r in regions if r.kind == "boot"],
             "extra_flash": [_region_text(r) for r in extra if r.kind == "flash"],
             "extra_ram": [_region_text(r) for r in extra if r.kind == "ram"],
+            "placed": [_part_text(board, kind, region) for kind, region in placed],
             "stack_bytes": (stack + 7) // 8 * 8,
         },
     )

@@ -43,6 +43,13 @@ class Table:
         """Return an integer (a boolean is none)."""
         return int(self._typed(key, default, int, "a whole number"))
 
+    def number(self, key: str, default: float) -> float:
+        """Return a number that is not negative, whole or not."""
+        value = self.raw(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise BoardError(f"{self.where}: '{key}' is {value!r}, not a number from 0 on")
+        return float(value)
+
     def boolean(self, key: str, default: Any = _REQUIRED) -> bool:
         """Return true or false."""
         return bool(self._typed(key, default, bool, "true or false"))
@@ -79,6 +86,10 @@ class Table:
                 raise BoardError(f"{self.where}: '{key}' is neither a whole number nor a text")
             rest[key] = value
         return rest
+
+    def all_texts(self) -> dict[str, str]:
+        """Return every key; each value is a text."""
+        return {key: self.text(key) for key in self._values}
 
     def finish(self) -> None:
         """Raise BoardError if a key was never read."""

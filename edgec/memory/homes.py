@@ -1,0 +1,184 @@
+"""Which of a board's regions a buffer may live in, what it costs there, and what room they have.
+
+A board's region of variables is the plan's region `arena`; its other RAMs keep their names. A cost
+is the cycles that one inference waits for a buffer there: accesses counted in the loops that run,
+times the wait states of the board's file. A board with one RAM, and no pins, leaves the problem as
+it is: whether it fits shows when the program is linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from edgec.errors import PlanError
+from edgec.graph.ir import Function
+from edgec.loop.traffic import Traffic, add_traffic, traffic, wait_cycles
+from edgec.memory.layout import (
+    ARENA,
+    STATE,
+    merged_places,
+    outside_values,
+    scratch_name,
+    state_places,
+)
+from edgec.memory.pins import Pins, make_pins
+from edgec.memory.problem import Buffer, Problem, Region
+from edgec.options import Io
+from edgec.passes.fuse_groups import storage
+from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.target.board import Board, MemoryRegion
+
+#: What start-up, link and main need of a board's RAM and flash, until a build says better.
+VARIABLES_BYTES = 2 * 1024
+PROGRAM_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Homes:
+    """A board, what is pinned, and by region the bytes that nothing may be placed in."""
+
+    board: Board
+    pins: Pins = field(default_factory=Pins)
+    reserved: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rams(self) -> tuple[MemoryRegion, ...]:
+        """RAM that buffers may use, the region of variables first."""
+        own = [r for r in self.board.memory.values() if r.kind == "ram" and not r.hardware_only]
+        return tuple(sorted(own, key=lambda region: region.name != self.board.data))
+
+    def taken_bytes(self, name: str) -> int:
+        """What else lies in a region: stack, variables, the rest of the program."""
+        if name in self.reserved:
+            return self.reserved[name]
+        if name == self.board.data:
+            return self.board.stack_bytes + VARIABLES_BYTES
+        return PROGRAM_BYTES if name == self.board.code else 0
+
+    def room_bytes(self, region: MemoryRegion) -> int:
+        """What is left of a region for what a plan places."""
+        return max(region.length - self.taken_bytes(region.name), 0)
+
+    def has_choice(self, *, copies: bool) -> bool:
+        """Whether weights or code may lie elsewhere than usual."""
+        flash = [r for r in self.board.memory.values() if r.kind == "flash" and not r.hardware_only]
+        pinned = any(what.startswith(("weights", "code")) for what, _ in self.pins.entries)
+        usual = self.board.memory[self.board.code]
+        waits = usual.wait_states or usual.fetch_wait_states or usual.width_bytes < 4
+        return pinned or len(flash) > 1 or (copies and bool(waits))
+
+    def plan_name(self, region: str) -> str:
+        """What the memory plan calls a region of the board."""
+        return ARENA if region == self.board.data else region
+
+
+def homes_of(
+    board: Board | None, places: Sequence[tuple[str, str]], reserved: Mapping[str, int]
+) -> Homes | None:
+    """The homes of a build; None without a microcontroller board.
+
+    Raises PlanError for a pin that the board cannot keep, or one without a board.
+    """
+    if board is None or not board.core.is_embedded:
+        if places:
+            raise PlanError(
+                f"--place {places[0][0]}={places[0][1]}: there is no board with regions",
+                hint="give --board and a microcontroller",
+            )
+        return None
+    return Homes(board, make_pins(board, places), reserved)
+
+
+def with_homes(
+    problem: Problem,
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    homes: Homes,
+    io: Io,
+) -> Problem:
+    """The problem with the board's regions, and each buffer's regions and costs.
+
+    States stay together: what is pinned moves all of them. Raises PlanError for a pin of a value
+    that has no buffer.
+    """
+    rams = homes.rams
+    free = {b.name for b in problem.buffers if b.regions == (ARENA,)}
+    names = {n: {n} | _names_of(function, groups, chosen, io).get(n, set()) for n in free}
+    homes.pins.require_matches("tensor", sorted(set().union(*names.values())))
+    pinned_state = homes.pins.region("state", [])
+    if len(rams) < 2:
+        return problem
+    reserved_names = {r.name for r in rams[1:]} & {ARENA, STATE}
+    if reserved_names:
+        raise PlanError(
+            f"board {homes.board.name}: a second RAM cannot be called {reserved_names.pop()}"
+        )
+    is_level = len({(r.wait_states, r.width_bytes) for r in rams}) == 1
+    counted = {} if is_level else buffer_traffic(function, groups, chosen, io)
+    state_bytes = sum(b.size_bytes + 16 for b in problem.buffers if b.regions == (STATE,))
+    state_home = pinned_state or homes.board.data
+    room = {r.name: homes.room_bytes(r) for r in rams}
+    room[state_home] -= state_bytes
+    states = {value for state in function.states for value in (state.before, state.after)}
+    callers = outside_values(function, storage(function), io) - states
+    room[homes.board.data] -= sum(value.type.nbytes + 16 for value in callers)  # of main
+    if room[state_home] < 0:
+        raise PlanError(f"the model's states need {state_bytes:,} bytes, {state_home} has less")
+
+    def placed(buffer: Buffer) -> Buffer:
+        if buffer.regions != (ARENA,):
+            return buffer
+        pin = homes.pins.region("tensor", sorted(names[buffer.name]))
+        usable = [r for r in rams if pin is None or r.name == pin]
+        costs = [
+            wait_cycles(counted.get(buffer.name, {}), r.wait_states, r.width_bytes) for r in usable
+        ]
+        regions = tuple(homes.plan_name(r.name) for r in usable)
+        return replace(buffer, regions=regions, costs=tuple(costs))
+
+    others = tuple(region for region in problem.regions if region.name != ARENA)
+    regions = tuple(Region(homes.plan_name(r.name), max(room[r.name], 0)) for r in rams)
+    buffers = tuple(placed(buffer) for buffer in problem.buffers)
+    return replace(problem, buffers=buffers, regions=regions + others)
+
+
+def buffer_traffic(
+    function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
+) -> dict[str, Traffic]:
+    """By name of a buffer, its accesses in one inference."""
+    roots = storage(function)
+    places = {**merged_places(function, groups, chosen, io=io), **state_places(function)}
+    total: dict[str, Traffic] = {}
+    for position, variant in enumerate(chosen):
+        homes_of = {
+            param: scratch_name(position, place.name)
+            for place in variant.places
+            for param in place.offsets
+        }
+        counts = traffic(variant.function, variant.callees)
+        for param, value in zip(variant.function.params, variant.args, strict=True):
+            name = homes_of.get(param.name)
+            if value is not None:
+                root = roots.get(value, value)
+                name = places.get(root, root).name
+            if name is not None:
+                add_traffic(total.setdefault(name, {}), counts[param.name])
+    return total
+
+
+def _names_of(
+    function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
+) -> dict[str, set[str]]:
+    """By name of a buffer, the values that lie in it: names here and in the model's file."""
+    roots = storage(function)
+    merged = merged_places(function, groups, chosen, io=io)
+    names: dict[str, set[str]] = {}
+    for value in function.values():
+        root = roots.get(value, value)
+        known = names.setdefault(merged.get(root, root).name, set())
+        known.add(value.name)
+        if value.origin is not None:
+            known.add(value.origin.tensor)
+    return names

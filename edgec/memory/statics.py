@@ -1,0 +1,100 @@
+"""Where weights, tables and code lie: regions of a board that are not the usual one.
+
+Each costs, in a region, the cycles that one inference waits for it there. What is stored in flash
+can be used from RAM, too: it is then stored in the usual region and copied before the model runs.
+That takes RAM, so it happens where it is asked for: by a pin, or by `--optimize time`, which uses
+RAM that is faster and that activations leave over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.errors import PlanError
+from edgec.loop.traffic import Traffic, wait_cycles
+from edgec.memory.homes import Homes
+from edgec.memory.pins import Kind
+from edgec.memory.problem import Buffer, Problem, Region
+from edgec.memory.regions import assign_regions
+from edgec.target.board import MemoryRegion
+
+
+@dataclass(frozen=True)
+class Static:
+    """Weights or code: `size_bytes`, and what one inference accesses or executes of it.
+
+    names: those that a pin can call it by, the first its own.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    size_bytes: int
+    accesses: Traffic
+    instructions: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        return self.names[0]
+
+    def cycles_in(self, region: MemoryRegion) -> float:
+        """What one inference waits for it in a region."""
+        waits = wait_cycles(self.accesses, region.wait_states, region.width_bytes)
+        return waits + self.instructions * region.fetch_wait_states
+
+
+def place_statics(
+    statics: Sequence[Static], homes: Homes, peak_bytes: Mapping[str, int], *, copies: bool
+) -> dict[tuple[Kind, str], str]:
+    """By (kind, name) the region of what does not lie in the usual one, `board.code`.
+
+    `peak_bytes` is what activations and states take of each region of the board. With `copies`,
+    RAM that is faster may be used. Raises PlanError for a pin that names nothing, or a region too
+    small for what is pinned to it.
+    """
+    board = homes.board
+    for kind in ("weights", "code"):
+        known = sorted({n for s in statics if s.kind == kind for n in s.names})
+        homes.pins.require_matches(kind, known)
+    usual = board.memory[board.code]
+    regions = [usual, *(r for r in board.memory.values() if r is not usual)]
+    regions = [r for r in regions if r.kind != "boot" and not r.hardware_only]
+    buffers, pinned = [], set()
+    for number, static in enumerate(statics):
+        pin = homes.pins.region(static.kind, static.names)
+        usable = [r for r in regions if _may_hold(r, static, usual, copies)]
+        if pin is not None:
+            usable = [board.memory[pin]]
+            pinned.add(number)
+        costs = tuple(static.cycles_in(r) for r in usable)
+        names = tuple(r.name for r in usable)
+        buffers.append(Buffer(str(number), static.size_bytes, 0, 1, 4, names, costs=costs))
+    room = {r.name: max(homes.room_bytes(r) - peak_bytes.get(r.name, 0), 0) for r in regions}
+    problem = Problem(tuple(buffers), (), tuple(Region(name, n) for name, n in room.items()))
+    region_of = assign_regions(problem).region_of
+    for name in {region_of[str(number)] for number in pinned} - {usual.name}:
+        _require_room(name, [s for n, s in enumerate(statics) if region_of[str(n)] == name], room)
+    found = {(s.kind, s.name): region_of[str(number)] for number, s in enumerate(statics)}
+    return {key: region for key, region in found.items() if region != usual.name}
+
+
+def _may_hold(region: MemoryRegion, static: Static, usual: MemoryRegion, copies: bool) -> bool:
+    """Whether a region may hold something that is not pinned."""
+    if region is usual:
+        return True
+    if region.kind == "flash":
+        return static.kind == "weights"  # code elsewhere needs longer calls
+    is_faster = static.cycles_in(region) < static.cycles_in(usual)
+    return copies and is_faster and (static.kind == "weights" or "x" in region.access)
+
+
+def _require_room(name: str, inside: Sequence[Static], room: Mapping[str, int]) -> None:
+    need = sum(-(-static.size_bytes // 4) * 4 for static in inside)
+    if need > room[name]:
+        largest = sorted(inside, key=lambda s: (-s.size_bytes, s.name))[:5]
+        raise PlanError(
+            f"what is pinned to region {name} needs {need:,} bytes, {room[name]:,} are left there",
+            details=tuple(f"  {s.size_bytes:>9,} {s.kind} {s.name}" for s in largest),
+            hint="pin less of it there",
+        )
