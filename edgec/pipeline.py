@@ -37,6 +37,7 @@ from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import spare_kernels
 from edgec.options import Io, Optimize, Options
+from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales
@@ -90,6 +91,7 @@ class Compiled:
     plan: Plan
     program: Program
     options: Options
+    overflows: tuple[Overflow, ...] = ()
 
     @property
     def groups(self) -> tuple[LoweredGroup, ...]:
@@ -204,7 +206,8 @@ def compile_module(
     if homes is not None:
         program = place_program(program, homes, copies=options.optimize == "time")
     program.check()
-    return Compiled(imported, module, shrinkage, choice, problem, plan, program, options)
+    overflows = find_overflows(module.main)
+    return Compiled(imported, module, shrinkage, choice, problem, plan, program, options, overflows)
 
 
 def _lower(

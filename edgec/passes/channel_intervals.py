@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,8 @@ from edgec.graph.types import TensorType
 from edgec.ops.table import ByTable
 
 Ends = npt.NDArray[np.int64]
+#: Axis of the output channels in the weights of operators that accumulate.
+_CHANNEL_AXIS = {"conv2d": 0, "dense": 0, "depthwise_conv2d": 2}
 #: (low, high), each with one entry per channel.
 Interval = tuple[Ends, Ends]
 
@@ -63,54 +64,37 @@ def centred(node: Node, found: dict[Value, Interval]) -> Interval | None:
     return low, high
 
 
-def _accumulated(node: Node, found: dict[Value, Interval], weights: Any) -> Interval | None:
-    """bias + sum over taps and inputs; `weights` is [output, taps, input channel]."""
-    ends = centred(node, found)
-    bias = node.inputs[2]
-    if ends is None or not isinstance(bias, Constant) or node.output.type.dtype != "int32":
+def accumulated_interval(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """What the sums of a convolution or dense layer can be, before they wrap; None if unknown."""
+    ends, axis = centred(node, found), _CHANNEL_AXIS.get(node.op.name)
+    if ends is None or axis is None:
+        return None
+    w, bias = node.inputs[1:3]
+    if not isinstance(w, Constant) or not isinstance(bias, Constant):
         return None
     low, high = ends
-    positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
-    smallest = (positive * low + negative * high).sum(axis=(1, 2)) + bias.data
-    largest = (positive * high + negative * low).sum(axis=(1, 2)) + bias.data
-    if smallest.min() < INT32_MIN or largest.max() > INT32_MAX:
-        return None  # the accumulator may wrap: nothing is known
+    weights = w.data.astype(np.int64)
+    if node.op.name == "depthwise_conv2d":
+        each = weights.shape[2] // len(low)
+        taps = weights.reshape(-1, weights.shape[2], 1).transpose(1, 0, 2)
+        low, high = (np.repeat(end, each)[:, None, None] for end in ends)
+    else:
+        taps = weights.reshape(len(weights), -1, weights.shape[-1])
+    positive, negative = np.maximum(taps, 0), np.minimum(taps, 0)
+    start = bias.data.astype(np.int64)
+    smallest = (positive * low + negative * high).sum(axis=(1, 2)) + start
+    largest = (positive * high + negative * low).sum(axis=(1, 2)) + start
     return smallest, largest
 
 
-def _conv2d(node: Node, found: dict[Value, Interval]) -> Interval | None:
-    w = node.inputs[1]
-    if not isinstance(w, Constant):
+def _accumulated(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """The sums in int32, unless they may wrap: then nothing is known."""
+    ends = accumulated_interval(node, found)
+    if ends is None or node.output.type.dtype != "int32":
         return None
-    outputs, height, width, channels = w.data.shape
-    return _accumulated(
-        node, found, w.data.astype(np.int64).reshape(outputs, height * width, channels)
-    )
-
-
-def _dense(node: Node, found: dict[Value, Interval]) -> Interval | None:
-    w = node.inputs[1]
-    if not isinstance(w, Constant):
+    if ends[0].min() < INT32_MIN or ends[1].max() > INT32_MAX:
         return None
-    return _accumulated(node, found, w.data.astype(np.int64)[:, None, :])
-
-
-def _depthwise(node: Node, found: dict[Value, Interval]) -> Interval | None:
-    w, bias = node.inputs[1:3]
-    ends = centred(node, found)
-    if ends is None or not isinstance(w, Constant) or not isinstance(bias, Constant):
-        return None
-    if node.output.type.dtype != "int32":
-        return None
-    outputs = w.data.shape[2]
-    each = outputs // len(ends[0])
-    low, high = (np.repeat(end, each) for end in ends)
-    taps = w.data.astype(np.int64).reshape(-1, outputs)
-    positive, negative = np.maximum(taps, 0).sum(axis=0), np.minimum(taps, 0).sum(axis=0)
-    return (
-        positive * low + negative * high + bias.data,
-        positive * high + negative * low + bias.data,
-    )
+    return ends
 
 
 def _operand(value: Value, found: dict[Value, Interval], channels: int) -> Interval | None:
@@ -244,9 +228,9 @@ def _reshape(node: Node, found: dict[Value, Interval]) -> Interval | None:
 
 
 _RULES: dict[str, Callable[[Node, dict[Value, Interval]], Interval | None]] = {
-    "conv2d": _conv2d,
-    "depthwise_conv2d": _depthwise,
-    "dense": _dense,
+    "conv2d": _accumulated,
+    "depthwise_conv2d": _accumulated,
+    "dense": _accumulated,
     "requantize": _requantize,
     "max_pool2d": _pool,
     "avg_pool2d": _pool,

@@ -20,6 +20,9 @@ Range = tuple[float, float]
 LEVELS = 256
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
 LEAST_SCALE = 2.0**-40
+#: The largest stored bias, and the largest sum of products: together they stay within int32, with
+#: room for rounding.
+MOST_PART = 2.0**30 - 2.0**26
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def make_scheme(
     stored = {leader: Stored(activation_quant(*seen, symmetric)) for leader, seen in shared.items()}
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
-        node: nearest_weights(node)
+        node: nearest_weights(node, values[node.inputs[0]].quant.scale[0])
         for node in function.nodes
         if node.op.name in WEIGHTED and forms.has_integer_form(node)
     }
@@ -103,24 +106,29 @@ def activation_quant(low: float, high: float, symmetric: bool = False) -> Quant:
     return Quant((scale,), (zero_point,))
 
 
-def nearest_weights(node: Node) -> Weights:
+def nearest_weights(node: Node, x_scale: float) -> Weights:
     """A node's own weights, rounded to nearest, and its own bias."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
-    data, quant = quantize_weights(weights.data, WEIGHTED[node.op.name])
+    axis = WEIGHTED[node.op.name]
+    others = tuple(a for a in range(weights.data.ndim) if a != axis)
+    products = np.abs(weights.data).sum(axis=others, dtype=np.float64) * (LEVELS - 1)
+    least = np.maximum(np.abs(bias.data.astype(np.float64)) / x_scale, products) / MOST_PART
+    data, quant = quantize_weights(weights.data, axis, least)
     return Weights(data, quant, bias.data)
 
 
-def quantize_weights(weights: Array, axis: int) -> tuple[Array, Quant]:
-    """int8 weights in [-127, 127] with one scale for each index along `axis`.
+def quantize_weights(weights: Array, axis: int, least: Array | float = 0.0) -> tuple[Array, Quant]:
+    """int8 weights in [-127, 127] with one scale for each index along `axis`, `least` or more.
 
-    A channel of zeros has the scale of the largest channel: any would do.
+    A channel of zeros has the scale of the largest channel: any would do. `least` keeps sums within
+    int32 where weights are so small that the bias is large in their scale, or very many.
     """
     others = tuple(a for a in range(weights.ndim) if a != axis)
     largest = np.abs(weights).max(axis=others).astype(np.float64)
     fallback = largest.max() or 1.0
     scales = (np.where(largest > 0, largest, fallback) / 127.0).astype(np.float32)
-    scales = np.maximum(scales, np.float32(LEAST_SCALE))
+    scales = np.maximum(scales, np.asarray(np.maximum(least, LEAST_SCALE), np.float32))
     shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
     stored = np.clip(np.rint(weights / scales.reshape(shape)), -127, 127).astype(np.int8)
     return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,6 +54,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             }
             for entry in compiled.shrinkage
         ],
+        "overflows": [asdict(overflow) for overflow in compiled.overflows],
         "certificate": compiled.plan.certificate.to_dict(),
         "front": [
             {
@@ -101,6 +103,11 @@ def print_build(report: dict[str, Any]) -> None:
         lines.append(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"])
+    lines += [
+        f"warning: accumulators of {o['source']} may leave {o['dtype']} and wrap: channel"
+        f" {o['channel']} can be {o['low']:,} to {o['high']:,}"
+        for o in report["overflows"]
+    ]
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")

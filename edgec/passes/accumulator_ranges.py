@@ -1,0 +1,68 @@
+"""Prove that accumulators stay within their integers, or say which do not and how far they can go.
+
+An accumulator's extremes are bias + sum of the smallest and of the largest products, over the
+intervals that the inputs can have. First with all that the input's dtype holds, which is quickly
+found; where that is too much, with the intervals of every channel of every value before it. Sums in
+another order, or with an offset folded into the bias, wrap on the way and come to the same number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.graph.ir import Function, Node
+from edgec.passes.channel_intervals import accumulated_interval, channel_intervals
+from edgec.passes.narrow_accumulators import accumulator_bound
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """Accumulators that some input may make leave their dtype. channel: the one that goes furthest.
+
+    low, high: what it can be, before it wraps. source: the model's own name of the node.
+    """
+
+    node: str
+    source: str
+    dtype: str
+    channel: int
+    low: int
+    high: int
+
+
+def find_overflows(function: Function) -> tuple[Overflow, ...]:
+    """Every node with weights whose accumulators are not proven to fit, in order.
+
+    Convolutions, depthwise convolutions and dense layers are proven; of transposed convolutions
+    only the quick bound is taken.
+    """
+    suspects = [node for node in function.nodes if _may_overflow(node)]
+    if not suspects:
+        return ()
+    intervals = channel_intervals(function)
+    found = []
+    for node in suspects:
+        dtype = node.output.type.dtype
+        ends = accumulated_interval(node, intervals)
+        if ends is None:
+            bound = accumulator_bound(node) or 0
+            low, high = np.array([-bound], object), np.array([bound], object)
+        else:
+            low, high = ends
+        info = np.iinfo(dtype)
+        beyond = np.maximum(high - int(info.max), int(info.min) - low)
+        if max(beyond) <= 0:
+            continue
+        channel = int(np.argmax(beyond))
+        source = node.sources[0] if node.sources else node.name
+        found.append(
+            Overflow(node.name, source, dtype, channel, int(low[channel]), int(high[channel]))
+        )
+    return tuple(found)
+
+
+def _may_overflow(node: Node) -> bool:
+    bound = accumulator_bound(node)
+    return bound is not None and bound > np.iinfo(node.output.type.dtype).max
