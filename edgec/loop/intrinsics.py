@@ -140,6 +140,11 @@ def requantize_onnx(acc: int, scale: float) -> int:
         return round_half_even_f32(float(np.float32(acc) * np.float32(scale)))
 
 
+def fma(a: float, b: float, c: float) -> float:
+    """a * b + c of float32, in float64: that is one rounding where the sum is exact there."""
+    return float(np.float32(np.float64(a) * np.float64(b) + np.float64(c)))
+
+
 def _float_function(
     name: str, function: Callable[[np.ndarray], np.ndarray], instructions: int
 ) -> IntrinsicDef:
@@ -189,6 +194,10 @@ for _definition in (
     IntrinsicDef(
         "requantize_onnx", ("int32", "float32"), "int32",
         requantize_onnx, "ec_requantize_onnx", "ec_fixed_point.h", 8,
+    ),
+    IntrinsicDef(
+        "fma_f32", ("float32", "float32", "float32"), "float32",
+        fma, "ec_fma_f32", "ec_fixed_point.h", 2,
     ),
     IntrinsicDef(
         "round_half_even_f32", ("float32",), "int32",

@@ -84,12 +84,12 @@ class Policy:
         if form == MATRIX or form in ROWS:
             return schedule_vectors(func, form, tables, window)
         if form in PRODUCTS:
-            product = schedule_product(func, form, tables, window)
+            product = schedule_product(func, form, tables, window, self.core.features)
             return [] if product is None else [product]
         if form == COLUMN_PLANES:
-            return column_schedules(func, tables, window)
+            return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:
-            return window_schedules(func, tables, window)
+            return window_schedules(func, tables, window, self.core.features)
         found = self._plain_schedules(func, form)
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:

@@ -17,6 +17,9 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 
 #: A kernel must save this part of all instructions for each KiB that it takes.
 LEAST_GAIN_PER_KIB = 0.001
+#: All kernels together must save this part of all instructions, or so many: a small model that they
+#: make hardly faster does without all of them, and without their scratch.
+LEAST_GAIN, LEAST_INSTRUCTIONS = 1 / 6, 50_000
 
 
 def spare_kernels(
@@ -32,6 +35,13 @@ def spare_kernels(
     """
     best = list(chosen)
     total = sum(variant.instructions for variant in chosen)
+    plain = [_plain(lowered, variant) for lowered, variant in zip(groups, chosen, strict=True)]
+    trial = [variant for variant in plain if variant is not None]
+    if len(trial) == len(best):
+        slower = sum(variant.instructions for variant in trial) - total
+        before, after = (_live_bytes(function, groups, v, io) for v in (best, trial))
+        if slower < min(LEAST_GAIN * total, LEAST_INSTRUCTIONS) and after <= before:
+            return tuple(trial)
     names = {name for variant in chosen for name in kernels_of(variant.function)}
     for name in sorted(names, key=lambda n: -get_microkernel(n).code_bytes):
         without = [
@@ -50,6 +60,18 @@ def spare_kernels(
         if after <= before:
             best = trial
     return tuple(best)
+
+
+def _plain(lowered: LoweredGroup, variant: Variant) -> Variant | None:
+    """The fastest variant without any kernel; the variant itself if it has none."""
+    if not kernels_of(variant.function):
+        return variant
+    others = [
+        v
+        for v in lowered.variants
+        if not kernels_of(v.function) and v.scratch_bytes <= variant.scratch_bytes
+    ]
+    return min(others, key=lambda v: v.instructions, default=None)
 
 
 def _without(name: str, lowered: LoweredGroup, variant: Variant) -> Variant | None:

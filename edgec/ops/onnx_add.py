@@ -16,7 +16,7 @@ import numpy as np
 
 from edgec.fixed_point import IntArray
 from edgec.graph.types import Quant
-from edgec.loop.values import Value, cast, float64, intrinsic
+from edgec.loop.values import Value, cast, float32, float64, intrinsic
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -32,6 +32,23 @@ def _ratios(a: Quant, b: Quant, output: Quant) -> tuple[Any, Any, Any]:
     return ra, rb, np.float32(output.zero_point[0]) - offset
 
 
+def _is_exact(ra: float, rb: float, k: float) -> bool:
+    """Whether float64 holds the sums before they are rounded to float32, of all int8 operands."""
+    operands = np.arange(-128, 128).astype(np.float64)
+    inner = _fma(operands, rb, k).astype(np.float64)
+    return _adds_exactly(operands * rb, np.float64(k)) and _adds_exactly(
+        operands[:, None] * ra, inner[None, :]
+    )
+
+
+def _adds_exactly(a: Any, b: Any) -> bool:
+    """Whether no sum is rounded: Knuth's two-sum finds what is lost."""
+    total = a + b
+    other = total - a
+    lost = (a - (total - other)) + (b - other)
+    return bool(np.all(lost == 0))
+
+
 def onnx_add(left: Any, right: Any, a: Quant, b: Quant, output: Quant) -> IntArray:
     """Stored sums before the clamp, from stored int8 operands of equal shape."""
     ra, rb, k = _ratios(a, b, output)
@@ -41,8 +58,17 @@ def onnx_add(left: Any, right: Any, a: Quant, b: Quant, output: Quant) -> IntArr
 
 
 def onnx_sum(a: Quant, b: Quant, output: Quant) -> Callable[[Value, Value], Value]:
-    """The same as an expression of two stored int32 values, in float32 and float64."""
+    """The same as an expression of two stored int32 values, in float32 and float64.
+
+    Where no sum of any operands is rounded in float64, what is computed there is a fused
+    multiply-add to the last bit, which cores have an instruction for.
+    """
     ra, rb, k = (float(v) for v in _ratios(a, b, output))
+    if _is_exact(ra, rb, k):
+        return lambda left, right: intrinsic(
+            "round_half_even_f32",
+            intrinsic("fma_f32", float32(left), ra, intrinsic("fma_f32", float32(right), rb, k)),
+        )
 
     def fused(left: Value, right: Value) -> Value:
         inner = cast(float64(right) * rb + k, "float32")

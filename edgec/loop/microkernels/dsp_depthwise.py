@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,24 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.depthwise import plane_element
+from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import TermLike
-from edgec.loop.values import Value, clamp, int8, int16, int32, intrinsic
+from edgec.loop.values import Value, clamp, int8, int16, int32
 
 Array = npt.NDArray[Any]
 
 #: int16 from one column of a plane to the next: literal in the assembly.
 COLUMN = 32
-#: Words of a stream: three columns of weights, the bias with the shift, the multiplier.
+#: Words of a stream: three columns of weights, the bias with the shift, the multiplier; or the bias
+#: and the scale.
 STREAM_WORDS = 5
 #: Sums are told as 256 times themselves; of the shift, the bits of a word leave so much.
 MOST_SUM, MOST_SHIFT = 1 << 23, 16
-#: Of the outputs: what is below it is limited away.
+#: Of the outputs, with gemmlowp's rounding: what is below it is limited away.
 ZERO_POINT = -128
+#: Sums are so many times the accumulators.
+_TIMES = 256
 
 
 def rows_at_once(height: int) -> int:
@@ -95,18 +100,21 @@ def _packing(
     return b.build()
 
 
-def depthwise_3x3(height: int, width: int, out_width: int, channels: int) -> PrimFunc:
-    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw].
-
-    The zero point of the output is -128.
-    """
+def depthwise_3x3(
+    rescaling: Rescaling,
+    height: int,
+    width: int,
+    out_width: int,
+    channels: int,
+    zero_point: int = ZERO_POINT,
+) -> PrimFunc:
+    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw]."""
     b = Definition("depthwise_3x3")
     out = b.output("out", (height, out_width, channels), "int8")
     plane = b.input("plane", (width + 2, COLUMN), "int16")
     bias = b.constant("bias", (1,), "int32")
     weights = b.constant("w", (3, 3), "int8")
-    multiplier = b.constant("multiplier", (1,), "int32")
-    shift = b.constant("shift", (1,), "int8")
+    tables = rescaling.declare(b, 1)
     acc = b.reduce(
         "acc",
         [("kh", 0, 3), ("kw", 0, 3)],
@@ -119,8 +127,7 @@ def depthwise_3x3(height: int, width: int, out_width: int, channels: int) -> Pri
     )
 
     def element(h: Any, w: Any) -> Any:
-        rounded = intrinsic("requantize_tflm_right", acc[h, w], multiplier[0], int32(shift[0]))
-        return int8(clamp(rounded + ZERO_POINT, -128, 127))
+        return int8(clamp(rescaling.rounded(acc[h, w], tables, 0) + zero_point, -128, 127))
 
     b.compute(out, element, shape=(height, width), at=lambda h, w: (h, w, 0))
     schedule = Schedule(b.build())
@@ -130,50 +137,60 @@ def depthwise_3x3(height: int, width: int, out_width: int, channels: int) -> Pri
     return schedule.func
 
 
-def fits_stream(tables: Mapping[str, Array]) -> bool:
-    """Whether all channels of these tables can be told by streams, exactly."""
+def fits_stream(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
+    """Whether all channels of these tables can be told by streams, exactly; scales are checked."""
     w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    if most.max() >= MOST_SUM:
+        return False
+    if rescaling is not TFLM:
+        return True
     shift = tables["shift"]
-    return bool(
-        most.max() < MOST_SUM
-        and tables["multiplier"].min() >= 0
-        and shift.max() < 0
-        and shift.min() >= -MOST_SHIFT
-    )
+    return bool(tables["multiplier"].min() >= 0 and shift.max() < 0 and shift.min() >= -MOST_SHIFT)
 
 
-def pack_stream(arrays: Mapping[str, Array]) -> Array:
-    """A channel's constants in the order of use; see the header."""
+def pack_stream(arrays: Mapping[str, Array], rescaling: Rescaling) -> Array:
+    """A channel's constants in the order of use; see the headers."""
     bytes_ = arrays["w"].reshape(3, 3)[[1, 0, 2, 1]].astype(np.int8)
     columns = np.ascontiguousarray(bytes_.T).view("<i4").reshape(3)
-    bias, multiplier, shift = (int(arrays[n].item()) for n in ("bias", "multiplier", "shift"))
-    return np.array([*columns, bias * 256 - shift, multiplier], np.int32)
+    bias = int(arrays["bias"].item()) * _TIMES
+    if rescaling is ONNX:
+        scale = np.array(arrays["scale"].item() / _TIMES, np.float32)
+        return np.array([*columns, bias, scale.view(np.int32)], np.int32)
+    multiplier, shift = (int(arrays[n].item()) for n in ("multiplier", "shift"))
+    return np.array([*columns, bias - shift, multiplier], np.int32)
 
 
-def unpack_stream(words: Array) -> dict[str, Array]:
+def unpack_stream(words: Array, rescaling: Rescaling) -> dict[str, Array]:
     """The constants in a channel's stream."""
     bytes_ = np.ascontiguousarray(words[:3].astype("<i4")).view(np.int8).reshape(3, 4)
     bias, multiplier = int(words[3]), int(words[4])
-    return {
-        "bias": np.array([bias >> 8], np.int32),
+    products: dict[str, Array] = {
+        "bias": np.array([bias // _TIMES], np.int32),
         "w": bytes_[:, [1, 0, 2]].T,
+    }
+    if rescaling is ONNX:
+        return {**products, "scale": words[4:5].astype(np.int32).view(np.float32) * _TIMES}
+    return {
+        **products,
         "multiplier": np.array([multiplier], np.int32),
         "shift": np.array([-(bias & 255)], np.int8),
     }
 
 
-_STREAM = Stream(
-    ("bias", "w", "multiplier", "shift"),
-    words=lambda **_: STREAM_WORDS,
-    pack=lambda arrays, **_: pack_stream(arrays),
-    unpack=lambda words, **_: unpack_stream(words),
-)
+def _stream(rescaling: Rescaling) -> Stream:
+    return Stream(
+        rescaling.sources,
+        words=lambda **_: STREAM_WORDS,
+        pack=lambda arrays, **_: pack_stream(arrays, rescaling),
+        unpack=lambda words, **_: unpack_stream(words, rescaling),
+    )
 
 
-def _instructions_3x3(height: int, width: int, **_: int) -> float:
+def _instructions_3x3(rescaling: Rescaling, height: int, width: int, **_: int) -> float:
     pairs = (height + 1) // 2
-    return 80 + (width // 2) * (25 + 52 * pairs) + width % 2 * (20 + 32 * pairs)
+    four, two = (52, 32) if rescaling is TFLM else (66, 39)
+    return 80 + (width // 2) * (25 + four * pairs) + width % 2 * (20 + two * pairs)
 
 
 def _pack_instructions(pairs: int, columns: int, **_: int) -> float:
@@ -202,17 +219,19 @@ for _name, _meaning, _sizes, _instructions, _code_bytes in (
             code_bytes=_code_bytes,
         )
     )
-register(
-    Microkernel(
-        "ec_depthwise_3x3_s8_dsp",
-        depthwise_3x3,
-        sizes=("height", "width", "out_width", "channels"),
-        header="dsp/depthwise_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("plane", 4), ("bias", 4)),
-        reads_past=(("plane", 2),),
-        stream=_STREAM,
-        instructions=_instructions_3x3,
-        code_bytes=700,
+for _rescaling in RESCALINGS:
+    _own = () if _rescaling is TFLM else ("zero_point",)
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise_3x3"),
+            partial(depthwise_3x3, _rescaling),
+            sizes=("height", "width", "out_width", "channels", *_own),
+            header=f"dsp/depthwise_s8{_rescaling.suffix}.h",
+            needs=frozenset({"dsp"}) | _rescaling.needs,
+            alignment=(("plane", 4), ("bias", 4)),
+            reads_past=(("plane", 2),),
+            stream=_stream(_rescaling),
+            instructions=partial(_instructions_3x3, _rescaling),
+            code_bytes=700,
+        )
     )
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import TermLike
-from edgec.loop.values import clamp, int8, int32, intrinsic
+from edgec.loop.values import clamp, int8, int32
 from edgec.loop.window import Window
 
 Array = npt.NDArray[Any]
@@ -26,7 +28,9 @@ MOST_SUM, MOST_SHIFT = 1 << 30, 22
 CHANNELS = 4
 
 
-def depthwise_windows(pixel: TermLike, out_zero_point: int, **sizes: int) -> PrimFunc:
+def depthwise_windows(
+    rescaling: Rescaling, pixel: TermLike, out_zero_point: int, **sizes: int
+) -> PrimFunc:
     """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p."""
     window = Window.from_sizes(sizes)
     (kernel_h, kernel_w), channels = window.kernel, window.shape[2]
@@ -35,8 +39,7 @@ def depthwise_windows(pixel: TermLike, out_zero_point: int, **sizes: int) -> Pri
     x = b.input("x", (1, *window.shape), "int8")
     bias = b.constant("bias", (channels,), "int32")
     weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
-    multiplier = b.constant("multiplier", (channels,), "int32")
-    shift = b.constant("shift", (channels,), "int8")
+    tables = rescaling.declare(b, channels)
     acc = b.reduce(
         "acc",
         [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
@@ -51,7 +54,7 @@ def depthwise_windows(pixel: TermLike, out_zero_point: int, **sizes: int) -> Pri
     )
 
     def element(w: Any, c: Any) -> Any:
-        rounded = intrinsic("requantize_tflm_right", acc[w, c], multiplier[c], int32(shift[c]))
+        rounded = rescaling.rounded(acc[w, c], tables, c)
         return int8(clamp(rounded + out_zero_point, -128, 127))
 
     b.compute(out, element)
@@ -62,21 +65,26 @@ def depthwise_windows(pixel: TermLike, out_zero_point: int, **sizes: int) -> Pri
     return schedule.func
 
 
-def fits_windows(tables: Mapping[str, Array]) -> bool:
-    """Whether the kernel can rescale the sums of these tables exactly."""
+def fits_windows(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
+    """Whether the kernel can rescale the sums of these tables exactly; scales are checked."""
     w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    if most.max() >= MOST_SUM:
+        return False
+    if rescaling is not TFLM:
+        return True
     shift = tables["shift"]
-    return bool(most.max() < MOST_SUM and shift.max() < 0 and shift.min() >= -MOST_SHIFT)
+    return bool(shift.max() < 0 and shift.min() >= -MOST_SHIFT)
 
 
 def _pairs(kernel_h: int, kernel_w: int) -> int:
     return (kernel_h * kernel_w + 1) // 2
 
 
-def _words(channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
+def _words(rescaling: Rescaling, channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
     pairs = _pairs(kernel_h, kernel_w)
-    return 4 * pairs + channels // CHANNELS * (2 * pairs + 9)
+    scales = 5 if rescaling is TFLM else CHANNELS
+    return 4 * pairs + channels // CHANNELS * (2 * pairs + CHANNELS + scales)
 
 
 def _tables(window: Window) -> list[int]:
@@ -92,32 +100,44 @@ def _tables(window: Window) -> list[int]:
     return far + near
 
 
-def pack_windows(arrays: Mapping[str, Array], window: Window) -> Array:
-    """The constants as the header tells."""
-    bias, multiplier, shift = (arrays[n] for n in ("bias", "multiplier", "shift"))
+def pack_windows(arrays: Mapping[str, Array], rescaling: Rescaling, window: Window) -> Array:
+    """The constants as the headers tell."""
+    bias = arrays["bias"]
     channels = len(bias)
     w = arrays["w"].reshape(channels, -1).astype(np.int8)
     w = np.pad(w, ((0, 0), (0, w.shape[1] % 2)))
     # [quad, channel % 2, channel // 2, pair, tap] to [quad, pair, channel % 2, tap, channel // 2]
     split = w.reshape(channels // 4, 2, 2, -1, 2).transpose(0, 3, 2, 4, 1)
     words = np.ascontiguousarray(split).reshape(channels // 4, -1).view("<i4")
-    less = (-shift.astype(np.int64) - 1).astype(np.uint8).reshape(-1, 4).view("<i4")
     quads = (-1, CHANNELS)
-    parts = [bias.reshape(quads), words, less, multiplier.reshape(quads)]
+    parts = [bias.reshape(quads), words]
+    if rescaling is TFLM:
+        less = (-arrays["shift"].astype(np.int64) - 1).astype(np.uint8)
+        parts += [less.reshape(quads).view("<i4"), arrays["multiplier"].reshape(quads)]
+    else:
+        parts.append(np.ascontiguousarray(arrays["scale"], np.float32).view("<i4").reshape(quads))
     constants = np.concatenate(parts, axis=1).reshape(-1)
     return np.concatenate([_tables(window), constants]).astype(np.int32)
 
 
-def unpack_windows(words: Array, channels: int, taps: int) -> dict[str, Array]:
+def unpack_windows(
+    words: Array, rescaling: Rescaling, channels: int, taps: int
+) -> dict[str, Array]:
     """The constants in a stream."""
     pairs = (taps + 1) // 2
     quads = words[4 * pairs :].astype("<i4").reshape(channels // 4, -1)
     weights = np.ascontiguousarray(quads[:, 4 : 4 + 2 * pairs]).view(np.int8)
     split = weights.reshape(-1, pairs, 2, 2, 2).transpose(0, 4, 2, 1, 3)
-    less = np.ascontiguousarray(quads[:, 4 + 2 * pairs]).view(np.int8)
-    return {
+    products = {
         "bias": quads[:, :4].reshape(-1),
         "w": split.reshape(channels, 2 * pairs)[:, :taps],
+    }
+    if rescaling is not TFLM:
+        scales = np.ascontiguousarray(quads[:, 4 + 2 * pairs :].reshape(-1))
+        return {**products, "scale": scales.view(np.float32)}
+    less = np.ascontiguousarray(quads[:, 4 + 2 * pairs]).view(np.int8)
+    return {
+        **products,
         "multiplier": quads[:, 5 + 2 * pairs :].reshape(-1),
         "shift": -1 - less,
     }
@@ -132,25 +152,30 @@ def _instructions(**sizes: int) -> float:
     return 100 + 9 * pairs * 2 + window.out_width * (45 + quads * (each + part * edge))
 
 
-register(
-    Microkernel(
-        "ec_depthwise_windows_s8_dsp",
-        depthwise_windows,
-        sizes=(*Window.SIZES, "out_zero_point"),
-        indices=("pixel",),
-        header="dsp/depthwise_windows_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("bias", 4),),
-        in_order=("out_w", 1),
-        stream=Stream(
-            ("bias", "w", "multiplier", "shift"),
-            words=_words,
-            pack=lambda arrays, **sizes: pack_windows(arrays, Window.from_sizes(sizes)),
-            unpack=lambda words, channels, kernel_h, kernel_w, **_: unpack_windows(
-                words, channels, kernel_h * kernel_w
-            ),
+def _stream(rescaling: Rescaling) -> Stream:
+    return Stream(
+        rescaling.sources,
+        words=partial(_words, rescaling),
+        pack=lambda arrays, **sizes: pack_windows(arrays, rescaling, Window.from_sizes(sizes)),
+        unpack=lambda words, channels, kernel_h, kernel_w, **_: unpack_windows(
+            words, rescaling, channels, kernel_h * kernel_w
         ),
-        instructions=_instructions,
-        code_bytes=620,
     )
-)
+
+
+for _rescaling in RESCALINGS:
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise_windows"),
+            partial(depthwise_windows, _rescaling),
+            sizes=(*Window.SIZES, "out_zero_point"),
+            indices=("pixel",),
+            header=f"dsp/depthwise_windows_s8{_rescaling.suffix}.h",
+            needs=frozenset({"dsp"}) | _rescaling.needs,
+            alignment=(("bias", 4),),
+            in_order=("out_w", 1),
+            stream=_stream(_rescaling),
+            instructions=_instructions,
+            code_bytes=620,
+        )
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy.typing as npt
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, int8, int32, intrinsic
+from edgec.loop.values import clamp, int8, int32
 
 Array = npt.NDArray[Any]
 
@@ -21,14 +23,19 @@ PAIR, TWO_PAIRS = 2, 4
 
 
 def _product(
-    definition: Definition, x: Tensor, out: Tensor, quads: int, zero_point: int, plain: bool
+    definition: Definition,
+    rescaling: Rescaling,
+    x: Tensor,
+    out: Tensor,
+    quads: int,
+    zero_point: int,
+    plain: bool = False,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum over q, s, r of x[...] * w[o, q, s, r]."""
     pixels, channels = out.shape
     bias = definition.constant("bias", (channels,), "int32")
     w = definition.constant("w", (channels, quads, 2, 2), "int8")
-    multiplier = definition.constant("multiplier", (channels,), "int32")
-    shift = definition.constant("shift", (channels,), "int8")
+    tables = rescaling.declare(definition, channels)
 
     def element(p: Any, q: Any, s: Any, r: Any) -> Any:
         if plain:
@@ -45,8 +52,7 @@ def _product(
     )
 
     def result(p: Any, c: Any) -> Any:
-        rounded = intrinsic("requantize_tflm_right", acc[p, c], multiplier[c], int32(shift[c]))
-        return int8(clamp(rounded + zero_point, -128, 127))
+        return int8(clamp(rescaling.rounded(acc[p, c], tables, c) + zero_point, -128, 127))
 
     definition.compute(out, result)
     schedule = Schedule(definition.build())
@@ -56,28 +62,28 @@ def _product(
     return schedule.func
 
 
-def matrix_3(quads: int, channels: int, zero_point: int) -> PrimFunc:
+def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
     """Three pixels, their inputs packed."""
     b = Definition("matrix_3")
     out = b.output("out", (3, channels), "int8")
     x = b.input("x", (quads, 2, 3, 2), "int16")
-    return _product(b, x, out, quads, zero_point, False)
+    return _product(b, rescaling, x, out, quads, zero_point)
 
 
-def matrix_1(octets: int, channels: int, zero_point: int) -> PrimFunc:
+def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
     """One pixel, its inputs packed."""
     b = Definition("matrix_1")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (2 * octets, 2, 1, 2), "int16")
-    return _product(b, x, out, 2 * octets, zero_point, False)
+    return _product(b, rescaling, x, out, 2 * octets, zero_point)
 
 
-def matrix_1_plain(octets: int, channels: int, zero_point: int) -> PrimFunc:
+def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
     """One pixel, its inputs as they are."""
     b = Definition("matrix_1_plain")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (8 * octets,), "int8")
-    return _product(b, x, out, 2 * octets, zero_point, True)
+    return _product(b, rescaling, x, out, 2 * octets, zero_point, plain=True)
 
 
 def unit_starts(channels: int, unit: int) -> list[int]:
@@ -85,12 +91,14 @@ def unit_starts(channels: int, unit: int) -> list[int]:
     return [min(first, channels - unit) for first in range(0, channels, unit)]
 
 
-def pack_stream(arrays: Mapping[str, Array], unit: int, zero_point: int) -> Array:
+def pack_stream(
+    rescaling: Rescaling, arrays: Mapping[str, Array], unit: int, zero_point: int
+) -> Array:
     """The constants of a product in the order of use, as int32 words.
 
-    Requires what `edgec.loop.policies.dsp_matrix` checks; see the header for the order.
+    Requires what `edgec.loop.policies.dsp_matrix` checks; see the headers for the order.
     """
-    bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
+    bias = arrays["bias"].astype(np.int64)
     channels = len(bias)
     w = arrays["w"].reshape(channels, -1, 2).astype(np.int64)
     parts: list[Array] = []
@@ -105,24 +113,21 @@ def pack_stream(arrays: Mapping[str, Array], unit: int, zero_point: int) -> Arra
             words.append((low & 0xFFFF) | ((high & 0xFFFF) << 16))
         parts.append(np.stack(words, axis=1).reshape(-1))
         for a, b in pairs:
-            for channel, scaled in ((a, 0), (b, 7 if zero_point == -128 else 0)):
-                exponent = int(-shift[channel])
-                half = (1 << exponent) >> 1  # nothing to round where nothing is shifted out
-                constant = (half + zero_point * (1 << exponent)) << scaled
-                if scaled:
-                    constant += 1 << (scaled - 1)
-                parts.append(np.array([multiplier[channel], constant, exponent + scaled]))
+            parts.append(_PACK_SCALES[rescaling](arrays, a, b, zero_point))
     whole = np.concatenate(parts) & 0xFFFFFFFF
     return whole.astype(np.uint32).view(np.int32)
 
 
-def unpack_stream(words: Array, quads: int, channels: int, unit: int, zero_point: int) -> Any:
+def unpack_stream(
+    rescaling: Rescaling, words: Array, quads: int, channels: int, unit: int, zero_point: int
+) -> Any:
     """The constants in a stream, flat, by their names in the meaning."""
     pairs = unit // 2
     bias = np.zeros(channels, np.int64)
-    multiplier, shift = np.zeros_like(bias), np.zeros_like(bias)
+    tables = {name: np.zeros(channels, dtype) for name, dtype in rescaling.tables.items()}
     w = np.zeros((channels, 2 * quads, 2), np.int64)
-    size = pairs * (2 + 2 * quads + 6)
+    scales = SCALE_WORDS[rescaling]
+    size = pairs * (2 + 2 * quads + scales)
     for number, first in enumerate(unit_starts(channels, unit)):
         part = words[number * size : (number + 1) * size].astype(np.int64)
         body = part[2 * pairs : 2 * pairs + 2 * quads * pairs].reshape(-1, pairs)
@@ -133,86 +138,119 @@ def unpack_stream(words: Array, quads: int, channels: int, unit: int, zero_point
             for i, half in enumerate((body[:, pair] << 48 >> 48, body[:, pair] >> 16)):
                 w[a, :, i] = ((half & 0xFF) ^ 0x80) - 0x80
                 w[b, :, i] = (half - w[a, :, i]) >> 8
-            for channel, at, scaled in ((a, 0, 0), (b, 3, 7 if zero_point == -128 else 0)):
-                triple = part[len(part) - 6 * (pairs - pair) + at :][:3]
-                multiplier[channel], shift[channel] = triple[0], scaled - triple[2]
-    return {"bias": bias, "w": w, "multiplier": multiplier, "shift": shift}
+            at = part[len(part) - scales * (pairs - pair) :][:scales]
+            _UNPACK_SCALES[rescaling](tables, at, a, b, zero_point)
+    return {"bias": bias, "w": w, **tables}
 
 
 def _wrapped(value: int) -> int:
     return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def stream_words(quads: int, channels: int, unit: int) -> int:
+#: Of the second channel of a pair, sums come as 256 times themselves.
+_SECOND = 256.0
+
+
+def _pack_tflm(arrays: Mapping[str, Array], a: int, b: int, zero_point: int) -> Array:
+    """M, C, e of both channels."""
+    found = []
+    for channel, scaled in ((a, 0), (b, 7 if zero_point == -128 else 0)):
+        exponent = -int(arrays["shift"][channel])
+        half = (1 << exponent) >> 1  # nothing to round where nothing is shifted out
+        constant = (half + zero_point * (1 << exponent)) << scaled
+        if scaled:
+            constant += 1 << (scaled - 1)
+        found += [int(arrays["multiplier"][channel]), constant, exponent + scaled]
+    return np.array(found)
+
+
+def _unpack_tflm(tables: dict[str, Array], at: Array, a: int, b: int, zero_point: int) -> None:
+    for channel, triple, scaled in (
+        (a, at[:3], 0),
+        (b, at[3:], 7 if zero_point == -128 else 0),
+    ):
+        tables["multiplier"][channel] = triple[0]
+        tables["shift"][channel] = scaled - triple[2]
+
+
+def _pack_onnx(arrays: Mapping[str, Array], a: int, b: int, zero_point: int) -> Array:
+    scales = np.array([arrays["scale"][a], arrays["scale"][b] / _SECOND], np.float32)
+    return scales.view(np.int32).astype(np.int64)
+
+
+def _unpack_onnx(tables: dict[str, Array], at: Array, a: int, b: int, zero_point: int) -> None:
+    scales = at.astype(np.int32).view(np.float32)
+    tables["scale"][a], tables["scale"][b] = scales[0], scales[1] * _SECOND
+
+
+_PACK_SCALES = {TFLM: _pack_tflm, ONNX: _pack_onnx}
+_UNPACK_SCALES = {TFLM: _unpack_tflm, ONNX: _unpack_onnx}
+#: Words with which a pair of channels is rescaled.
+SCALE_WORDS = {TFLM: 6, ONNX: 2}
+
+
+def stream_words(rescaling: Rescaling, quads: int, channels: int, unit: int) -> int:
     """Words of a stream."""
-    return len(unit_starts(channels, unit)) * (unit // 2) * (2 + 2 * quads + 6)
+    pairs = len(unit_starts(channels, unit)) * (unit // 2)
+    return pairs * (2 + 2 * quads + SCALE_WORDS[rescaling])
 
 
-def _stream(unit: int, quads_of: Any) -> Stream:
+def _stream(rescaling: Rescaling, unit: int, quads_of: Any) -> Stream:
     def words(channels: int, zero_point: int, **size: int) -> int:
-        return stream_words(quads_of(**size), channels, unit)
+        return stream_words(rescaling, quads_of(**size), channels, unit)
 
     def pack(arrays: Mapping[str, Array], channels: int, zero_point: int, **size: int) -> Array:
-        return pack_stream(arrays, unit, zero_point)
+        return pack_stream(rescaling, arrays, unit, zero_point)
 
     def unpack(array: Array, channels: int, zero_point: int, **size: int) -> Mapping[str, Array]:
         found: Mapping[str, Array] = unpack_stream(
-            array, quads_of(**size), channels, unit, zero_point
+            rescaling, array, quads_of(**size), channels, unit, zero_point
         )
         return found
 
-    return Stream(("bias", "w", "multiplier", "shift"), words, pack, unpack)
+    return Stream(rescaling.sources, words, pack, unpack)
 
 
-def _instructions_3(quads: int, channels: int, zero_point: int) -> float:
+def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
     words = 2 * quads
-    each = 51 + 8 * words + words / 3 + words / 12 + (0 if zero_point == -128 else 9)
+    more = {TFLM: 0 if zero_point == -128 else 9, ONNX: 16}[rescaling]
+    each = 51 + 8 * words + words / 3 + words / 12 + more
     return 60 + each * ((channels + 1) // 2)
 
 
-def _instructions_1(octets: int, channels: int, zero_point: int, per_octet: int = 27) -> float:
-    each = 36 + octets * (per_octet + 3 / 8) + (0 if zero_point == -128 else 6)
+def _instructions_1(
+    rescaling: Rescaling, octets: int, channels: int, zero_point: int, per_octet: int = 27
+) -> float:
+    more = {TFLM: 0 if zero_point == -128 else 6, ONNX: 12}[rescaling]
+    each = 36 + octets * (per_octet + 3 / 8) + more
     return 45 + each * ((channels + 3) // 4)
 
 
-register(
-    Microkernel(
-        "ec_matrix_3_s8_dsp",
-        matrix_3,
-        sizes=("quads", "channels", "zero_point"),
-        header="dsp/matrix_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("x", 4), ("bias", 4)),
-        stream=_stream(PAIR, lambda quads: quads),
-        instructions=_instructions_3,
-        code_bytes=1740,
-    )
-)
-register(
-    Microkernel(
-        "ec_matrix_1_s8_dsp",
-        matrix_1,
-        sizes=("octets", "channels", "zero_point"),
-        header="dsp/matrix_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("x", 4), ("bias", 4)),
-        stream=_stream(TWO_PAIRS, lambda octets: 2 * octets),
-        instructions=_instructions_1,
-        code_bytes=1320,
-    )
-)
-register(
-    Microkernel(
-        "ec_matrix_1_plain_s8_dsp",
-        matrix_1_plain,
-        sizes=("octets", "channels", "zero_point"),
-        header="dsp/matrix_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("x", 4), ("bias", 4)),
-        stream=_stream(TWO_PAIRS, lambda octets: 2 * octets),
-        instructions=lambda octets, channels, zero_point: _instructions_1(
-            octets, channels, zero_point, 31
+def _register(rescaling: Rescaling) -> None:
+    header = f"dsp/matrix_s8{rescaling.suffix}.h"
+    kernels = (
+        ("matrix_3", matrix_3, PAIR, lambda quads: quads, _instructions_3, 1740),
+        ("matrix_1", matrix_1, TWO_PAIRS, lambda octets: 2 * octets, _instructions_1, 1320),
+        (
+            "matrix_1_plain", matrix_1_plain, TWO_PAIRS, lambda octets: 2 * octets,
+            partial(_instructions_1, per_octet=31), 1320,
         ),
-        code_bytes=1320,
-    )
-)
+    )  # fmt: skip
+    for name, meaning, unit, quads_of, instructions, code_bytes in kernels:
+        register(
+            Microkernel(
+                rescaling.kernel(name),
+                partial(meaning, rescaling),
+                sizes=("quads" if unit == PAIR else "octets", "channels", "zero_point"),
+                header=header,
+                needs=frozenset({"dsp"}) | rescaling.needs,
+                alignment=(("x", 4), ("bias", 4)),
+                stream=_stream(rescaling, unit, quads_of),
+                instructions=partial(instructions, rescaling),
+                code_bytes=code_bytes,
+            )
+        )
+
+
+for _rescaling in RESCALINGS:
+    _register(_rescaling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Binary, Buffer, Const, Intrinsic, PrimFunc, Store
+from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
 from edgec.loop.primitives.lookup import find_block, reduce_vars
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
@@ -41,8 +42,12 @@ def decompose(schedule: Schedule, block: str) -> None:
         schedule.decompose_reduction(block)
 
 
-def zero_point_of(func: PrimFunc) -> int | None:
-    """The zero point added to rescaled sums, if the result is then only saturated to int8."""
+def rescaling_of(func: PrimFunc) -> tuple[Rescaling, int] | None:
+    """How sums are rescaled and the zero point that is added, if kernels know how.
+
+    That the result is then only saturated to int8 is not checked: kernels' meanings say it.
+    """
+    known = {rescaling.function: rescaling for rescaling in RESCALINGS}
     for stmt, _ in walk(func.body):
         if not isinstance(stmt, Store) or stmt.buffer.name != "out":
             continue
@@ -51,8 +56,8 @@ def zero_point_of(func: PrimFunc) -> int | None:
                 isinstance(part, Binary)
                 and part.op == "add"
                 and isinstance(part.left, Intrinsic)
-                and part.left.name == "requantize_tflm_right"
+                and part.left.name in known
                 and isinstance(part.right, Const)
             ):
-                return int(part.right.value)
+                return known[part.left.name], int(part.right.value)
     return None

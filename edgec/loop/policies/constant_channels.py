@@ -6,12 +6,20 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_tflm_right
+from edgec.loop.intrinsics import (
+    INT32_MAX,
+    INT32_MIN,
+    requantize_onnx,
+    requantize_tflm_right,
+)
+from edgec.loop.microkernels.rescaling import ONNX, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 
 #: Microkernels tell sums as 256 times themselves.
 MOST_SUM = 1 << 23
+#: Scales of floats: neither do products leave int32, nor 256ths lose bits.
+LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**7
 
 
 def most_shift(zero_point: int) -> int:
@@ -27,12 +35,36 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
     return bias + np.minimum(low, high).sum(axis=1), bias + np.maximum(low, high).sum(axis=1)
 
 
-def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
+def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
     """The tables with channels that are always the same told by small numbers.
 
     Training leaves channels with a huge bias and a tiny scale; what they give is one value.
     """
-    result = {name: tables[name].copy() for name in ("w", "bias", "multiplier", "shift")}
+    result = {name: tables[name].copy() for name in rescaling.sources}
+    if rescaling is ONNX:
+        _settle_scales(result, zero_point)
+    else:
+        _settle_multipliers(result, zero_point)
+    return result
+
+
+def _settle_scales(result: dict[str, Array], zero_point: int) -> None:
+    bounds = sum_bounds(result)
+    for channel, (low, high) in enumerate(zip(*bounds, strict=True)):
+        scale = float(result["scale"][channel])
+        fits = LEAST_SCALE <= scale < MOST_SCALE and low >= -MOST_SUM and high < MOST_SUM
+        if fits or low < INT32_MIN or high > INT32_MAX:
+            continue
+        rounded = [requantize_onnx(int(end), scale) + zero_point for end in (low, high)]
+        first, last = (min(max(value, -128), 127) for value in rounded)
+        if first == last and scale >= 0:
+            result["w"][channel] = 0
+            result["bias"][channel] = first - zero_point
+            result["scale"][channel] = 1.0
+
+
+def _settle_multipliers(result: dict[str, Array], zero_point: int) -> None:
+    tables = {name: array.copy() for name, array in result.items()}
     most = most_shift(zero_point)
     for channel, (low, high) in enumerate(zip(*sum_bounds(tables), strict=True)):
         multiplier, shift = tables["multiplier"][channel], tables["shift"][channel]
@@ -48,7 +80,14 @@ def settled(tables: Mapping[str, Array], zero_point: int) -> dict[str, Array]:
             result["w"][channel] = 0
             result["bias"][channel] = 4 * (first - zero_point)
             result["multiplier"][channel], result["shift"][channel] = 1 << 30, -1
-    return result
+
+
+def has_plain_scales(constants: Mapping[str, Array]) -> bool:
+    """Whether kernels that rescale by floats take these, as far as scales go."""
+    if "scale" not in constants:
+        return True
+    scale = constants["scale"]
+    return bool(scale.min() >= LEAST_SCALE and scale.max() < MOST_SCALE)
 
 
 def replace_constants(

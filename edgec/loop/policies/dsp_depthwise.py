@@ -11,14 +11,19 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMN_PLANES, DEPTHWISE_WINDOWS
 from edgec.loop.microkernels.dsp_depthwise import COLUMN, ZERO_POINT, fits_stream
 from edgec.loop.microkernels.dsp_windows import CHANNELS, MOST_TAPS, fits_windows
+from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import (
     decompose,
     find_param,
     largest_divisor,
     output_loops,
-    zero_point_of,
+    rescaling_of,
 )
-from edgec.loop.policies.constant_channels import replace_constants, settled
+from edgec.loop.policies.constant_channels import (
+    has_plain_scales,
+    replace_constants,
+    settled,
+)
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -37,23 +42,31 @@ def column_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def column_schedules(
-    func: PrimFunc, tables: Mapping[str, Array], window: Window | None
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
 ) -> list[Schedule]:
     """Schedules of a function lowered in column planes; none where microkernels cannot do it.
 
+    features: of the core.
     The fastest packs four channels at once, and needs planes for all of them.
     """
-    zero_point = zero_point_of(func)
-    if window is None or zero_point != ZERO_POINT:
+    known = rescaling_of(func)
+    if window is None or known is None or not known[0].needs <= features:
         return []
-    constants = settled(tables, zero_point)
+    if known[0] is TFLM and known[1] != ZERO_POINT:
+        return []
+    constants = settled(tables, *known)
     shape = find_param(func, "out").shape
-    if not fits_stream(constants) or not has_thin_edges(window, shape):
+    if not fits_stream(constants, known[0]) or not has_plain_scales(constants):
+        return []
+    if not has_thin_edges(window, shape):
         return []
     found = []
     for lanes, in_tiles in ((4, False), (1, False), (1, True)):
         try:
-            found.append(_schedule(func, window, lanes, in_tiles))
+            found.append(_schedule(func, window, lanes, in_tiles, known))
         except ScheduleError:
             continue
     for schedule in found:
@@ -70,7 +83,9 @@ def has_thin_edges(window: Window, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _schedule(func: PrimFunc, window: Window, lanes: int, in_tiles: bool) -> Schedule:
+def _schedule(
+    func: PrimFunc, window: Window, lanes: int, in_tiles: bool, known: tuple[Rescaling, int]
+) -> Schedule:
     """`lanes` channels, which must divide them, are packed at once; or tiles of a channel, if it
     has several, one after the other: that takes less scratch, but never works in place.
     """
@@ -117,20 +132,29 @@ def _schedule(func: PrimFunc, window: Window, lanes: int, in_tiles: bool) -> Sch
     else:
         schedule.tensorize("plane_w", "ec_pack_columns_s8_dsp", sizes, first)
     sizes = {"height": rows, "width": across, "out_width": width, "channels": out.shape[3]}
-    schedule.tensorize(high, "ec_depthwise_3x3_s8_dsp", sizes)
+    rescaling, zero_point = known
+    if rescaling is not TFLM:
+        sizes["zero_point"] = zero_point
+    schedule.tensorize(high, rescaling.kernel("depthwise_3x3"), sizes)
     return schedule
 
 
 def window_schedules(
-    func: PrimFunc, tables: Mapping[str, Array], window: Window | None
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
 ) -> list[Schedule]:
     """The schedule of a function that reads its windows where they are, if there is one."""
-    zero_point = zero_point_of(func)
-    if window is None or zero_point is None:
+    known = rescaling_of(func)
+    if window is None or known is None or not known[0].needs <= features:
         return []
-    constants = settled(tables, zero_point)
+    rescaling, zero_point = known
+    constants = settled(tables, rescaling, zero_point)
     taps = window.kernel[0] * window.kernel[1]
-    if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants):
+    if not has_plain_scales(constants):
+        return []
+    if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants, rescaling):
         return []
     schedule = Schedule(func)
     _, high, wide, channel = output_loops(func, "out", "out")
@@ -141,7 +165,7 @@ def window_schedules(
         schedule.simplify()
         schedule.tensorize(
             wide,
-            "ec_depthwise_windows_s8_dsp",
+            rescaling.kernel("depthwise_windows"),
             {**window.sizes, "out_zero_point": zero_point},
             {"pixel": f"{high}*{window.out_width}" if rows > 1 else "0"},
         )

@@ -10,9 +10,11 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
-from edgec.loop.policies.common import find_param, zero_point_of
+from edgec.loop.microkernels.rescaling import TFLM, Rescaling
+from edgec.loop.policies.common import find_param, rescaling_of
 from edgec.loop.policies.constant_channels import (
     MOST_SUM,
+    has_plain_scales,
     most_shift,
     replace_constants,
     settled,
@@ -37,15 +39,23 @@ def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def schedule_product(
-    func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+    func: PrimFunc,
+    form: str,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
 ) -> Schedule | None:
-    """A function lowered as a product, on microkernels; None where they cannot do it."""
+    """A function lowered as a product, on microkernels; None where they cannot do it.
+
+    features: of the core.
+    """
     pixels, channels = find_param(func, "out").shape
-    zero_point = zero_point_of(func)
-    if zero_point is None:
+    found = rescaling_of(func)
+    if found is None or not found[0].needs <= features:
         return None
-    constants = settled(tables, zero_point)
-    if not _has_short_requantization(constants, zero_point):
+    rescaling, zero_point = found
+    constants = settled(tables, rescaling, zero_point)
+    if not _fits_products(constants) or not _fits_rescaling(constants, rescaling, zero_point):
         return None
     by_three = form in (COLUMNS, PADDED_COLUMNS)
     if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
@@ -62,7 +72,7 @@ def schedule_product(
             schedule.compute_at("col", block, scope="scratch")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
-            schedule.tensorize(lane, "ec_matrix_3_s8_dsp", {"quads": quads, **sizes})
+            schedule.tensorize(lane, rescaling.kernel("matrix_3"), {"quads": quads, **sizes})
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window)
@@ -71,16 +81,16 @@ def schedule_product(
             schedule.compute_at("col", "out_d0", scope="scratch")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
-            schedule.tensorize("out_d1", "ec_matrix_1_s8_dsp", {"octets": quads // 2, **sizes})
+            kernel = rescaling.kernel("matrix_1")
+            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
             depth = find_param(func, "x").elements // pixels
             schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
         else:
             schedule.compute_at("acc", "out_d1")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
-            schedule.tensorize(
-                "out_d1", "ec_matrix_1_plain_s8_dsp", {"octets": quads // 2, **sizes}
-            )
+            kernel = rescaling.kernel("matrix_1_plain")
+            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
     except ScheduleError:
         return None
     replace_constants(schedule, tables, constants)
@@ -119,18 +129,26 @@ def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
     return inner
 
 
-def _has_short_requantization(tables: Mapping[str, Array], zero_point: int) -> bool:
-    """Whether the weights can share words, and the sums be rescaled in a few instructions.
+def _fits_products(tables: Mapping[str, Array]) -> bool:
+    """Whether the weights of two channels can share words."""
+    least, most = sum_bounds(tables)
+    return bool(
+        tables["w"].min(initial=0) >= -127 and most.max() < MOST_SUM and least.min() >= -MOST_SUM
+    )
+
+
+def _fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:
+    """Whether the sums can be rescaled in a few instructions.
 
     The correction of negative ties is right only where a second rounding follows.
     """
-    least, most = sum_bounds(tables)
+    if not has_plain_scales(tables):
+        return False
+    if rescaling is not TFLM:
+        return True
     shift = tables["shift"].astype(np.int64)
     return bool(
-        tables["w"].min(initial=0) >= -127
-        and most.max() < MOST_SUM
-        and least.min() >= -MOST_SUM
-        and tables["multiplier"].min() >= 1 << 30
+        tables["multiplier"].min() >= 1 << 30
         and shift.max() <= (0 if zero_point == -128 else -1)
         and shift.min() >= -most_shift(zero_point)
     )

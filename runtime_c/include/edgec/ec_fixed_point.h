@@ -178,6 +178,16 @@ static inline int32_t ec_requantize_onnx(int32_t acc, float scale) {
     return ec_round_half_even_f32((float)acc * scale);
 }
 
+/* a * b + c with one rounding. Without an instruction for it, in double precision, which edgec proves
+ * to give the same for the operands of a model. */
+static inline float ec_fma_f32(float a, float b, float c) {
+#if defined(__GNUC__) && defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(a, b, c);
+#else
+    return (float)((double)a * (double)b + (double)c);
+#endif
+}
+
 /* The nearest integer, ties to even; limited to -1024 and 1024, 1024 for a NaN. By integer
  * arithmetic on the float's bits, which without a floating-point unit is the fastest. */
 static inline int32_t ec_round_half_even_small_f32(float value) {

@@ -47,6 +47,13 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_DSP_ASM 0
 #endif
 
+/* Whether it does and the core has a floating-point unit too. */
+#if defined(__ARM_FP) && EC_DSP_ASM
+#define EC_DSP_FPU_ASM 1
+#else
+#define EC_DSP_FPU_ASM 0
+#endif
+
 /* Whether it does and the core has the integer vectors of Armv8.1-M (MVE). */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_MVE) && !defined(EC_NO_ASM)
 #define EC_MVE_ASM 1

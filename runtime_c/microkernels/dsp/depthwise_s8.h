@@ -291,6 +291,152 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "it ne\n"                \
     "cmpne r9, #0\n"
 
+/* clang-format off */
+
+/* Assembly: fill the stack, and unpack the weights of three columns; then r9, r10 are the last two words of
+ * the stream. */
+#define EC_DEPTHWISE_3X3_BEGIN \
+    "push {r7-r11, lr}\n" \
+    "sub sp, #68\n" \
+    "str r5, [sp]\n" \
+    "strd r1, r0, [sp, #40]\n" \
+    "bic r9, r3, #1\n" \
+    "mul r9, r9, r6\n" \
+    "strd r6, r9, [sp, #48]\n" \
+    "and r3, r3, #1\n" \
+    "strd r4, r3, [sp, #56]\n" \
+    "ldmia r2, {r3, r5, r7, r9, r10}\n" \
+    "mov r2, #0xFF00FF00\n" \
+    "and r4, r2, r3, lsl #8\n" \
+    "and r3, r3, r2\n" \
+    "and r6, r2, r5, lsl #8\n" \
+    "and r5, r5, r2\n" \
+    "and r8, r2, r7, lsl #8\n" \
+    "and r7, r7, r2\n"
+
+/* Assembly: constants of gemmlowp's rounding. */
+#define EC_DEPTHWISE_3X3_TFLM \
+    "uxtb r2, r9\n" \
+    "bfc r9, #0, #8\n" \
+    "strd r9, r9, [sp, #16]\n" \
+    "mvn r1, #254\n" /* -255, which is 1 - 2 * 128 */ \
+    "subs r0, r2, #6\n" \
+    "adds r2, #6\n" \
+    "lsls r1, r2\n" \
+    "adds r1, #64\n" \
+    "adds r2, #1\n" \
+    "cmp r0, #2\n" \
+    "it hs\n" \
+    "movhs r0, #2\n" \
+    "strd r10, r1, [sp, #24]\n" \
+    "str r2, [sp, #32]\n" \
+    "str r0, [sp, #64]\n"
+
+/* Assembly: how r11 is made of r12, where four results are made from sums. */
+#define EC_DEPTHWISE_3X3_CHOOSE_TFLM \
+    "adr.w r11, 3f\n" \
+    "add r11, r11, #1\n" \
+    "movs r2, #20\n" \
+    "mla r11, r12, r2, r11\n"
+
+/* Assembly: four sums rescaled with gemmlowp's rounding, which ends at 4; and two. */
+#define EC_DEPTHWISE_3X3_FOUR_TFLM \
+    "ldrd r2, lr, [sp, #24]\n" \
+    ".irp x, r9, r10, r11, r12\n" \
+    "smmla \\x, \\x, r2, lr\n" \
+    ".endr\n" \
+    "ldr pc, [sp, #12]\n" \
+    ".balign 4\n" \
+    "3:\n" EC_DEPTHWISE_LIMIT( "r9, r10, r11, r12", "4f")
+
+/* Assembly: two sums rescaled with gemmlowp's rounding. */
+#define EC_DEPTHWISE_3X3_TWO_TFLM \
+    "ldrd r2, lr, [sp, #24]\n" \
+    "smmla r9, r9, r2, lr\n" \
+    "smmla r10, r10, r2, lr\n" \
+    "ldr r2, [sp, #32]\n" \
+    "asr r9, r9, r2\n" \
+    "asr r10, r10, r2\n" \
+    "ssat r9, #8, r9\n" \
+    "ssat r10, #8, r10\n"
+
+/* Assembly: all columns of outputs, and the end; `choose`, `four` and `two` rescale. */
+#define EC_DEPTHWISE_3X3_COLUMNS(choose, four, two) \
+    "1:\n" /* two columns, or the last one */ \
+    "ldrd r0, r1, [sp, #40]\n" \
+    "ldrd r9, r10, [sp, #48]\n" \
+    "ldr r11, [sp, #56]\n" \
+    "ldr r12, [sp, #64]\n" \
+    "add r10, r1, r10\n" \
+    "strd r9, r10, [sp, #4]\n" \
+    "subs r11, r11, #2\n" \
+    "str r11, [sp, #56]\n" \
+    "blo.w 5f\n" \
+    choose \
+    "add r9, r0, #128\n" \
+    "ldr r10, [sp]\n" \
+    "add r10, r1, r10, lsl #1\n" \
+    "strd r9, r10, [sp, #40]\n" \
+    "str r11, [sp, #12]\n" \
+    "2:\n" /* two rows of two columns */ \
+    "ldrd r9, r10, [sp, #16]\n" \
+    "ldrd r2, lr, [r0], #4\n" \
+    "ldrd r11, r12, [sp, #16]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r3", "r4") \
+    "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r5", "r6") \
+    EC_DEPTHWISE_COLUMN("r11", "r12", "r3", "r4") \
+    "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8") \
+    EC_DEPTHWISE_COLUMN("r11", "r12", "r5", "r6") \
+    "ldrd r2, lr, [r0, #188]\n" EC_DEPTHWISE_COLUMN( "r11", "r12", "r7", "r8") \
+    four \
+    "4:\n" \
+    "ldrd r2, lr, [sp]\n" \
+    "add lr, r1, lr\n" \
+    "strb r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */ \
+    "strb r12, [lr, r2]\n" \
+    "strb r9, [r1]\n" \
+    "strb r11, [r1, r2]\n" \
+    "rsb r1, r1, lr, lsl #1\n" \
+    "ldr r9, [sp, #8]\n" \
+    "cmp r1, r9\n" \
+    "bne.w 2b\n" EC_DEPTHWISE_ODD_ROW \
+    "bne.w 2b\n" \
+    "b.w 1b\n" \
+    "5:\n" /* the last column alone */ \
+    "adds r11, r11, #1\n" \
+    "bne.w 9f\n" \
+    "6:\n" \
+    "ldrd r9, r10, [sp, #16]\n" \
+    "ldrd r2, lr, [r0], #4\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r3", "r4") \
+    "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r5", "r6") \
+    "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8") \
+    two \
+    "ldrd r2, r11, [sp, #4]\n" \
+    "add lr, r1, r2\n" \
+    "strb r10, [lr]\n" \
+    "strb r9, [r1]\n" \
+    "rsb r1, r1, lr, lsl #1\n" \
+    "cmp r1, r11\n" \
+    "bne.w 6b\n" EC_DEPTHWISE_ODD_ROW \
+    "bne.w 6b\n" \
+    "9:\n" \
+    "add sp, #68\n" \
+    "pop {r7-r11, lr}\n"
+
+/* clang-format on */
+
+/* bias plus 256 times the sum of a window's products; x is its first input. */
+static inline EC_UNUSED int32_t ec_depthwise_3x3_sum_s8_dsp(const int16_t *x, const int32_t *stream,
+                                                            int32_t bias) {
+    uint32_t sum = (uint32_t)bias;
+    for (int32_t kw = 0; kw < 3; ++kw, x += 32) {
+        const int32_t bytes = stream[kw]; /* w1, w0, w2, w1 */
+        sum += (uint32_t)(x[0] * (int16_t)((uint32_t)bytes & 0xFF00u));
+        sum += (uint32_t)(x[1] * (int16_t)((uint32_t)bytes << 8 & 0xFF00u));
+        sum += (uint32_t)(x[2] * (int16_t)((uint32_t)bytes >> 8 & 0xFF00u));
+    }
+    return (int32_t)sum;
+}
+
 /* out[(h * out_width + w) * channels] for h < height, w < width, of windows that step by one: int8
  * of the rescaled sum over kh, kw of plane[(w + kw) * 32 + h + kh] * weights[kh][kw] + bias.
  *
@@ -317,113 +463,10 @@ static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r7-r11, lr}\n"
-        "sub sp, #68\n"
-        "str r5, [sp]\n"
-        "strd r1, r0, [sp, #40]\n"
-        "bic r9, r3, #1\n"
-        "mul r9, r9, r6\n"
-        "strd r6, r9, [sp, #48]\n"
-        "and r3, r3, #1\n"
-        "strd r4, r3, [sp, #56]\n"
-        "ldmia r2, {r3, r5, r7, r9, r10}\n"
-        "mov r2, #0xFF00FF00\n"
-        "and r4, r2, r3, lsl #8\n"
-        "and r3, r3, r2\n"
-        "and r6, r2, r5, lsl #8\n"
-        "and r5, r5, r2\n"
-        "and r8, r2, r7, lsl #8\n"
-        "and r7, r7, r2\n"
-        "uxtb r2, r9\n"
-        "bfc r9, #0, #8\n"
-        "strd r9, r9, [sp, #16]\n"
-        "mvn r1, #254\n" /* -255, which is 1 - 2 * 128 */
-        "subs r0, r2, #6\n"
-        "adds r2, #6\n"
-        "lsls r1, r2\n"
-        "adds r1, #64\n"
-        "adds r2, #1\n"
-        "cmp r0, #2\n"
-        "it hs\n"
-        "movhs r0, #2\n"
-        "strd r10, r1, [sp, #24]\n"
-        "str r2, [sp, #32]\n"
-        "str r0, [sp, #64]\n"
-        "1:\n" /* two columns, or the last one */
-        "ldrd r0, r1, [sp, #40]\n"
-        "ldrd r9, r10, [sp, #48]\n"
-        "ldr r11, [sp, #56]\n"
-        "ldr r12, [sp, #64]\n"
-        "add r10, r1, r10\n"
-        "strd r9, r10, [sp, #4]\n"
-        "subs r11, r11, #2\n"
-        "str r11, [sp, #56]\n"
-        "blo.w 5f\n"
-        "adr.w r11, 3f\n"
-        "add r11, r11, #1\n"
-        "movs r2, #20\n"
-        "mla r11, r12, r2, r11\n"
-        "add r9, r0, #128\n"
-        "ldr r10, [sp]\n"
-        "add r10, r1, r10, lsl #1\n"
-        "strd r9, r10, [sp, #40]\n"
-        "str r11, [sp, #12]\n"
-        "2:\n" /* two rows of two columns */
-        "ldrd r9, r10, [sp, #16]\n"
-        "ldrd r2, lr, [r0], #4\n"
-        "ldrd r11, r12, [sp, #16]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r3", "r4")
-        "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r5", "r6")
-        EC_DEPTHWISE_COLUMN("r11", "r12", "r3", "r4")
-        "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8")
-        EC_DEPTHWISE_COLUMN("r11", "r12", "r5", "r6")
-        "ldrd r2, lr, [r0, #188]\n" EC_DEPTHWISE_COLUMN( "r11", "r12", "r7", "r8")
-        "ldrd r2, lr, [sp, #24]\n"
-        ".irp x, r9, r10, r11, r12\n"
-        "smmla \\x, \\x, r2, lr\n"
-        ".endr\n"
-        "ldr pc, [sp, #12]\n"
-        ".balign 4\n"
-        "3:\n" EC_DEPTHWISE_LIMIT( "r9, r10, r11, r12", "4f")
-        "4:\n"
-        "ldrd r2, lr, [sp]\n"
-        "add lr, r1, lr\n"
-        "strb r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */
-        "strb r12, [lr, r2]\n"
-        "strb r9, [r1]\n"
-        "strb r11, [r1, r2]\n"
-        "rsb r1, r1, lr, lsl #1\n"
-        "ldr r9, [sp, #8]\n"
-        "cmp r1, r9\n"
-        "bne.w 2b\n" EC_DEPTHWISE_ODD_ROW
-        "bne.w 2b\n"
-        "b.w 1b\n"
-        "5:\n" /* the last column alone */
-        "adds r11, r11, #1\n"
-        "bne.w 9f\n"
-        "6:\n"
-        "ldrd r9, r10, [sp, #16]\n"
-        "ldrd r2, lr, [r0], #4\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r3", "r4")
-        "ldrd r2, lr, [r0, #60]\n" EC_DEPTHWISE_COLUMN( "r9", "r10", "r5", "r6")
-        "ldrd r2, lr, [r0, #124]\n" EC_DEPTHWISE_COLUMN("r9", "r10", "r7", "r8")
-        "ldrd r2, lr, [sp, #24]\n"
-        "smmla r9, r9, r2, lr\n"
-        "smmla r10, r10, r2, lr\n"
-        "ldr r2, [sp, #32]\n"
-        "asr r9, r9, r2\n"
-        "asr r10, r10, r2\n"
-        "ssat r9, #8, r9\n"
-        "ssat r10, #8, r10\n"
-        "ldrd r2, r11, [sp, #4]\n"
-        "add lr, r1, r2\n"
-        "strb r10, [lr]\n"
-        "strb r9, [r1]\n"
-        "rsb r1, r1, lr, lsl #1\n"
-        "cmp r1, r11\n"
-        "bne.w 6b\n" EC_DEPTHWISE_ODD_ROW
-        "bne.w 6b\n"
-        "9:\n"
-        "add sp, #68\n"
-        "pop {r7-r11, lr}\n"
+        EC_DEPTHWISE_3X3_BEGIN
+        EC_DEPTHWISE_3X3_TFLM
+        EC_DEPTHWISE_3X3_COLUMNS(EC_DEPTHWISE_3X3_CHOOSE_TFLM, EC_DEPTHWISE_3X3_FOUR_TFLM,
+                                 EC_DEPTHWISE_3X3_TWO_TFLM)
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r5), "+r"(r6)
         :
         : "r12", "cc", "memory");
@@ -431,15 +474,9 @@ static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
 #else
     for (int32_t h = 0; h < height; ++h) {
         for (int32_t w = 0; w < width; ++w) {
-            uint32_t sum = (uint32_t)stream[3] & 0xFFFFFF00u;
-            for (int32_t kw = 0; kw < 3; ++kw) {
-                const int16_t *const x = plane + (w + kw) * 32 + h;
-                const int32_t bytes = stream[kw]; /* w1, w0, w2, w1 */
-                sum += (uint32_t)(x[0] * (int16_t)((uint32_t)bytes & 0xFF00u));
-                sum += (uint32_t)(x[1] * (int16_t)((uint32_t)bytes << 8 & 0xFF00u));
-                sum += (uint32_t)(x[2] * (int16_t)((uint32_t)bytes >> 8 & 0xFF00u));
-            }
-            const int32_t high = (int32_t)(((int64_t)(int32_t)sum * stream[4]) >> 32);
+            const int32_t bias = (int32_t)((uint32_t)stream[3] & 0xFFFFFF00u);
+            const int32_t sum = ec_depthwise_3x3_sum_s8_dsp(plane + w * 32 + h, stream, bias);
+            const int32_t high = (int32_t)(((int64_t)sum * stream[4]) >> 32);
             const int32_t exponent = stream[3] & 255;
             const int32_t moved = high + 64 - 255 * (1 << (exponent + 6));
             out[(h * out_width + w) * channels] = ec_saturate_s8(moved >> (exponent + 7));

@@ -18,6 +18,77 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
+/* clang-format off */
+
+/* Assembly: the sums of four channels. */
+#define EC_DEPTHWISE_PIXEL_SUMS \
+    "push {r7, r11}\n" \
+    "push {r2-r4, r12}\n" \
+    "1:\n" /* four channels */ \
+    "ldmia r1!, {r8-r11}\n" \
+    "2:\n" /* two inputs */ \
+    "ldmia r2!, {r3-r4}\n" \
+    "ldrd r7, r12, [r1], #8\n" \
+    "asrs r4, r4, #1\n" \
+    "asr r3, r3, #1\n" \
+    "ldr r4, [r0, r4]\n" \
+    "ldr r3, [r0, r3]\n" \
+    "sxtb16 r6, r4\n" \
+    "sxtb16 r5, r3\n" \
+    "pkhbt lr, r5, r6, lsl #16\n" \
+    "pkhtb r6, r6, r5, asr #16\n" \
+    "sxtb16 r5, r7\n" \
+    "sxtb16 r7, r7, ror #8\n" \
+    "smlad r8, lr, r5, r8\n" \
+    "smlad r10, r6, r7, r10\n" \
+    "sxtb16 r4, r4, ror #8\n" \
+    "sxtb16 r3, r3, ror #8\n" \
+    "pkhbt lr, r3, r4, lsl #16\n" \
+    "pkhtb r4, r4, r3, asr #16\n" \
+    "sxtb16 r5, r12\n" \
+    "sxtb16 r12, r12, ror #8\n" \
+    "smlad r9, lr, r5, r9\n" \
+    "smlad r11, r4, r12, r11\n" \
+    "bcc 2b\n"
+
+/* Assembly: four results are stored; to the next channels, and the end. */
+#define EC_DEPTHWISE_PIXEL_END \
+    "ldrd r3, r4, [sp, #4]\n" \
+    "ldr r2, [sp]\n" \
+    "adds r0, #4\n" \
+    "strb r8, [r4], #1\n" \
+    "strb r9, [r4], #1\n" \
+    "strb r10, [r4], #1\n" \
+    "strb r11, [r4], #1\n" \
+    "subs r3, #1\n" \
+    "strd r3, r4, [sp, #4]\n" \
+    "bne 1b\n" \
+    "pop {r2-r4, r12}\n" \
+    "pop {r7, r11}\n"
+
+/* clang-format on */
+
+/* The sums of four channels, for one pixel; returns what follows their weights in the stream. */
+static inline EC_UNUSED const int32_t *ec_depthwise_sums_s8_dsp(uint32_t *sums, const int8_t *x,
+                                                                const int32_t *stream,
+                                                                const int32_t *table) {
+    const int32_t *weights = stream + 4;
+    int32_t t = 0;
+    for (int32_t c = 0; c < 4; ++c) {
+        sums[c] = (uint32_t)stream[c];
+    }
+    do {
+        for (int32_t c = 0; c < 4; ++c) {
+            const uint32_t word = (uint32_t)weights[c & 1] >> (c & 2 ? 8 : 0);
+            sums[c] += (uint32_t)(x[c + (table[t] >> 1)] * (int8_t)(word & 0xFFu));
+            sums[c] += (uint32_t)(x[c + (table[t + 1] >> 1)] * (int8_t)(word >> 16 & 0xFFu));
+        }
+        weights += 2;
+        t += 2;
+    } while ((table[t - 1] & 1) == 0);
+    return weights;
+}
+
 /* One output pixel: out[c] for c < 4 * quads. The inputs of channel c are the bytes `x` + table[t]
  * / 2 + c, two at a time; table[t] is odd where t is the last. factor is 1 + 2 * zero_point.
  *
@@ -33,89 +104,40 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
     register int32_t r3 __asm__("r3") = quads;
     register int8_t *r4 __asm__("r4") = out;
     register int32_t r12 __asm__("r12") = factor;
-    __asm__ volatile(".syntax unified\n"
-                     "push {r7, r11}\n"
-                     "push {r2-r4, r12}\n"
-                     "1:\n" /* four channels */
-                     "ldmia r1!, {r8-r11}\n"
-                     "2:\n" /* two inputs */
-                     "ldmia r2!, {r3-r4}\n"
-                     "ldrd r7, r12, [r1], #8\n"
-                     "asrs r4, r4, #1\n"
-                     "asr r3, r3, #1\n"
-                     "ldr r4, [r0, r4]\n"
-                     "ldr r3, [r0, r3]\n"
-                     "sxtb16 r6, r4\n"
-                     "sxtb16 r5, r3\n"
-                     "pkhbt lr, r5, r6, lsl #16\n"
-                     "pkhtb r6, r6, r5, asr #16\n"
-                     "sxtb16 r5, r7\n"
-                     "sxtb16 r7, r7, ror #8\n"
-                     "smlad r8, lr, r5, r8\n"
-                     "smlad r10, r6, r7, r10\n"
-                     "sxtb16 r4, r4, ror #8\n"
-                     "sxtb16 r3, r3, ror #8\n"
-                     "pkhbt lr, r3, r4, lsl #16\n"
-                     "pkhtb r4, r4, r3, asr #16\n"
-                     "sxtb16 r5, r12\n"
-                     "sxtb16 r12, r12, ror #8\n"
-                     "smlad r9, lr, r5, r9\n"
-                     "smlad r11, r4, r12, r11\n"
-                     "bcc 2b\n"
-                     "ldr r12, [sp, #12]\n"
-                     "ldmia r1!, {r3-r7}\n"
-                     ".irp x, 8, 9, 10, 11\n"
-                     "uxtb lr, r3\n"
-                     "lsl r\\x, r\\x, #1\n"
-                     "lsl r2, r12, lr\n"
-                     ".if \\x == 8\n"
-                     "smmulr r8, r8, r4\n"
-                     ".elseif \\x == 9\n"
-                     "smmulr r9, r9, r5\n"
-                     ".elseif \\x == 10\n"
-                     "smmulr r10, r10, r6\n"
-                     ".else\n"
-                     "smmulr r11, r11, r7\n"
-                     ".endif\n"
-                     "add r\\x, r\\x, r\\x, asr #31\n"
-                     "add r\\x, r\\x, r2\n"
-                     "asr r\\x, r\\x, lr\n"
-                     "ssat r\\x, #8, r\\x, asr #1\n"
-                     "lsr r3, r3, #8\n"
-                     ".endr\n"
-                     "ldrd r3, r4, [sp, #4]\n"
-                     "ldr r2, [sp]\n"
-                     "adds r0, #4\n"
-                     "strb r8, [r4], #1\n"
-                     "strb r9, [r4], #1\n"
-                     "strb r10, [r4], #1\n"
-                     "strb r11, [r4], #1\n"
-                     "subs r3, #1\n"
-                     "strd r3, r4, [sp, #4]\n"
-                     "bne 1b\n"
-                     "pop {r2-r4, r12}\n"
-                     "pop {r7, r11}\n"
-                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r12)
-                     :
-                     : "r5", "r6", "r8", "r9", "r10", "lr", "cc", "memory");
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_DEPTHWISE_PIXEL_SUMS
+        "ldr r12, [sp, #12]\n"
+        "ldmia r1!, {r3-r7}\n"
+        ".irp x, 8, 9, 10, 11\n"
+        "uxtb lr, r3\n"
+        "lsl r\\x, r\\x, #1\n"
+        "lsl r2, r12, lr\n"
+        ".if \\x == 8\n"
+        "smmulr r8, r8, r4\n"
+        ".elseif \\x == 9\n"
+        "smmulr r9, r9, r5\n"
+        ".elseif \\x == 10\n"
+        "smmulr r10, r10, r6\n"
+        ".else\n"
+        "smmulr r11, r11, r7\n"
+        ".endif\n"
+        "add r\\x, r\\x, r\\x, asr #31\n"
+        "add r\\x, r\\x, r2\n"
+        "asr r\\x, r\\x, lr\n"
+        "ssat r\\x, #8, r\\x, asr #1\n"
+        "lsr r3, r3, #8\n"
+        ".endr\n"
+        EC_DEPTHWISE_PIXEL_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r12)
+        :
+        : "r5", "r6", "r8", "r9", "r10", "lr", "cc", "memory");
+    /* clang-format on */
 #else
     for (int32_t q = 0; q < quads; ++q) {
-        const int32_t *weights = stream + 4;
         uint32_t sums[4];
-        int32_t t = 0;
-        for (int32_t c = 0; c < 4; ++c) {
-            sums[c] = (uint32_t)stream[c];
-        }
-        do {
-            for (int32_t c = 0; c < 4; ++c) {
-                const uint32_t word = (uint32_t)weights[c & 1] >> (c & 2 ? 8 : 0);
-                const int8_t *const first = x + 4 * q + c;
-                sums[c] += (uint32_t)(first[table[t] >> 1] * (int8_t)(word & 0xFFu));
-                sums[c] += (uint32_t)(first[table[t + 1] >> 1] * (int8_t)(word >> 16 & 0xFFu));
-            }
-            weights += 2;
-            t += 2;
-        } while ((table[t - 1] & 1) == 0);
+        const int32_t *const weights = ec_depthwise_sums_s8_dsp(sums, x + 4 * q, stream, table);
         for (int32_t c = 0; c < 4; ++c) {
             const int32_t less = (int32_t)((uint32_t)weights[0] >> (8 * c) & 0xFFu);
             const int32_t high = ec_high_of_double((int32_t)sums[c], weights[1 + c]);
@@ -126,6 +148,18 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
     }
 #endif
 }
+
+/* The inputs of a window from channel c on, words of four: that at row y and column z of x first.
+ * What lies outside of x is zero_point. The names are those of ec_depthwise_windows_s8_dsp. */
+#define EC_GATHER_WINDOW(inputs)                                               \
+    for (int32_t t = 0; t < taps; ++t) {                                       \
+        const int32_t h = y + t / kernel_w * dilation_h;                       \
+        const int32_t v = z + t % kernel_w * dilation_w;                       \
+        inputs[t] = ((uint32_t)zero_point & 0xFFu) * 0x01010101u;              \
+        if ((uint32_t)h < (uint32_t)height && (uint32_t)v < (uint32_t)width) { \
+            EC_COPY(inputs + t, x + h * row + v * channels + c, 4u);           \
+        }                                                                      \
+    }
 
 /* The output pixels `pixel` to `pixel` + out_width - 1, a row of a depthwise convolution:
  * out[w * channels + c] is int8 of the rescaled sum of a window's inputs of channel c and its bias.
@@ -154,14 +188,7 @@ static EC_KERNEL void ec_depthwise_windows_s8_dsp(
         }
         for (int32_t c = 0; c < channels; c += 4, constants += 9 + 2 * pairs) {
             uint32_t inputs[10];
-            for (int32_t t = 0; t < taps; ++t) {
-                const int32_t h = y + t / kernel_w * dilation_h;
-                const int32_t v = z + t % kernel_w * dilation_w;
-                inputs[t] = ((uint32_t)zero_point & 0xFFu) * 0x01010101u;
-                if ((uint32_t)h < (uint32_t)height && (uint32_t)v < (uint32_t)width) {
-                    EC_COPY(inputs + t, x + h * row + v * channels + c, 4u);
-                }
-            }
+            EC_GATHER_WINDOW(inputs)
             ec_depthwise_pixel_s8_dsp(out + c, (const int8_t *)inputs, constants,
                                       stream + 2 * pairs, 1, factor);
         }

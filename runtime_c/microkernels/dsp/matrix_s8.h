@@ -38,105 +38,247 @@
     "smlad r10, r4, \\w, r10\n"        \
     ".endr\n"
 
+/* clang-format off */
+
+/* Assembly of 3 pixels: fill the stack; r5 is channels, r6 the zero point, sizes are at r3. */
+#define EC_MATRIX_3_BEGIN \
+    "push {r4-r11, lr}\n" \
+    "ldmia r3, {r4-r6}\n" \
+    "sub sp, #36\n" \
+    "str r1, [sp, #8]\n" \
+    "str r5, [sp, #28]\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #2\n" \
+    "str r7, [sp, #24]\n" \
+    "lsls r4, r4, #1\n" \
+    "add r7, r4, r4, lsl #1\n" \
+    "add r7, r1, r7, lsl #2\n" \
+    "str r7, [sp, #12]\n" \
+    "mov r1, r2\n"
+
+/* Assembly of 3 pixels: keep r7, what stores the results, and go through the pairs of channels. */
+#define EC_MATRIX_3_LOOP \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #20]\n" \
+    /* The first word is done apart, 0 to 2 extra words too; the loop takes 12 times 3. */ \
+    "subs r4, #1\n" \
+    "movs r5, #3\n" \
+    "udiv r6, r4, r5\n" \
+    "mls r4, r6, r5, r4\n" \
+    "adr.w r7, 5f\n" \
+    "cbz r6, 8f\n" \
+    "subs r6, #1\n" \
+    "movs r5, #12\n" \
+    "udiv r3, r6, r5\n" \
+    "mls r6, r3, r5, r6\n" \
+    "adds r6, #1\n" \
+    "movs r5, #92\n" /* bytes of code for 3 words */ \
+    "adr.w r7, 4f\n" \
+    "mls r7, r6, r5, r7\n" \
+    "8:\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #4]\n" \
+    "cmp r4, #1\n" \
+    "it eq\n" \
+    "adreq.w r7, 2f\n" \
+    "it hi\n" \
+    "adrhi.w r7, 1f\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp]\n" \
+    "0:\n" /* a pair of channels */ \
+    "str r0, [sp, #16]\n" \
+    "ldr r0, [sp, #8]\n" \
+    "ldmia r1!, {r5-r7}\n" \
+    "ldmia r0!, {r2-r4}\n" \
+    "smlad r11, r2, r7, r6\n" \
+    "smlad r12, r3, r7, r6\n" \
+    "smlad lr, r4, r7, r6\n" \
+    "sxtb16 r7, r7\n" \
+    "smlad r8, r2, r7, r5\n" \
+    "smlad r9, r3, r7, r5\n" \
+    "smlad r10, r4, r7, r5\n" \
+    "ldr pc, [sp]\n" \
+    "1:\n" \
+    EC_MATRIX_3_STEP( "{r5-r6}", "r5, r6") \
+    "ldr pc, [sp, #4]\n" \
+    "2:\n" \
+    EC_MATRIX_3_STEP( "{r5}", "r5") \
+    "ldr pc, [sp, #4]\n" \
+    "3:\n" \
+    ".rept 12\n" \
+    EC_MATRIX_3_STEP( "{r5-r7}", "r5, r6, r7") \
+    ".endr\n" \
+    "4:\n" \
+    "ldr r2, [sp, #12]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "5:\n" \
+    "ldr pc, [sp, #20]\n"
+
+/* Assembly of 3 pixels: to the next pair, which may have to step back by one. */
+#define EC_MATRIX_3_NEXT \
+    "8:\n" \
+    "ldr r3, [sp, #24]\n" \
+    "cmp r0, r3\n" \
+    "bls.w 0b\n" \
+    "subs r2, r0, r3\n" \
+    "cmp r2, #1\n" \
+    "it eq\n" \
+    "moveq r0, r3\n" \
+    "beq.w 0b\n" \
+    "b 9f\n"
+
+/* Assembly of 3 pixels: the end. */
+#define EC_MATRIX_3_END \
+    "9:\n" \
+    "add sp, #36\n" \
+    "pop {r4-r11, lr}\n"
+
 /* Twice an accumulator, in r5, to int8 by M, C, e in r2-r4; r6 is free. */
 #define EC_MATRIX_ANY_ZERO_POINT \
-    "smmlar r6, r5, r2, r3\n"    \
-    "add r6, r6, r5, asr #31\n"  \
-    "asr r6, r6, r4\n"           \
+    "smmlar r6, r5, r2, r3\n" \
+    "add r6, r6, r5, asr #31\n" \
+    "asr r6, r6, r4\n" \
     "ssat \\x, #8, r6\n"
 
 /* Two pairs of inputs, x and y, by the words of both pairs of channels. */
-#define EC_MATRIX_1_STEP(x, y)    \
-    "ldmia r1!, {r6-r9}\n"        \
+#define EC_MATRIX_1_STEP(x, y) \
+    "ldmia r1!, {r6-r9}\n" \
     "smlad r11, " x ", r6, r11\n" \
-    "smlad lr, " x ", r7, lr\n"   \
-    "sxtb16 r6, r6\n"             \
-    "sxtb16 r7, r7\n"             \
+    "smlad lr, " x ", r7, lr\n" \
+    "sxtb16 r6, r6\n" \
+    "sxtb16 r7, r7\n" \
     "smlad r10, " x ", r6, r10\n" \
     "smlad r12, " x ", r7, r12\n" \
     "smlad r11, " y ", r8, r11\n" \
-    "smlad lr, " y ", r9, lr\n"   \
-    "sxtb16 r8, r8\n"             \
-    "sxtb16 r9, r9\n"             \
+    "smlad lr, " y ", r9, lr\n" \
+    "sxtb16 r8, r8\n" \
+    "sxtb16 r9, r9\n" \
     "smlad r10, " y ", r8, r10\n" \
     "smlad r12, " y ", r9, r12\n"
 
-/* Fill the stack; r7 is the end of x, `bytes` those of code for an octet. The loop takes 8. */
-#define EC_MATRIX_1_BEGIN(bytes) \
-    "str r1, [sp, #4]\n"         \
-    "str r7, [sp, #8]\n"         \
-    "adds r7, r0, r5\n"          \
-    "subs r7, #4\n"              \
-    "str r7, [sp, #20]\n"        \
-    "mov r1, r2\n"               \
-    "adr.w r7, 6f\n"             \
-    "cmn r6, #128\n"             \
-    "it ne\n"                    \
-    "adrne.w r7, 7f\n"           \
-    "orr r7, r7, #1\n"           \
-    "str r7, [sp, #16]\n"        \
-    "subs r4, #1\n"              \
-    "and r4, r4, #7\n"           \
-    "adds r4, #1\n"              \
-    "movs r5, #" bytes "\n"      \
-    "adr.w r7, 4f\n"             \
-    "mls r7, r4, r5, r7\n"       \
-    "orr r7, r7, #1\n"           \
+/* What stores the results: r7 by the zero point in r6. */
+#define EC_MATRIX_CHOOSE \
+    "adr.w r7, 6f\n" \
+    "cmn r6, #128\n" \
+    "it ne\n" \
+    "adrne.w r7, 7f\n"
+
+/* Fill the stack; r7 is the end of x, `bytes` those of code for an octet. The loop takes 8. `choose`
+ * gives what stores the results. */
+#define EC_MATRIX_1_BEGIN(bytes, choose) \
+    "str r1, [sp, #4]\n" \
+    "str r7, [sp, #8]\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #4\n" \
+    "str r7, [sp, #20]\n" \
+    "mov r1, r2\n" \
+    choose \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #16]\n" \
+    "subs r4, #1\n" \
+    "and r4, r4, #7\n" \
+    "adds r4, #1\n" \
+    "movs r5, #" bytes "\n" \
+    "adr.w r7, 4f\n" \
+    "mls r7, r4, r5, r7\n" \
+    "orr r7, r7, #1\n" \
     "str r7, [sp]\n"
 
-/* The end of the loop, and what stores the results. */
-#define EC_MATRIX_1_END                                             \
-    "4:\n"                                                          \
-    "ldr r2, [sp, #8]\n"                                            \
-    "cmp r0, r2\n"                                                  \
-    "bne.w 3b\n"                                                    \
-    "ldr r0, [sp, #12]\n"                                           \
-    "sub r11, r11, r10\n"                                           \
-    "sub lr, lr, r12\n"                                             \
-    "ldr pc, [sp, #16]\n"                                           \
-    "6:\n" /* zero point -128 */                                    \
-    ".irp x, r10, r12\n"                                            \
-    "lsl \\x, \\x, #1\n"                                            \
-    "ldmia r1!, {r2-r7}\n"                                          \
-    "smmlar \\x, \\x, r2, r3\n"                                     \
-    "asr \\x, \\x, r4\n"                                            \
-    "ssat \\x, #8, \\x\n"                                           \
-    "strb \\x, [r0], #1\n"                                          \
-    ".ifc \\x, r10\n"                                               \
-    "smmla r11, r11, r5, r6\n"                                      \
-    "asr r11, r11, r7\n"                                            \
-    "ssat r11, #8, r11\n"                                           \
-    "strb r11, [r0], #1\n"                                          \
-    ".else\n"                                                       \
-    "smmla lr, lr, r5, r6\n"                                        \
-    "asr lr, lr, r7\n"                                              \
-    "ssat lr, #8, lr\n"                                             \
-    "strb lr, [r0], #1\n"                                           \
-    ".endif\n"                                                      \
-    ".endr\n"                                                       \
-    "8:\n"                                                          \
-    "ldr r3, [sp, #20]\n"                                           \
-    "cmp r0, r3\n"                                                  \
-    "bls.w 0b\n"                                                    \
-    "subs r2, r0, r3\n"                                             \
-    "cmp r2, #4\n"                                                  \
-    "it ne\n"                                                       \
-    "movne r0, r3\n"                                                \
-    "bne.w 0b\n"                                                    \
-    "b 9f\n"                                                        \
-    "7:\n" /* any zero point */                                     \
-    "asr r11, r11, #7\n"                                            \
-    "asr lr, lr, #7\n"                                              \
-    "lsl r10, r10, #1\n"                                            \
-    "lsl r12, r12, #1\n"                                            \
-    ".irp x, r10, r11, r12, lr\n"                                   \
-    "ldmia r1!, {r2-r4}\n"                                          \
+/* The end of the loop. */
+#define EC_MATRIX_1_DONE \
+    "4:\n" \
+    "ldr r2, [sp, #8]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "ldr r0, [sp, #12]\n" \
+    "sub r11, r11, r10\n" \
+    "sub lr, lr, r12\n" \
+    "ldr pc, [sp, #16]\n"
+
+/* Eight inputs that are packed, 106 bytes of code; and the loop of them. */
+#define EC_MATRIX_1_OCTETS \
+    "0:\n" /* four channels */ \
+    "str r0, [sp, #12]\n" \
+    "ldr r0, [sp, #4]\n" \
+    "ldmia r1!, {r10-r12, lr}\n" \
+    "ldr pc, [sp]\n" \
+    "3:\n" \
+    ".rept 8\n" \
+    "ldmia r0!, {r2-r5}\n" \
+    EC_MATRIX_1_STEP("r2", "r3") \
+    EC_MATRIX_1_STEP("r4", "r5") \
+    ".endr\n" EC_MATRIX_1_DONE
+
+/* Eight inputs as they are, 122 bytes of code; and the loop of them. */
+#define EC_MATRIX_1_PLAIN_OCTETS \
+    "0:\n" /* four channels */ \
+    "str r0, [sp, #12]\n" \
+    "ldr r0, [sp, #4]\n" \
+    "ldmia r1!, {r10-r12, lr}\n" \
+    "ldr pc, [sp]\n" \
+    "3:\n" \
+    ".rept 8\n" \
+    "ldmia r0!, {r2-r3}\n" \
+    "sxtb16 r4, r2, ror #8\n" \
+    "sxtb16 r2, r2\n" \
+    EC_MATRIX_1_STEP("r2", "r4") \
+    "sxtb16 r4, r3, ror #8\n" \
+    "sxtb16 r3, r3\n" \
+    EC_MATRIX_1_STEP("r3", "r4") \
+    ".endr\n" EC_MATRIX_1_DONE
+
+/* To the next four channels, which may overlap those before. */
+#define EC_MATRIX_1_NEXT \
+    "8:\n" \
+    "ldr r3, [sp, #20]\n" \
+    "cmp r0, r3\n" \
+    "bls.w 0b\n" \
+    "subs r2, r0, r3\n" \
+    "cmp r2, #4\n" \
+    "it ne\n" \
+    "movne r0, r3\n" \
+    "bne.w 0b\n" \
+    "b 9f\n"
+
+/* What stores the results, and the end. */
+#define EC_MATRIX_1_END \
+    "6:\n" /* zero point -128 */ \
+    ".irp x, r10, r12\n" \
+    "lsl \\x, \\x, #1\n" \
+    "ldmia r1!, {r2-r7}\n" \
+    "smmlar \\x, \\x, r2, r3\n" \
+    "asr \\x, \\x, r4\n" \
+    "ssat \\x, #8, \\x\n" \
+    "strb \\x, [r0], #1\n" \
+    ".ifc \\x, r10\n" \
+    "smmla r11, r11, r5, r6\n" \
+    "asr r11, r11, r7\n" \
+    "ssat r11, #8, r11\n" \
+    "strb r11, [r0], #1\n" \
+    ".else\n" \
+    "smmla lr, lr, r5, r6\n" \
+    "asr lr, lr, r7\n" \
+    "ssat lr, #8, lr\n" \
+    "strb lr, [r0], #1\n" \
+    ".endif\n" \
+    ".endr\n" \
+    EC_MATRIX_1_NEXT \
+    "7:\n" /* any zero point */ \
+    "asr r11, r11, #7\n" \
+    "asr lr, lr, #7\n" \
+    "lsl r10, r10, #1\n" \
+    "lsl r12, r12, #1\n" \
+    ".irp x, r10, r11, r12, lr\n" \
+    "ldmia r1!, {r2-r4}\n" \
     "mov r5, \\x\n" EC_MATRIX_ANY_ZERO_POINT "strb \\x, [r0], #1\n" \
-    ".endr\n"                                                       \
-    "b 8b\n"                                                        \
-    "9:\n"                                                          \
-    "add sp, #28\n"                                                 \
+    ".endr\n" \
+    "b 8b\n" \
+    "9:\n" \
+    "add sp, #28\n" \
     "pop {r4-r11, lr}\n"
+
+/* clang-format on */
 
 /* The accumulators of a pair, from the two sums, to int8: `at` points at M of a. */
 static inline EC_UNUSED void ec_store_pair_s8_dsp(int8_t *a, int8_t *b, int32_t sum, int32_t both,
@@ -184,146 +326,69 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
     register const int16_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = stream;
     register const int32_t *r3 __asm__("r3") = sizes;
+    /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #36\n"
-        "str r1, [sp, #8]\n"
-        "str r5, [sp, #28]\n"
-        "adds r7, r0, r5\n"
-        "subs r7, #2\n"
-        "str r7, [sp, #24]\n"
-        "lsls r4, r4, #1\n" /* words */
-        "add r7, r4, r4, lsl #1\n"
-        "add r7, r1, r7, lsl #2\n"
-        "str r7, [sp, #12]\n"
-        "mov r1, r2\n"
-        "adr.w r7, 6f\n"
-        "cmn r6, #128\n"
-        "it ne\n"
-        "adrne.w r7, 7f\n"
-        "orr r7, r7, #1\n"
-        "str r7, [sp, #20]\n"
-        /* The first word is done apart, 0 to 2 extra words too; the loop takes 12 times 3. */
-        "subs r4, #1\n"
-        "movs r5, #3\n"
-        "udiv r6, r4, r5\n"
-        "mls r4, r6, r5, r4\n"
-        "adr.w r7, 5f\n"
-        "cbz r6, 8f\n"
-        "subs r6, #1\n"
-        "movs r5, #12\n"
-        "udiv r3, r6, r5\n"
-        "mls r6, r3, r5, r6\n"
-        "adds r6, #1\n"
-        "movs r5, #92\n" /* bytes of code for 3 words */
-        "adr.w r7, 4f\n"
-        "mls r7, r6, r5, r7\n"
-        "8:\n"
-        "orr r7, r7, #1\n"
-        "str r7, [sp, #4]\n"
-        "cmp r4, #1\n"
-        "it eq\n"
-        "adreq.w r7, 2f\n"
-        "it hi\n"
-        "adrhi.w r7, 1f\n"
-        "orr r7, r7, #1\n"
-        "str r7, [sp]\n"
-        "0:\n" /* a pair of channels */
-        "str r0, [sp, #16]\n"
-        "ldr r0, [sp, #8]\n"
-        "ldmia r1!, {r5-r7}\n"
-        "ldmia r0!, {r2-r4}\n"
-        "smlad r11, r2, r7, r6\n"
-        "smlad r12, r3, r7, r6\n"
-        "smlad lr, r4, r7, r6\n"
-        "sxtb16 r7, r7\n"
-        "smlad r8, r2, r7, r5\n"
-        "smlad r9, r3, r7, r5\n"
-        "smlad r10, r4, r7, r5\n"
-        "ldr pc, [sp]\n"
-        "1:\n" EC_MATRIX_3_STEP(
-            "{r5-r6}",
-            "r5, r6") "ldr pc, [sp, #4]\n"
-                      "2:\n" EC_MATRIX_3_STEP(
-                          "{r5}",
-                          "r5") "ldr pc, [sp, #4]\n"
-                                "3:\n"
-                                ".rept 12\n" EC_MATRIX_3_STEP(
-                                    "{r5-r7}",
-                                    "r5, r6, r7") ".endr\n"
-                                                  "4:\n"
-                                                  "ldr r2, [sp, #12]\n"
-                                                  "cmp r0, r2\n"
-                                                  "bne.w 3b\n"
-                                                  "5:\n"
-                                                  "ldr pc, [sp, #20]\n"
-                                                  "6:\n" /* to int8, zero point -128 */
-                                                  "ldr r0, [sp, #16]\n"
-                                                  "ldmia r1!, {r2-r7}\n"
-                                                  "sub r11, r11, r8\n"
-                                                  "sub r12, r12, r9\n"
-                                                  "sub lr, lr, r10\n"
-                                                  ".irp x, r8, r9, r10\n"
-                                                  "lsl \\x, \\x, #1\n"
-                                                  "smmlar \\x, \\x, r2, r3\n"
-                                                  "asr \\x, \\x, r4\n"
-                                                  "ssat \\x, #8, \\x\n"
-                                                  ".endr\n"
-                                                  ".irp x, r11, r12, lr\n"
-                                                  "smmla \\x, \\x, r5, r6\n"
-                                                  "asr \\x, \\x, r7\n"
-                                                  "ssat \\x, #8, \\x\n"
-                                                  ".endr\n"
-                                                  "ldr r2, [sp, #28]\n"
-                                                  "strb r8, [r0]\n"
-                                                  "strb r9, [r0, r2]\n"
-                                                  "strb r10, [r0, r2, lsl #1]\n"
-                                                  "adds r0, #1\n"
-                                                  "strb r11, [r0]\n"
-                                                  "strb r12, [r0, r2]\n"
-                                                  "strb lr, [r0, r2, lsl #1]\n"
-                                                  "adds r0, #1\n"
-                                                  "8:\n" /* to the next pair, which may have to step back by one */
-                                                  "ldr r3, [sp, #24]\n"
-                                                  "cmp r0, r3\n"
-                                                  "bls.w 0b\n"
-                                                  "subs r2, r0, r3\n"
-                                                  "cmp r2, #1\n"
-                                                  "it eq\n"
-                                                  "moveq r0, r3\n"
-                                                  "beq.w 0b\n"
-                                                  "b 9f\n"
-                                                  "7:\n" /* to int8, any zero point */
-                                                  "ldr r0, [sp, #16]\n"
-                                                  "ldr r7, [sp, #28]\n"
-                                                  "sub r11, r11, r8\n"
-                                                  "sub r12, r12, r9\n"
-                                                  "sub lr, lr, r10\n"
-                                                  "ldmia r1!, {r2-r4}\n"
-                                                  ".irp x, r8, r9, r10\n"
-                                                  "lsl r5, \\x, #1\n" EC_MATRIX_ANY_ZERO_POINT
-                                                  ".endr\n"
-                                                  "strb r8, [r0]\n"
-                                                  "strb r9, [r0, r7]\n"
-                                                  "strb r10, [r0, r7, lsl #1]\n"
-                                                  "adds r0, #1\n"
-                                                  "ldmia r1!, {r2-r4}\n"
-                                                  ".irp x, r11, r12, lr\n"
-                                                  "asr r5, \\x, #7\n" EC_MATRIX_ANY_ZERO_POINT
-                                                  ".endr\n"
-                                                  "strb r11, [r0]\n"
-                                                  "strb r12, [r0, r7]\n"
-                                                  "strb lr, [r0, r7, lsl #1]\n"
-                                                  "adds r0, #1\n"
-                                                  "b 8b\n"
-                                                  "9:\n"
-                                                  "add sp, #36\n"
-                                                  "pop {r4-r11, lr}\n"
+        EC_MATRIX_3_BEGIN
+        EC_MATRIX_CHOOSE
+        EC_MATRIX_3_LOOP
+        "6:\n" /* to int8, zero point -128 */
+        "ldr r0, [sp, #16]\n"
+        "ldmia r1!, {r2-r7}\n"
+        "sub r11, r11, r8\n"
+        "sub r12, r12, r9\n"
+        "sub lr, lr, r10\n"
+        ".irp x, r8, r9, r10\n"
+        "lsl \\x, \\x, #1\n"
+        "smmlar \\x, \\x, r2, r3\n"
+        "asr \\x, \\x, r4\n"
+        "ssat \\x, #8, \\x\n"
+        ".endr\n"
+        ".irp x, r11, r12, lr\n"
+        "smmla \\x, \\x, r5, r6\n"
+        "asr \\x, \\x, r7\n"
+        "ssat \\x, #8, \\x\n"
+        ".endr\n"
+        "ldr r2, [sp, #28]\n"
+        "strb r8, [r0]\n"
+        "strb r9, [r0, r2]\n"
+        "strb r10, [r0, r2, lsl #1]\n"
+        "adds r0, #1\n"
+        "strb r11, [r0]\n"
+        "strb r12, [r0, r2]\n"
+        "strb lr, [r0, r2, lsl #1]\n"
+        "adds r0, #1\n"
+        EC_MATRIX_3_NEXT
+        "7:\n" /* to int8, any zero point */
+        "ldr r0, [sp, #16]\n"
+        "ldr r7, [sp, #28]\n"
+        "sub r11, r11, r8\n"
+        "sub r12, r12, r9\n"
+        "sub lr, lr, r10\n"
+        "ldmia r1!, {r2-r4}\n"
+        ".irp x, r8, r9, r10\n"
+        "lsl r5, \\x, #1\n"
+        EC_MATRIX_ANY_ZERO_POINT
+        ".endr\n"
+        "strb r8, [r0]\n"
+        "strb r9, [r0, r7]\n"
+        "strb r10, [r0, r7, lsl #1]\n"
+        "adds r0, #1\n"
+        "ldmia r1!, {r2-r4}\n"
+        ".irp x, r11, r12, lr\n"
+        "asr r5, \\x, #7\n"
+        EC_MATRIX_ANY_ZERO_POINT
+        ".endr\n"
+        "strb r11, [r0]\n"
+        "strb r12, [r0, r7]\n"
+        "strb lr, [r0, r7, lsl #1]\n"
+        "adds r0, #1\n"
+        "b 8b\n"
+        EC_MATRIX_3_END
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
         : "r12", "cc", "memory");
+    /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
         const int32_t *const end = stream + 2 + 2 * quads;
@@ -360,23 +425,20 @@ static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const in
     register const int16_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = stream;
     register const int32_t *r3 __asm__("r3") = sizes;
-    __asm__ volatile(".syntax unified\n"
-                     "push {r4-r11, lr}\n"
-                     "ldmia r3, {r4-r6}\n"
-                     "sub sp, #28\n"
-                     "add r7, r1, r4, lsl #4\n" EC_MATRIX_1_BEGIN(
-                         "106") "0:\n" /* four channels */
-                                "str r0, [sp, #12]\n"
-                                "ldr r0, [sp, #4]\n"
-                                "ldmia r1!, {r10-r12, lr}\n"
-                                "ldr pc, [sp]\n"
-                                "3:\n"
-                                ".rept 8\n"
-                                "ldmia r0!, {r2-r5}\n" EC_MATRIX_1_STEP("r2", "r3")
-                                    EC_MATRIX_1_STEP("r4", "r5") ".endr\n" EC_MATRIX_1_END
-                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-                     :
-                     : "r12", "cc", "memory");
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11, lr}\n"
+        "ldmia r3, {r4-r6}\n"
+        "sub sp, #28\n"
+        "add r7, r1, r4, lsl #4\n"
+        EC_MATRIX_1_BEGIN("106", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_OCTETS
+        EC_MATRIX_1_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "cc", "memory");
+    /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;
@@ -407,27 +469,20 @@ static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, con
     register const int8_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = stream;
     register const int32_t *r3 __asm__("r3") = sizes;
-    __asm__ volatile(".syntax unified\n"
-                     "push {r4-r11, lr}\n"
-                     "ldmia r3, {r4-r6}\n"
-                     "sub sp, #28\n"
-                     "add r7, r1, r4, lsl #3\n" EC_MATRIX_1_BEGIN(
-                         "122") "0:\n" /* four channels */
-                                "str r0, [sp, #12]\n"
-                                "ldr r0, [sp, #4]\n"
-                                "ldmia r1!, {r10-r12, lr}\n"
-                                "ldr pc, [sp]\n"
-                                "3:\n"
-                                ".rept 8\n"
-                                "ldmia r0!, {r2-r3}\n"
-                                "sxtb16 r4, r2, ror #8\n"
-                                "sxtb16 r2, r2\n" EC_MATRIX_1_STEP(
-                                    "r2", "r4") "sxtb16 r4, r3, ror #8\n"
-                                                "sxtb16 r3, r3\n" EC_MATRIX_1_STEP(
-                                                    "r3", "r4") ".endr\n" EC_MATRIX_1_END
-                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-                     :
-                     : "r12", "cc", "memory");
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11, lr}\n"
+        "ldmia r3, {r4-r6}\n"
+        "sub sp, #28\n"
+        "add r7, r1, r4, lsl #3\n"
+        EC_MATRIX_1_BEGIN("122", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_PLAIN_OCTETS
+        EC_MATRIX_1_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "cc", "memory");
+    /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;

@@ -9,6 +9,7 @@ from edgec.errors import ContractError, ScheduleError
 from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
 from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.microkernels.rescaling import TFLM
 from edgec.loop.parser import parse_term
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product, settled
 from edgec.loop.printer import print_func
@@ -18,6 +19,7 @@ from edgec.loop.values import clamp, int8, int16, int32, intrinsic
 from edgec.loop.window import Window
 
 RNG = np.random.default_rng(11)
+FEATURES = frozenset({"dsp"})
 
 
 def tables(channels, quads):
@@ -95,7 +97,7 @@ CASES = [
 def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
     constants = tables(5, shape.depth // 4)
     func = product(form, shape, height, constants, zero_point)
-    schedule = schedule_product(func, form, constants, shape)
+    schedule = schedule_product(func, form, constants, shape, FEATURES)
     assert schedule is not None
     assert kernel in print_func(schedule.func)
     x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
@@ -122,31 +124,31 @@ def test_constants_that_do_not_fit_are_refused(name, change):
     constants["bias"] %= 1000
     constants["bias"] += 500
     func = product(COLUMNS, shape, 3, constants, 9)
-    good = schedule_product(func, COLUMNS, constants, shape)
+    good = schedule_product(func, COLUMNS, constants, shape, FEATURES)
     assert good is not None
     if name == "shift":  # only the zero point -128 needs room for its scaled constants
         func = product(COLUMNS, shape, 3, constants, -128)
     if name == "bias":  # small enough a scale that the result is not constant
         constants["shift"][:] = -17
     changed = {**constants, name: change(constants[name]).astype(constants[name].dtype)}
-    assert schedule_product(func, COLUMNS, changed, shape) is None
+    assert schedule_product(func, COLUMNS, changed, shape, FEATURES) is None
 
 
 def test_another_clamp_is_refused():
     shape = window((3, 4, 8), out_width=4)
     constants = tables(6, 2)
     func = product(COLUMNS, shape, 3, constants, 9, low=9)
-    assert schedule_product(func, COLUMNS, constants, shape) is None
+    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is None
 
 
 def test_too_few_channels_and_pixels_are_refused():
     shape = window((3, 4, 8), out_width=4)
     one = tables(1, 2)
-    assert schedule_product(product(COLUMNS, shape, 3, one), COLUMNS, one, shape) is None
+    assert schedule_product(product(COLUMNS, shape, 3, one), COLUMNS, one, shape, FEATURES) is None
     two = window((1, 2, 8), out_width=2)
     constants = tables(6, 2)
     func = product(COLUMNS, two, 1, constants)
-    assert schedule_product(func, COLUMNS, constants, two) is None
+    assert schedule_product(func, COLUMNS, constants, two, FEATURES) is None
 
 
 def test_constant_channels_are_told_by_small_numbers():
@@ -155,14 +157,14 @@ def test_constant_channels_are_told_by_small_numbers():
     constants["bias"][1], constants["shift"][1] = 1 << 30, -28
     constants["bias"][2], constants["multiplier"][2], constants["shift"][2] = 77, 0, 0
     func = product(COLUMNS, shape, 3, constants, -128)
-    small = settled(constants, -128)
+    small = settled(constants, TFLM, -128)
     assert not small["w"][[1, 2]].any()
     assert small["bias"][1] != constants["bias"][1]
     assert np.array_equal(small["w"][[0, 3]], constants["w"][[0, 3]])
     x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
     before = interpret(func, {"x": x, **constants})["out"]
     assert np.array_equal(interpret(func, {"x": x, **small})["out"], before)
-    assert schedule_product(func, COLUMNS, constants, shape) is not None
+    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is not None
 
 
 def test_forms_are_for_products_with_their_requantize():

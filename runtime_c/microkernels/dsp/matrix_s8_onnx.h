@@ -1,0 +1,217 @@
+/* Matrix products of int8 as in matrix_s8.h, rescaled as ONNX Runtime does: the accumulator as
+ * float32, times a float32, rounded half to even. For cores with a floating-point unit, whose
+ * conversion VCVTR rounds so in its default mode.
+ *
+ * In a stream the last words of a pair are, in place of M, C, e of both channels, the scale of a
+ * and a 256th of b's: sums of b come as 256 times themselves, and powers of two change no rounding.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_S8_ONNX_H
+#define EC_MATRIX_S8_ONNX_H
+
+#include "microkernels/dsp/matrix_s8.h"
+
+/* The accumulators of a pair, from the two sums, to int8: `at` points at the scale of a. */
+static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int32_t sum,
+                                                       int32_t both, const int32_t *at,
+                                                       int32_t zero_point) {
+    const int32_t above = (int32_t)((uint32_t)both - (uint32_t)sum);
+    *a = ec_requantize_onnx_s8(sum, ec_f32_from_bits((uint32_t)at[0]), zero_point);
+    *b = ec_requantize_onnx_s8(above, ec_f32_from_bits((uint32_t)at[1]), zero_point);
+}
+
+/* ec_matrix_3_s8_dsp with ONNX Runtime's rounding. Registers of floats: s0, s1 scales, s2-s7 the
+ * results. */
+static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t quads, int32_t channels, int32_t zero_point) {
+#if EC_DSP_FPU_ASM
+    const int32_t sizes[3] = { quads, channels, zero_point };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int16_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = stream;
+    register const int32_t *r3 __asm__("r3") = sizes;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_MATRIX_3_BEGIN
+        "str r6, [sp, #32]\n"
+        "adr.w r7, 6f\n"
+        EC_MATRIX_3_LOOP
+        "6:\n"
+        "sub r11, r11, r8\n"
+        "sub r12, r12, r9\n"
+        "sub lr, lr, r10\n"
+        "vldmia r1!, {s0-s1}\n"
+        "vmov s2, s3, r8, r9\n"
+        "vmov s4, s5, r10, r11\n"
+        "vmov s6, s7, r12, lr\n"
+        ".irp x, s2, s3, s4, s5, s6, s7\n"
+        "vcvt.f32.s32 \\x, \\x\n"
+        ".endr\n"
+        ".irp x, s2, s3, s4\n"
+        "vmul.f32 \\x, \\x, s0\n"
+        ".endr\n"
+        ".irp x, s5, s6, s7\n"
+        "vmul.f32 \\x, \\x, s1\n"
+        ".endr\n"
+        ".irp x, s2, s3, s4, s5, s6, s7\n"
+        "vcvtr.s32.f32 \\x, \\x\n"
+        ".endr\n"
+        "vmov r8, r9, s2, s3\n"
+        "vmov r10, r11, s4, s5\n"
+        "vmov r12, lr, s6, s7\n"
+        "ldrd r2, r3, [sp, #28]\n"
+        "ldr r0, [sp, #16]\n"
+        ".irp x, r8, r9, r10, r11, r12, lr\n"
+        "add \\x, \\x, r3\n"
+        "ssat \\x, #8, \\x\n"
+        ".endr\n"
+        "strb r8, [r0]\n"
+        "strb r9, [r0, r2]\n"
+        "strb r10, [r0, r2, lsl #1]\n"
+        "adds r0, #1\n"
+        "strb r11, [r0]\n"
+        "strb r12, [r0, r2]\n"
+        "strb lr, [r0, r2, lsl #1]\n"
+        "adds r0, #1\n"
+        EC_MATRIX_3_NEXT
+        EC_MATRIX_3_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t o = 0; o < channels; o += 2) {
+        const int32_t *const end = stream + 2 + 2 * quads;
+        const int32_t first = o + 2 > channels ? channels - 2 : o;
+        for (int32_t p = 0; p < 3; ++p) {
+            uint32_t sum = (uint32_t)stream[0];
+            uint32_t both = (uint32_t)stream[1];
+            for (int32_t k = 0; k < 2 * quads; ++k) {
+                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * (3 * k + p), stream[2 + k]);
+            }
+            ec_store_pair_onnx_s8_dsp(out + p * channels + first, out + p * channels + first + 1,
+                                      (int32_t)sum, (int32_t)both, end, zero_point);
+        }
+        stream = end + 2;
+    }
+#endif
+}
+
+/* Assembly: what stores the results of four channels, and the end. */
+#define EC_MATRIX_1_ONNX_END          \
+    "6:\n"                            \
+    "vldmia r1!, {s0-s3}\n"           \
+    "vmov s4, s5, r10, r11\n"         \
+    "vmov s6, s7, r12, lr\n"          \
+    ".irp x, 4, 5, 6, 7\n"            \
+    "vcvt.f32.s32 s\\x, s\\x\n"       \
+    ".endr\n"                         \
+    "vmul.f32 s4, s4, s0\n"           \
+    "vmul.f32 s5, s5, s1\n"           \
+    "vmul.f32 s6, s6, s2\n"           \
+    "vmul.f32 s7, s7, s3\n"           \
+    ".irp x, 4, 5, 6, 7\n"            \
+    "vcvtr.s32.f32 s\\x, s\\x\n"      \
+    ".endr\n"                         \
+    "ldr r2, [sp, #24]\n"             \
+    "vmov r10, r11, s4, s5\n"         \
+    "vmov r12, lr, s6, s7\n"          \
+    ".irp x, r10, r11, r12, lr\n"     \
+    "add \\x, \\x, r2\n"              \
+    "ssat \\x, #8, \\x\n"             \
+    "strb \\x, [r0], #1\n"            \
+    ".endr\n" EC_MATRIX_1_NEXT "9:\n" \
+    "add sp, #28\n"                   \
+    "pop {r4-r11, lr}\n"
+
+/* ec_matrix_1_s8_dsp with ONNX Runtime's rounding. */
+static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t octets, int32_t channels,
+                                              int32_t zero_point) {
+#if EC_DSP_FPU_ASM
+    const int32_t sizes[3] = { octets, channels, zero_point };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int16_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = stream;
+    register const int32_t *r3 __asm__("r3") = sizes;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11, lr}\n"
+        "ldmia r3, {r4-r6}\n"
+        "sub sp, #28\n"
+        "str r6, [sp, #24]\n"
+        "add r7, r1, r4, lsl #4\n"
+        EC_MATRIX_1_BEGIN("106", "adr.w r7, 6f\n")
+        EC_MATRIX_1_OCTETS
+        EC_MATRIX_1_ONNX_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t o = 0; o < channels; o += 4) {
+        const int32_t *const end = stream + 4 + 8 * octets;
+        const int32_t first = o + 4 > channels ? channels - 4 : o;
+        for (int32_t pair = 0; pair < 2; ++pair) {
+            uint32_t sum = (uint32_t)stream[2 * pair];
+            uint32_t both = (uint32_t)stream[2 * pair + 1];
+            for (int32_t k = 0; k < 4 * octets; ++k) {
+                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * k, stream[4 + 2 * k + pair]);
+            }
+            ec_store_pair_onnx_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1,
+                                      (int32_t)sum, (int32_t)both, end + 2 * pair, zero_point);
+        }
+        stream = end + 4;
+    }
+#endif
+}
+
+/* ec_matrix_1_plain_s8_dsp with ONNX Runtime's rounding. */
+static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x,
+                                                    const int32_t *stream, int32_t octets,
+                                                    int32_t channels, int32_t zero_point) {
+#if EC_DSP_FPU_ASM
+    const int32_t sizes[3] = { octets, channels, zero_point };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = stream;
+    register const int32_t *r3 __asm__("r3") = sizes;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11, lr}\n"
+        "ldmia r3, {r4-r6}\n"
+        "sub sp, #28\n"
+        "str r6, [sp, #24]\n"
+        "add r7, r1, r4, lsl #3\n"
+        EC_MATRIX_1_BEGIN("122", "adr.w r7, 6f\n")
+        EC_MATRIX_1_PLAIN_OCTETS
+        EC_MATRIX_1_ONNX_END
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t o = 0; o < channels; o += 4) {
+        const int32_t *const end = stream + 4 + 8 * octets;
+        const int32_t first = o + 4 > channels ? channels - 4 : o;
+        for (int32_t pair = 0; pair < 2; ++pair) {
+            uint32_t sum = (uint32_t)stream[2 * pair];
+            uint32_t both = (uint32_t)stream[2 * pair + 1];
+            for (int32_t k = 0; k < 4 * octets; ++k) {
+                const int8_t *const from = x + 4 * (k / 2) + k % 2;
+                const int16_t two[2] = { from[0], from[2] };
+                ec_accumulate_pair_s8_dsp(&sum, &both, two, stream[4 + 2 * k + pair]);
+            }
+            ec_store_pair_onnx_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1,
+                                      (int32_t)sum, (int32_t)both, end + 2 * pair, zero_point);
+        }
+        stream = end + 4;
+    }
+#endif
+}
+
+#endif /* EC_MATRIX_S8_ONNX_H */

@@ -1,0 +1,42 @@
+"""Models with ONNX Runtime's rounding run on the same products as TFLite's: `examples/digits`."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from built_models import DIGITS, build
+
+from edgec.loop.microkernel import kernels_of
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import open_oracle
+from edgec.runners.samples import generate_inputs
+
+#: Figures of the DSP extension: gcc 12.2 -O2; plain loops take 279,130.
+MOST_INSTRUCTIONS = 142_345
+
+
+@pytest.mark.parametrize(
+    ("board", "most"),
+    [("mps2_an386", MOST_INSTRUCTIONS), ("mps2_an500", None), ("mps2_an505", None)],
+)
+def test_products_of_the_dsp_extension(board: str, most: int | None) -> None:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    compiled, built = build(DIGITS, board, "gcc", optimize="time")
+    used = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
+    assert {"ec_matrix_3_onnx_s8_dsp", "ec_matrix_1_onnx_s8_dsp"} & used
+    assert "ec_depthwise_3x3_onnx_s8_dsp" in used
+    oracle = open_oracle(DIGITS)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session("core", built) as session:
+        assert session.selftest() == 0
+        for seed in (1, 2, 3):
+            inputs = generate_inputs(seed, types)
+            result = session.run(inputs)
+            for want, got in zip(oracle.run(inputs).outputs, result.outputs, strict=True):
+                assert np.array_equal(want, got), f"seed {seed}"
+            assert result.instructions is not None
+            assert most is None or seed > 1 or result.instructions <= most
