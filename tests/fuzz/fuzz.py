@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -37,6 +37,8 @@ for folder in (HERE, HERE.parent, HERE.parent / "models", REPO_ROOT):
 MOST_SAMPLE_BYTES = 130_000
 #: A case is a hang from here on; a worker that says nothing for twice as long is killed.
 LIMIT_S = 30
+#: How often a long run says how far it is.
+PROGRESS_S = 60
 #: Address space of a worker beside what it starts with.
 MEMORY_BYTES = 3 << 30
 #: One of so many files that import is compiled as well, if it is small.
@@ -159,18 +161,30 @@ class Tally:
         return sum(self.results.values()) + len(self.findings)
 
 
-def fuzz(first: int, count: int, seconds: float, workers: int = 1) -> Tally:
-    """Try `count` seeds from `first` on, for so many seconds at most."""
+def fuzz(
+    first: int, count: int, seconds: float, workers: int = 1, *, say: Say | None = None
+) -> Tally:
+    """Try `count` seeds from `first` on, for so many seconds at most; `say` hears of progress.
+
+    Ctrl-C ends the run as time does: with what was found so far.
+    """
     tally = Tally()
     end = time.monotonic() + seconds
+    heard = time.monotonic()
     share = -(-count // workers)
     spans = [(at, min(at + share, first + count)) for at in range(first, first + count, share)]
     with selectors.DefaultSelector() as selector:
         for span in spans:
             _start(selector, *span)
         while selector.get_map():
-            events = selector.select(timeout=1)
+            try:
+                events = selector.select(timeout=1)
+            except KeyboardInterrupt:
+                events, end = [], 0.0
             now = time.monotonic()
+            if say is not None and now > heard + PROGRESS_S:
+                say(tally)
+                heard = now
             for key, _ in events:
                 _read(selector, key, tally, now)
             for key in list(selector.get_map().values()):
@@ -181,6 +195,9 @@ def fuzz(first: int, count: int, seconds: float, workers: int = 1) -> Tally:
                     if now <= end:
                         _go_on(selector, worker, tally, "it hung and was killed")
     return tally
+
+
+Say = Callable[[Tally], None]
 
 
 @dataclass
@@ -250,6 +267,14 @@ def reproduce(seed: int, out: Path) -> Iterator[str]:
         yield json.dumps(run_seed(files, seed, Path(name)), indent=1).replace("\\n", "\n")
 
 
+def say(tally: Tally) -> None:
+    """Print how many files were tried, and the seeds of what was found."""
+    seeds = f": seeds {sorted(tally.findings)}" if tally.findings else ""
+    print(
+        f"{tally.cases} files: {tally.results}, {len(tally.findings)} findings{seeds}", flush=True
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--count", type=int, default=20_000, help="files to try")
@@ -267,8 +292,8 @@ def main() -> int:
         for line in reproduce(args.reproduce, args.out):
             print(line)
         return 0
-    tally = fuzz(args.first, args.count, args.seconds, args.workers)
-    print(f"{tally.cases} files: {tally.results}, {len(tally.findings)} findings")
+    tally = fuzz(args.first, args.count, args.seconds, args.workers, say=say)
+    say(tally)
     for seed, finding in sorted(tally.findings.items()):
         print(f"seed {seed}:\n{finding}\n")
         for line in list(reproduce(seed, args.out))[:1]:
