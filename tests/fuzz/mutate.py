@@ -49,6 +49,8 @@ def mutate_bytes(data: bytes, rng: Rng) -> bytes:
     """Cut, flipped, overwritten, moved and repeated bytes."""
     found = bytearray(data)
     size = len(found)
+    if not size:  # a protobuf without any field
+        return data
 
     def place(width: int = 1) -> int:
         # Headers and tables tend to lie at the ends.

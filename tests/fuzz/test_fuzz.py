@@ -57,6 +57,7 @@ def test_bytes_are_damaged_in_many_ways() -> None:
     data = bytes(range(256)) * 64
     found = [mutate_bytes(data, rng) for _ in range(300)]
     sizes = {len(entry) - len(data) for entry in found}
+    assert mutate_bytes(b"", rng) == b""
     assert data not in found[:10] and min(sizes) < -100 and max(sizes) > 0 and 0 in sizes
 
 
