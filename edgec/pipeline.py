@@ -51,12 +51,14 @@ from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
-from edgec.runners.samples import generate_inputs
+from edgec.runners.samples import generate_steps
 from edgec.target.board import Board
 from edgec.target.core import Core
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
+#: Of a model with state: the third reads what the second made of what the first left.
+GOLDEN_STEPS = 3
 
 Pass = Callable[[Function, Rounding], Function]
 
@@ -273,11 +275,16 @@ def _without_slow_variants(lowered: LoweredGroup) -> LoweredGroup:
 
 
 def golden_run(function: Function) -> Golden:
-    """One generated input and the CRC of what the reference answers in the first run."""
-    inputs = generate_inputs(
-        GOLDEN_SEED, [(value.type.shape, value.type.dtype) for value in function.inputs]
-    )
-    return Golden(GOLDEN_SEED, output_crc(Interpretation(function).run(inputs)))
+    """Generated inputs and the CRC of what the reference answers: several runs if it has state."""
+    steps = GOLDEN_STEPS if function.states else 1
+    types = [(value.type.shape, value.type.dtype) for value in function.inputs]
+    reference = Interpretation(function)
+    outputs = [
+        array
+        for inputs in generate_steps(GOLDEN_SEED, types, steps)
+        for array in reference.run(inputs)
+    ]
+    return Golden(GOLDEN_SEED, output_crc(outputs), steps)
 
 
 def _plan_text(problem: Problem, plan: Plan) -> str:

@@ -94,10 +94,11 @@ class FedText:
 
 @dataclass(frozen=True)
 class GoldenText:
-    """The golden run: the seed of its inputs and the CRC-32 of its outputs."""
+    """The golden runs: the seed of their inputs, the CRC-32 of their outputs, and how many."""
 
     seed: str
     crc: str
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -338,4 +339,5 @@ def _fed(program: Program) -> FedText | None:
 def _golden(program: Program) -> GoldenText | None:
     if program.golden is None:
         return None
-    return GoldenText(f"{program.golden.seed}u", f"0x{program.golden.output_crc:08X}u")
+    golden = program.golden
+    return GoldenText(f"{golden.seed}u", f"0x{golden.output_crc:08X}u", golden.steps)

@@ -148,14 +148,16 @@ class Area:
 
 @dataclass(frozen=True)
 class Golden:
-    """One run with a known answer.
+    """Runs with a known answer, from the initial state on.
 
-    The inputs are drawn in C as `edgec.runners.samples.generate_inputs` draws them from `seed`;
-    `output_crc` is the CRC-32 (the one of zlib) of all outputs' bytes one after the other.
+    The inputs of `steps` runs are drawn in C as `edgec.runners.samples.generate_steps` draws them
+    from `seed`; `output_crc` is the CRC-32 (the one of zlib) of all outputs' bytes, those of one
+    run after those of the other.
     """
 
     seed: int
     output_crc: int
+    steps: int = 1
 
 
 @dataclass(frozen=True)

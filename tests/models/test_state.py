@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stateful_functions import STATEFUL, Make, in_place, module_of
+from stateful_functions import STATEFUL, Make, delay_line, in_place, module_of
 
 from edgec.deploy import Built, deploy
 from edgec.graph.interpret import Interpretation
@@ -18,6 +19,7 @@ from edgec.runners.samples import generate_inputs
 from edgec.target.board import load_board
 
 STEPS = range(1, 6)
+EC_ERR_SELFTEST = -5
 
 
 def build(make: Make, board_name: str, folder: Path, **options: object) -> tuple[Compiled, Built]:
@@ -46,6 +48,22 @@ def test_steps_and_reset_equal_the_reference(make: Make, io: str, tmp_path: Path
                 (wanted,) = reference.run(inputs)
                 assert session.run(inputs).outputs[0].tobytes() == wanted.tobytes(), seed
             session.reset()
+
+
+@pytest.mark.parametrize("make", [in_place, delay_line], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_the_selftest_covers_three_runs(make: Make, steps: int, tmp_path: Path) -> None:
+    """Another number of runs gives another CRC: what later runs read counts."""
+    compiled, built = build(make, "host", tmp_path)
+    golden = compiled.program.golden
+    assert golden is not None and golden.steps == 3
+    other = replace(
+        compiled, program=replace(compiled.program, golden=replace(golden, steps=steps))
+    )
+    with open_session("host", built) as session:
+        assert session.selftest() == 0
+    with open_session("host", deploy(other, load_board("host"), tmp_path / "other")) as session:
+        assert session.selftest() == EC_ERR_SELFTEST
 
 
 @pytest.mark.parametrize("make", STATEFUL, ids=lambda make: make.__name__)
