@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -133,6 +134,12 @@ class SerialTransport:
             ) from error
 
     def _gone(self, error: Exception) -> PortUnavailable:
+        if isinstance(error, _termios_errors()) and error.args[:1] == (errno.EINVAL,):
+            return PortUnavailable(
+                f"the serial port {self.name} refuses {self.baud} baud or its parity",
+                hint="take another rate, or another adapter; for `edgec flash` the board's file "
+                'can say parity = "none"',
+            )
         return PortUnavailable(
             f"the serial port {self.name} is gone: {error}", hint="was the board unplugged?"
         )

@@ -63,6 +63,8 @@ class SimulatedStm32:
         self.faults_done = 0
         self.dead = False
         self.die_after_writes: int | None = None
+        self.unplug_after_writes: int | None = None
+        self.unplugged = False
         self._sectors = sectors
         self._random = random.Random(seed)
         self._faults = faults or Faults()
@@ -227,6 +229,9 @@ class SimulatedStm32:
                 if self.die_after_writes < 0:
                     self.dead = True
                     data = data[: len(data) // 2]  # power went in the middle of a block
+            if self.unplug_after_writes is not None:
+                self.unplug_after_writes -= 1
+                self.unplugged = self.unplug_after_writes < 0
         memory[at : at + len(data)] = data
         yield ACK
 
@@ -283,6 +288,7 @@ def on_pty(chip: SimulatedStm32) -> Iterator[str]:
     master, slave = os.openpty()
     tty.setraw(slave)
     stop = threading.Event()
+    name = os.ttyname(slave)
 
     def serve() -> None:
         while not stop.is_set():
@@ -291,18 +297,20 @@ def on_pty(chip: SimulatedStm32) -> Iterator[str]:
                 continue
             with suppress(OSError):
                 answer = chip.feed(os.read(master, 4096))
+                if chip.unplugged:
+                    break
                 if answer:
                     os.write(master, answer)
+        os.close(master)  # the terminal is gone for who has it open
+        os.close(slave)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield os.ttyname(slave)
+        yield name
     finally:
         stop.set()
         thread.join()
-        os.close(master)
-        os.close(slave)
 
 
 class LineTime:

@@ -53,6 +53,26 @@ def test_flash_over_the_stm32_boot_loader(
     assert set(other.flash) == {0xFF}
 
 
+def test_adapter_without_parity_is_named(project: Path, refused: Callable) -> None:
+    chip = SimulatedStm32(SECTORS)
+    with on_pty(chip) as port:
+        said = refused("flash", project, "--port", port, "--runner", "stm32-uart")
+    assert "refuses 115200 baud or its parity" in said and 'parity = "none"' in said
+    assert set(chip.flash) == {0xFF}
+
+
+def test_port_that_goes_in_the_middle_is_named(
+    project: Path, board_file: Path, refused: Callable
+) -> None:
+    """Pulled out after 20 writes: found blank at its start, so it was never half a program."""
+    chip = SimulatedStm32(SECTORS)
+    with on_pty(chip) as port:
+        chip.unplug_after_writes = 20
+        said = refused("flash", project, "--port", port, "--board", board_file)
+    assert f"the serial port {port} is gone" in said and "was the board unplugged?" in said
+    assert set(chip.flash[:256]) == {0xFF} and set(chip.flash[256:512]) != {0xFF}
+
+
 def test_dry_run_shows_the_command_line(project: Path, edgec: Callable) -> None:
     if shutil.which("openocd") is None:
         pytest.skip("openocd is not installed (Debian package openocd)")
