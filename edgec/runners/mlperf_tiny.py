@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,14 +161,14 @@ def open_device(board: Board, elf: Path | None, device: Device) -> Iterator[Mlpe
         yield found
 
 
-def identify(board: Board, device: Device, share: list[None]) -> list[str]:
+def identify(board: Board, device: Device, share: Iterable[None]) -> list[str]:
     """Say, as a share of a pool, which model the board at a port holds."""
     with open_device(board, None, device) as found:
-        return [found.model_id()] * len(share)
+        return [found.model_id() for _ in share]
 
 
 def judge(
-    firmware: Firmware, device: Device, share: list[tuple[bytes, ...]]
+    firmware: Firmware, device: Device, share: Iterable[tuple[bytes, ...]]
 ) -> list[tuple[tuple[float, ...], ...]]:
     """Run a share of samples, each of one or more inputs; returns the results of each input."""
     with open_device(firmware.board, firmware.elf, device) as found:
@@ -183,7 +183,7 @@ def judge(
         return answers
 
 
-def measure(firmware: Firmware, device: Device, share: list[bytes]) -> list[tuple[str, float]]:
+def measure(firmware: Firmware, device: Device, share: Iterable[bytes]) -> list[tuple[str, float]]:
     """Time inferences on a share of inputs: the engine, and microseconds of one inference."""
     with open_device(firmware.board, firmware.elf, device) as found:
         _check_model(firmware, found)

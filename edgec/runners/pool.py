@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,9 @@ from edgec.target.table import Table
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Pools of this process whose work nobody waits for any more, by their tokens.
+_stopped: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class Pool:
         self._own = executor is None
         count = len(self.devices)
         self._executor = executor or (ThreadPoolExecutor(count) if count > 1 else InlineExecutor())
+        self._token = uuid.uuid4().hex
         #: Devices that failed, with what they said.
         self.lost: dict[str, str] = {}
 
@@ -166,7 +171,7 @@ class Pool:
 
     def spread(
         self,
-        function: Callable[[Device, list[T]], list[R]],
+        function: Callable[[Device, Iterable[T]], list[R]],
         items: Sequence[T],
         *,
         devices: Sequence[Device] | None = None,
@@ -193,7 +198,9 @@ class Pool:
             else:
                 shares = {d: pending[i :: len(alive)] for i, d in enumerate(alive)}
             futures = {
-                device: self._executor.submit(_guarded, function, device, [items[i] for i in share])
+                device: self._executor.submit(
+                    _guarded, function, device, self._token, [items[i] for i in share]
+                )
                 for device, share in shares.items()
                 if share
             }
@@ -228,21 +235,31 @@ class Pool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            _stopped.add(self._token)  # or its threads would be waited for to their end
         self.close()
 
 
 def _guarded(
-    function: Callable[[Device, list[T]], list[R]], device: Device, share: list[T]
+    function: Callable[[Device, Iterable[T]], list[R]], device: Device, pool: str, share: list[T]
 ) -> list[R] | _Failure:
     """Do a share where the device is; an EdgecError is returned as a value."""
     try:
-        return function(device, share)
+        return function(device, _each(pool, share))
     except EdgecError as error:
         return _Failure(error.message, error.details, error.hint)
 
 
+def _each(pool: str, share: list[T]) -> Iterator[T]:
+    """The items of a share, until the pool is stopped."""
+    for item in share:
+        if pool in _stopped:
+            raise RunFailed("the pool was stopped")
+        yield item
+
+
 def run_share(
-    built: Project, trace: bool, device: Device, cases: list[list[Array]]
+    built: Project, trace: bool, device: Device, cases: Iterable[list[Array]]
 ) -> list[RunResult]:
     """Run cases on one device, from the initial state."""
     with open_session(device.engine, built, port=device.port) as session:

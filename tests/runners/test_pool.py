@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,6 +144,28 @@ def test_devices_that_fail_are_left_out(built) -> None:
     assert caught.value.details == ("one: it is silent", "two: it is silent")
     with Pool(devices("bad")) as pool, pytest.raises(RunFailed, match="it is silent"):
         pool.run_all(built, [[1]])
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals to threads are POSIX's")
+def test_stopping_does_not_wait_for_all_the_work() -> None:
+    """Ctrl-C lets a device finish its case, not its share."""
+    begun: list[int] = []
+
+    def slow(device: Device, share) -> list[int]:
+        for item in share:
+            begun.append(item)
+            if len(begun) == 2:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.02)
+        return begun
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), Pool(devices("a", "b")) as pool:
+            pool.spread(slow, range(1000))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(begun) < 500
 
 
 def test_a_sequence_stays_on_one_device(built) -> None:
