@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from edgec.report.figures import short_function, short_name
+from edgec.report.figures import plural, short_function, short_name, tight_name
 
 #: Figures in the order of the page; less of any is better.
 FIGURES = (
@@ -120,38 +121,98 @@ def _by_layers(function: str, layers: Sequence[str]) -> str:
 
 
 def _layers(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every layer of both builds, in the new build's order and then what is no more."""
-    before, after = _numbered(old), _numbered(new)
-    return [
-        {
-            "name": (after.get(key) or before[key])["name"],
-            "title": key[0],
-            **{
-                figure: _row(figure, _get(before.get(key), figure), _get(after.get(key), figure))
-                for figure in ("instructions", "macs", "weights_bytes")
-            },
-        }
-        for key in [*after, *(key for key in before if key not in after)]
-    ]
+    """Every layer of both builds, in the new build's order and then what is no more.
+
+    Steps that compute the same operators of the model are one row, as when one build streams
+    several layers in one step.
+    """
+    before, after = _steps(old), _steps(new)
+    known = {step.key for step in before} & {step.key for step in after}
+    rows = []
+    for step in [*after, *before]:
+        if step.is_taken:
+            continue
+        if step.key in known:
+            sides = [[s for s in side if s.key == step.key] for side in (before, after)]
+        else:
+            rest = [[s for s in side if s.key not in known] for side in (before, after)]
+            sides = _sharing(step, rest)
+        for member in (*sides[0], *sides[1]):
+            member.is_taken = True
+        rows.append(_layer_row(*sides))
+    return rows
 
 
-def _numbered(report: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
-    """Layers with their instructions, by (what they compute, which of equal ones)."""
+@dataclass(eq=False)
+class _Step:
+    """A step of a build. key: what it computes, and which of equal ones; costs by figure."""
+
+    key: tuple[str, int, tuple[str, ...]]
+    name: str
+    sources: frozenset[str]
+    costs: Mapping[str, int | None]
+    is_taken: bool = False
+
+
+_LAYER_FIGURES = ("instructions", "macs", "weights_bytes")
+
+
+def _steps(report: Mapping[str, Any]) -> list[_Step]:
     profile = report.get("profile")
     costs = profile["layers"] if profile else [{}] * len(report["layers"])
     seen: Counter[str] = Counter()
-    found = {}
+    found = []
     for layer, cost in zip(report["layers"], costs, strict=True):
-        # By the model's own name: operators of a group may differ between versions.
-        found[layer["name"], seen[layer["name"]]] = {
-            **layer, "instructions": cost.get("instructions")
-        }  # fmt: skip
-        seen[layer["name"]] += 1
+        # By the model's own names: operators of a group may differ between versions.
+        name, sources = layer["name"], tuple(sorted(set(layer.get("sources", ()))))
+        figures = {**layer, "instructions": cost.get("instructions")}
+        found.append(
+            _Step(
+                (name, seen[name], sources), name, frozenset(sources),
+                {key: figures[key] for key in _LAYER_FIGURES},
+            )
+        )  # fmt: skip
+        seen[name] += 1
     return found
 
 
-def _get(layer: Mapping[str, Any] | None, figure: str) -> int | None:
-    return None if layer is None else layer[figure]
+def _sharing(first: _Step, sides: Sequence[list[_Step]]) -> list[list[_Step]]:
+    """The steps of both builds that share an operator with `first`, or with one that does, …"""
+    operators, members = set(first.sources), {first}
+    while True:
+        more = {
+            step
+            for side in sides
+            for step in side
+            if step not in members and not operators.isdisjoint(step.sources)
+        }
+        if not more:
+            return [[step for step in side if step in members] for side in sides]
+        members |= more
+        operators.update(*(step.sources for step in more))
+
+
+def _layer_row(before: Sequence[_Step], after: Sequence[_Step]) -> dict[str, Any]:
+    longest = max(before, after, key=len)
+    name, title = longest[0].name, longest[0].name
+    if len(longest) > 1:
+        name = f"{tight_name(name)} \N{HORIZONTAL ELLIPSIS} {tight_name(longest[-1].name)}"
+        title = ", ".join(step.name for step in longest)
+        title += f": {plural(len(before), 'step')} before, {len(after)} now"
+    return {
+        "name": name,
+        "title": title,
+        **{
+            figure: _row(figure, _sum(before, figure), _sum(after, figure))
+            for figure in _LAYER_FIGURES
+        },
+    }
+
+
+def _sum(steps: Sequence[_Step], figure: str) -> int | None:
+    """None for no steps, or where one is not known."""
+    known = [value for step in steps if (value := step.costs[figure]) is not None]
+    return sum(known) if steps and len(known) == len(steps) else None
 
 
 def changed(rows: Iterable[Mapping[str, Any]], of: Callable[[Any], Any]) -> bool:

@@ -129,7 +129,9 @@ class TfliteMicroOracle(Oracle):
             self._interpreter = self._open()
         except (RuntimeError, ValueError) as error:
             raise RunFailed(
-                f"TFLite Micro refused {self.model_file.name}", details=(str(error).strip(),)
+                f"TFLite Micro refused {self.model_file.name}",
+                details=(str(error).strip(),),
+                hint="compare with LiteRT instead: --reference litert",
             ) from error
 
     def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:

@@ -61,6 +61,28 @@ def test_layers_that_only_one_build_has() -> None:
     assert layers[2]["instructions"]["before"] == 1357
 
 
+def test_layers_that_one_build_puts_into_one_step_are_compared_together() -> None:
+    old, new = make_report(), make_report()
+    first, second = old["layers"]
+    first["sources"], second["sources"] = ["conv", "relu"], ["sum"]
+    other = {**second, "name": "other", "sources": ["other"], "macs": 7}
+    old["layers"].append(other)
+    old["profile"]["layers"].append({"instructions": 5, "cycles": None})
+    new["layers"] = [{**first, "sources": ["conv", "relu", "sum"], "macs": 4000}, other]
+    new["profile"]["layers"][:] = [
+        {"instructions": 12000, "cycles": None}, {"instructions": 5, "cycles": None},
+    ]  # fmt: skip
+    both, last = compare_reports(old, new)["layers"]
+    assert both["name"] == "conv_1 \N{HORIZONTAL ELLIPSIS} sum"
+    assert both["title"].endswith(", sum: 2 steps before, 1 now")
+    assert both["instructions"]["before"] == 11000 + 1357
+    assert both["instructions"]["delta"] == 12000 - 11000 - 1357
+    assert (both["macs"]["delta"], last["name"], last["macs"]["delta"]) == (0, "other", 0)
+    # The other way round, and with itself.
+    assert compare_reports(new, old)["layers"][0]["instructions"]["delta"] == 357
+    assert len(compare_reports(old, old)["layers"]) == 3
+
+
 def test_equal_names_are_matched_in_order() -> None:
     old, new = make_report(), make_report()
     for report in (old, new):
