@@ -50,12 +50,20 @@ _WAYS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
 
 @dataclass(frozen=True)
 class _Way:
-    """A way that was built, and what it gave. `estimate` is of its instructions."""
+    """A way that was built, and what it gave. `estimate` is of its instructions.
+
+    excess: by what part the limits are broken, added up; 0 if they are kept.
+    """
 
     words: str
     figures: Figures
     estimate: int
-    keeps: bool
+    excess: float
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Those that keep the limits first, then what breaks them the least; then the cheapest."""
+        return self.excess, self.estimate, self.figures.ram_bytes
 
 
 def build_within(
@@ -119,21 +127,20 @@ def _with_ways(
     error: BudgetExceeded, model: Path, board: Board | None, core: Core, options: Options
 ) -> BudgetExceeded:
     """The error with what would keep the limits, the cheapest first."""
-    tried = []
+    tried: list[_Way] = []
     seen: set[str] = set()
     for what in error.over:
         for words, changes in _WAYS[what]:
-            if words not in seen:
+            if words not in seen and replace(options, **changes) != options:  # type: ignore[arg-type]
                 seen.add(words)
                 way = _try(words, changes, model, board, core, options)
-                tried += [way] if way is not None else []
-    tried.sort(key=lambda way: (not way.keeps, way.estimate, way.figures.ram_bytes))
-    lines = [_told(way) for way in tried[:MOST_WAYS]]
-    if not lines:
+                if way is not None and way.figures not in [other.figures for other in tried]:
+                    tried.append(way)
+    if not tried:
         return error
-    head = (
-        "ways out, the cheapest first:" if tried[0].keeps else "no way out was found; the nearest:"
-    )
+    keeping = [way for way in tried if not way.excess]
+    head = "ways out, the cheapest first:" if keeping else "no way out was found; the nearest:"
+    lines = [_told(way) for way in sorted(keeping or tried, key=lambda way: way.rank)[:MOST_WAYS]]
     result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=error.hint)
     result.over = error.over
     return result
@@ -163,7 +170,12 @@ def _try(
     except EdgecError:
         return None
     estimate = sum(variant.instructions for variant in compiled.chosen)
-    return _Way(words, figures, estimate, not figures.over(options))
+    limits = {
+        "RAM": options.max_ram_bytes, "flash": options.max_flash_bytes,
+        "stack": options.max_stack_bytes, "instructions": options.max_instructions,
+    }  # fmt: skip
+    excess = sum(over / (limits[what] or 1) for what, over in figures.over(options).items())
+    return _Way(words, figures, estimate, excess)
 
 
 def _told(way: _Way) -> str:

@@ -113,3 +113,94 @@ def test_a_model_larger_than_its_board(
     assert "large_weights" in text or "_w" in text
     assert "live together at the arena's peak" in text and "hint: " in text
     assert names(work) == set()
+
+
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
+
+
+def _figure(part: str) -> tuple[str, int]:
+    """`flash 17,680`, or `302,331 instructions` for an estimate."""
+    words = part.split(" ")
+    name, number = words if not words[0][0].isdigit() else words[::-1]
+    return name, int(number.replace(",", ""))
+
+
+def ways_of(text: str) -> list[tuple[list[str], dict[str, int]]]:
+    """The ways out: words of the command line, and the figures by their names."""
+    lines = text.splitlines()
+    start = lines.index("  ways out, the cheapest first:")
+    ways = []
+    for line in lines[start + 1 :]:
+        if line.startswith("    --"):
+            words, _, figures = line.strip().partition(": ")
+            parts = figures.replace("about ", "").split(", ")
+            ways.append((words.split(), dict(map(_figure, parts))))
+    return ways
+
+
+@pytest.mark.parametrize(
+    ("limit", "figure", "way"),
+    [
+        ("--max-flash", "flash_bytes", ("--optimize", "size", "--c-optimize", "-Os")),
+        ("--max-stack", "stack_bytes", ("--optimize", "size")),
+        ("--max-instructions", "instructions", ("--optimize", "time", "--c-optimize", "-O3")),
+    ],
+)
+def test_ways_out_hold_what_they_promise(
+    limit: str, figure: str, way: tuple[str, ...], edgec: Callable, work: Path
+) -> None:
+    """A limit that the default breaks and a way keeps: following the way builds, as it was told."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    target = ("--board", BOARD, "-o", "out", "--json")
+
+    def measured(*words: str) -> int:
+        if figure == "instructions":
+            ran = edgec("run", DIGITS, "--board", BOARD, "--engine", "core", "--json", *words)
+        else:
+            ran = edgec("build", DIGITS, *target, *words)
+        return int(ran.json[figure])
+
+    most = measured(*way)
+    assert most < measured()
+    ran = edgec("build", DIGITS, *target, limit, most)
+    assert ran.status == 3
+    assert "live together at the arena's peak of" in ran.err
+    ways = ways_of(ran.err)
+    assert 1 <= len(ways) <= 3
+    assert all(figures[figure.removesuffix("_bytes")] <= most for _, figures in ways)
+    for words, figures in ways[:1]:
+        ran = edgec("build", DIGITS, *target, limit, most, *words)
+        assert ran.status == 0
+        for key in ("ram", "flash", "stack"):
+            name = "RAM" if key == "ram" else key
+            assert ran.json[f"{key}_bytes"] == figures[name], (words, key)
+
+
+def test_a_way_out_of_a_limit_of_ram(dense_model: Path, edgec: Callable, work: Path) -> None:
+    """The front has nothing below the limit; inputs of the caller do not count."""
+    target = ("--target", "cortex-m4", "-o", "out", "--json")
+    caller = ("--optimize", "ram", "--io", "caller")
+    most = edgec("build", dense_model, *target, *caller).json["arena_bytes"]
+    ran = edgec("build", dense_model, *target, "--max-ram", most)
+    assert ran.status == 3
+    ((words, figures),) = ways_of(ran.err)
+    assert tuple(words) == caller and figures["RAM"] == most
+    assert edgec("build", dense_model, *target, "--max-ram", most, *words).status == 0
+
+
+def test_limits_together(edgec: Callable, work: Path) -> None:
+    """A way must keep all limits at once, also those that are not broken."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    target = ("--board", BOARD, "-o", "out", "--json")
+    small = edgec("build", DIGITS, *target, "--optimize", "size", "--c-optimize", "-Os").json
+    flash = ("--max-flash", small["flash_bytes"])
+    ran = edgec("build", DIGITS, *target, *flash, "--max-stack", 4096, "--max-ram", "64K",
+                "--max-instructions", 10_000_000)  # fmt: skip
+    assert ran.status == 3
+    assert all(figures["flash"] <= small["flash_bytes"] for _, figures in ways_of(ran.err))
+    ran = edgec("build", DIGITS, *target, *flash, "--max-instructions", 1000)
+    assert ran.status == 3 and "no way out was found; the nearest:" in ran.err
+    assert "flash: " in ran.err and "instructions: " in ran.err
+    roomy = ("--max-ram", "64K", "--max-flash", "1M", "--max-stack", "4K",
+             "--max-instructions", 10_000_000)  # fmt: skip
+    assert edgec("build", DIGITS, *target, *roomy).status == 0
