@@ -100,6 +100,8 @@ def measure(model: Path) -> dict[str, Any]:
         "arena_bytes": compiled.program.arena_bytes,
         "greedy_bytes": greedy_peak_bytes(buffers),
         "live_bytes": live_bytes(buffers),
+        "arena_lower_bound": compiled.program.arena_lower_bound,
+        "proof": compiled.plan.certificate.region("arena").proof,
     }
     with tempfile.TemporaryDirectory(prefix="edgec_models_") as folder:
         entry |= run_on_board(compiled, board, Path(folder))
