@@ -35,7 +35,7 @@ from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
-from edgec.memory.spare_kernels import spare_kernels
+from edgec.memory.spare_kernels import spare_float_kernels, spare_kernels
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
@@ -234,6 +234,8 @@ def _choose(
     io = options.io
     trades = options.optimize == "balanced" and policy.trades_scratch
     chosen = _choose_by_live_bytes(function, groups, options, io, trades)
+    if options.optimize == "balanced":
+        chosen = spare_float_kernels(groups, chosen)
     most = math.inf if options.optimize == "ram" else 0.0
     if trades:
         chosen = spare_kernels(function, groups, chosen, io=io)

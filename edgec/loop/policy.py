@@ -82,7 +82,7 @@ class Policy:
         product. Empty where the form turns out not to fit.
         """
         if form == MATRIX or form in ROWS:
-            return schedule_vectors(func, form, tables, window)
+            return schedule_vectors(func, form, tables, window, self.core.features)
         if form in PRODUCTS:
             product = schedule_product(func, form, tables, window, self.core.features)
             return [] if product is None else [product]

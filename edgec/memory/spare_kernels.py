@@ -17,9 +17,9 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 
 #: A kernel must save this part of all instructions for each KiB that it takes.
 LEAST_GAIN_PER_KIB = 0.001
-#: All kernels together must save this part of all instructions, or so many: a small model that they
-#: make hardly faster does without all of them, and without their scratch.
-LEAST_GAIN, LEAST_INSTRUCTIONS = 1 / 6, 50_000
+#: Kernels that use the floating-point unit make the frames of interrupts larger, too: together they
+#: must save so many instructions, a few milliseconds.
+LEAST_INSTRUCTIONS = 300_000
 
 
 def spare_kernels(
@@ -35,13 +35,6 @@ def spare_kernels(
     """
     best = list(chosen)
     total = sum(variant.instructions for variant in chosen)
-    plain = [_plain(lowered, variant) for lowered, variant in zip(groups, chosen, strict=True)]
-    trial = [variant for variant in plain if variant is not None]
-    if len(trial) == len(best):
-        slower = sum(variant.instructions for variant in trial) - total
-        before, after = (_live_bytes(function, groups, v, io) for v in (best, trial))
-        if slower < min(LEAST_GAIN * total, LEAST_INSTRUCTIONS) and after <= before:
-            return tuple(trial)
     names = {name for variant in chosen for name in kernels_of(variant.function)}
     for name in sorted(names, key=lambda n: -get_microkernel(n).code_bytes):
         without = [
@@ -62,16 +55,29 @@ def spare_kernels(
     return tuple(best)
 
 
-def _plain(lowered: LoweredGroup, variant: Variant) -> Variant | None:
-    """The fastest variant without any kernel; the variant itself if it has none."""
-    if not kernels_of(variant.function):
+def spare_float_kernels(
+    groups: Sequence[LoweredGroup], chosen: Sequence[Variant]
+) -> tuple[Variant, ...]:
+    """Return the variants without kernels that need an FPU, if these save little."""
+    best = [_without_floats(lowered, v) for lowered, v in zip(groups, chosen, strict=True)]
+    slower = sum(v.instructions for v in best) - sum(v.instructions for v in chosen)
+    return tuple(best if slower < LEAST_INSTRUCTIONS else chosen)
+
+
+def _needs_fpu(variant: Variant) -> bool:
+    return any("fpu" in get_microkernel(name).needs for name in kernels_of(variant.function))
+
+
+def _without_floats(lowered: LoweredGroup, variant: Variant) -> Variant:
+    """The fastest variant that needs no FPU and no more scratch; else the variant itself."""
+    if not _needs_fpu(variant):
         return variant
     others = [
         v
         for v in lowered.variants
-        if not kernels_of(v.function) and v.scratch_bytes <= variant.scratch_bytes
+        if not _needs_fpu(v) and v.scratch_bytes <= variant.scratch_bytes
     ]
-    return min(others, key=lambda v: v.instructions, default=None)
+    return min(others, key=lambda v: v.instructions, default=variant)
 
 
 def _without(name: str, lowered: LoweredGroup, variant: Variant) -> Variant | None:

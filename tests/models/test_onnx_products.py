@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 from built_models import DIGITS, build
 
+from edgec.deploy import Built
 from edgec.loop.microkernel import kernels_of
+from edgec.options import Options
+from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
+from edgec.target.board import load_board
 
 #: Figures of the DSP extension: gcc 12.2 -O2; plain loops take 279,130.
 MOST_INSTRUCTIONS = 142_345
+#: Of Helium, where plain loops take 270,438; QEMU may count an interrupt too.
+MOST_ON_MVE = 49_000
 
 
 @pytest.mark.parametrize(
@@ -29,9 +35,31 @@ def test_products_of_the_dsp_extension(board: str, most: int | None) -> None:
     used = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
     assert {"ec_matrix_3_onnx_s8_dsp", "ec_matrix_1_onnx_s8_dsp"} & used
     assert "ec_depthwise_3x3_onnx_s8_dsp" in used
+    assert_the_oracles_bits("core", built, most)
+
+
+def test_products_of_mve() -> None:
+    if shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None:
+        pytest.skip("arm-none-eabi-gcc or qemu-system-arm is not installed")
+    compiled, built = build(DIGITS, "mps3_an547", "gcc", optimize="time")
+    used = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
+    assert {"ec_conv_onnx_s8_mve", "ec_depthwise_onnx_s8_mve"} <= used
+    assert_the_oracles_bits("qemu", built, MOST_ON_MVE)
+
+
+def test_small_models_do_without() -> None:
+    """By default: a model of few milliseconds needs neither the FPU nor more memory for it."""
+    for board in ("mps2_an386", "mps3_an547"):
+        core = load_board(board).core
+        compiled = compile_model(DIGITS, core, Options(), board_name=board)
+        used = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
+        assert not {name for name in used if "onnx" in name}
+
+
+def assert_the_oracles_bits(engine: str, built: Built, most: int | None) -> None:
     oracle = open_oracle(DIGITS)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
-    with open_session("core", built) as session:
+    with open_session(engine, built) as session:
         assert session.selftest() == 0
         for seed in (1, 2, 3):
             inputs = generate_inputs(seed, types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
-from edgec.loop.microkernels.mve_matrix import SLICE, SOURCES, rescaled
+from edgec.loop.microkernels.mve_matrix import SLICE, entries_of, limited, words_of
+from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import int32
 
@@ -23,6 +25,7 @@ WORDS = SLICE // 4
 
 
 def depthwise(
+    rescaling: Rescaling,
     kernel_h: int,
     kernel_w: int,
     pitch: int,
@@ -45,8 +48,7 @@ def depthwise(
     last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
     x = b.input("x", ((rows - 1) * row_step + last + channels,), "int8")
     bias = b.constant("bias", (channels,), "int32")
-    multiplier = b.constant("multiplier", (channels,), "int32")
-    shift = b.constant("shift", (channels,), "int8")
+    tables = rescaling.declare(b, channels)
     w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
     acc = b.reduce(
         "acc",
@@ -60,7 +62,7 @@ def depthwise(
         dtype="int32",
     )
     limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda h, p, c: rescaled(acc[h, p, c], multiplier[c], shift[c], *limits))
+    b.compute(out, lambda h, p, c: limited(rescaling.rounded(acc[h, p, c], tables, c), *limits))
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_c")
     if kernel_h * kernel_w > 1:
@@ -83,11 +85,17 @@ def tiled(array: Array) -> Array:
 
 
 def pack_depthwise(
-    arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int, tap: int, **_: int
+    rescaling: Rescaling,
+    arrays: Mapping[str, Array],
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    **_: int,
 ) -> Array:
     """The constants in the order of use, as int32 words."""
     taps = kernel_h * kernel_w
-    tables = {name: tiled(arrays[name].reshape(-1)) for name in SOURCES[:1] + SOURCES[2:]}
+    tables = {name: tiled(arrays[name].reshape(-1)) for name in ("bias", *rescaling.tables)}
     w = tiled(arrays["w"].reshape(taps, -1))
     offsets = [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
     parts: list[Array] = []
@@ -98,20 +106,21 @@ def pack_depthwise(
         for start in range(0, taps, 2):
             pair = slice(start, start + 2)
             parts += [np.array(offsets[pair]), weights[pair].reshape(-1)]
-        scales = [tables[name][lanes].reshape(4, 4) for name in ("multiplier", "shift")]
+        scales = [words_of(tables[name][lanes]).reshape(4, 4) for name in rescaling.tables]
         parts.append(np.stack(scales, axis=1).reshape(-1))
     return np.concatenate([part.astype(np.int32) for part in parts])
 
 
 def unpack_depthwise(
-    words: Array, kernel_h: int, kernel_w: int, channels: int, **_: int
+    rescaling: Rescaling, words: Array, kernel_h: int, kernel_w: int, channels: int, **_: int
 ) -> dict[str, Any]:
     """The constants in a stream by their names in the meaning."""
     taps = kernel_h * kernel_w
     wide = max(channels, SLICE)
-    found: dict[str, Any] = {name: np.zeros(wide, np.int64) for name in SOURCES}
+    dtypes = {"bias": "int32", **rescaling.tables}
+    found: dict[str, Any] = {name: np.zeros(wide, dtype) for name, dtype in dtypes.items()}
     w = np.zeros((taps, wide), np.int8)
-    size = block_words(taps)
+    size = block_words(rescaling, taps)
     for number, first in enumerate(block_starts(wide)):
         part = words[number * size : (number + 1) * size]
         lanes = first + LANES
@@ -124,20 +133,21 @@ def unpack_depthwise(
             bytes_ = packed.astype("<i4").view(np.int8).reshape(count, SLICE)
             w[start : start + count, first : first + SLICE] = bytes_
             position += WORDS * count
-        scales = part[position:].reshape(4, 2, 4)
-        found["multiplier"][lanes] = scales[:, 0].reshape(-1)
-        found["shift"][lanes] = scales[:, 1].reshape(-1)
+        scales = part[position:].reshape(4, len(rescaling.tables), 4)
+        for place, (name, dtype) in enumerate(rescaling.tables.items()):
+            found[name][lanes] = entries_of(scales[:, place].reshape(-1), dtype)
     found["w"] = w
     return {name: array[..., :channels] for name, array in found.items()}
 
 
-def block_words(taps: int) -> int:
+def block_words(rescaling: Rescaling, taps: int) -> int:
     """Words of a stream for 16 channels."""
-    return SLICE + taps * (1 + WORDS) + 2 * SLICE
+    return SLICE + taps * (1 + WORDS) + len(rescaling.tables) * SLICE
 
 
-def _words(kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
-    return len(block_starts(max(channels, SLICE))) * block_words(kernel_h * kernel_w)
+def _words(rescaling: Rescaling, kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
+    blocks = len(block_starts(max(channels, SLICE)))
+    return blocks * block_words(rescaling, kernel_h * kernel_w)
 
 
 def _instructions(
@@ -159,19 +169,25 @@ def _instructions(
     return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
 
 
-register(
-    Microkernel(
-        "ec_depthwise_s8_mve",
-        depthwise,
-        sizes=(
-            "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
-            "channels", "zero_point", "minimum", "maximum",
-        ),
-        header="mve/depthwise_s8.h",
-        needs=frozenset({"mve"}),
-        alignment=(("bias", 4),),
-        in_order=("out_p", 1),
-        stream=Stream(SOURCES, words=_words, pack=pack_depthwise, unpack=unpack_depthwise),
-        instructions=_instructions,
-    )
-)  # fmt: skip
+for _rescaling in RESCALINGS:
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise", "mve"),
+            partial(depthwise, _rescaling),
+            sizes=(
+                "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
+                "channels", "zero_point", "minimum", "maximum",
+            ),
+            header=f"mve/depthwise_s8{_rescaling.suffix}.h",
+            needs=frozenset({"mve"}) | _rescaling.needs,
+            alignment=(("bias", 4),),
+            in_order=("out_p", 1),
+            stream=Stream(
+                _rescaling.sources,
+                words=partial(_words, _rescaling),
+                pack=partial(pack_depthwise, _rescaling),
+                unpack=partial(unpack_depthwise, _rescaling),
+            ),
+            instructions=_instructions,
+        )
+    )  # fmt: skip

@@ -1,24 +1,26 @@
 """Matrix products of int8 on MVE (`runtime_c/microkernels/mve/matrix_s8.h`): meaning and streams.
 
 Both kernels read one stream: per unit of channels the weights in slices of 16 inputs, then bias,
-multiplier and shift of each channel. A run of inputs that is no whole number of slices begins
-inside its first one, behind lanes that are not used.
+multiplier and shift, or bias and scale, of each channel. A run of inputs that is no whole number of
+slices begins inside its first one, behind lanes that are not used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgec.loop.define import Definition, Tensor
+from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import Value, clamp, int8, int32, intrinsic
+from edgec.loop.values import Value, clamp, int8, int32
 
 Array = npt.NDArray[Any]
 
@@ -26,23 +28,20 @@ Array = npt.NDArray[Any]
 DENSE_UNIT, CONV_UNIT = 8, 4
 SLICE = 16
 
-SOURCES = ("bias", "w", "multiplier", "shift")
 
-
-def rescaled(
-    acc: Value, multiplier: Value, shift: Value, zero_point: int, minimum: int, maximum: int
-) -> Value:
-    """An accumulator as the operators write it: rescaled, at its zero point, limited."""
-    rounded = intrinsic("requantize_tflm_right", acc, multiplier, int32(shift))
+def limited(rounded: Value, zero_point: int, minimum: int, maximum: int) -> Value:
+    """A rescaled accumulator as the operators write it: at its zero point, limited."""
     return int8(clamp(rounded + zero_point, minimum, maximum))
 
 
-def dense(depth: int, channels: int, zero_point: int, minimum: int, maximum: int) -> PrimFunc:
+def dense(
+    rescaling: Rescaling, depth: int, channels: int, zero_point: int, minimum: int, maximum: int
+) -> PrimFunc:
     """out[0, o] = requantized bias[o] + sum over k of x[k] * w[o, k]."""
     b = Definition("dense")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (depth,), "int8")
-    bias, multiplier, shift = _parameters(b, channels)
+    bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
     w = b.constant("w", (channels, depth), "int8")
     acc = b.reduce(
         "acc",
@@ -53,11 +52,12 @@ def dense(depth: int, channels: int, zero_point: int, minimum: int, maximum: int
         dtype="int32",
     )
     limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    b.compute(out, lambda p, c: limited(rescaling.rounded(acc[p, c], tables, c), *limits))
     return _nested(b, "acc_k")
 
 
 def conv(
+    rescaling: Rescaling,
     kernel_h: int,
     kernel_w: int,
     in_channels: int,
@@ -74,7 +74,7 @@ def conv(
     out = b.output("out", (pixels, channels), "int8")
     run = kernel_w * in_channels
     x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), "int8")
-    bias, multiplier, shift = _parameters(b, channels)
+    bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
     w = b.constant("w", (channels, kernel_h, kernel_w, in_channels), "int8")
     acc = b.reduce(
         "acc",
@@ -87,16 +87,8 @@ def conv(
         dtype="int32",
     )
     limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda p, c: rescaled(acc[p, c], multiplier[c], shift[c], *limits))
+    b.compute(out, lambda p, c: limited(rescaling.rounded(acc[p, c], tables, c), *limits))
     return _nested(b, "acc_kh")
-
-
-def _parameters(b: Definition, channels: int) -> tuple[Tensor, Tensor, Tensor]:
-    return (
-        b.constant("bias", (channels,), "int32"),
-        b.constant("multiplier", (channels,), "int32"),
-        b.constant("shift", (channels,), "int8"),
-    )
 
 
 def _nested(definition: Definition, first: str) -> PrimFunc:
@@ -113,7 +105,20 @@ def slices_of(run: int) -> int:
     return -(-run // SLICE)
 
 
-def pack_products(arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
+def words_of(array: Array) -> Array:
+    """Entries of a table as int32 words: numbers, or the bits of floats."""
+    if array.dtype.kind == "f":
+        return np.ascontiguousarray(array, np.float32).view(np.int32)
+    return array.astype(np.int32)
+
+
+def entries_of(words: Array, dtype: str) -> Array:
+    """What `words_of` was given."""
+    words = np.ascontiguousarray(words, np.int32)
+    return words.view(np.float32) if dtype == "float32" else words
+
+
+def pack_products(rescaling: Rescaling, arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
     """The constants of a product in the order of use, as int32 words; weights [channels, ...]."""
     channels = len(arrays["bias"])
     w = arrays["w"].reshape(channels, runs, -1)
@@ -124,54 +129,57 @@ def pack_products(arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
     for first in unit_starts(channels, unit):
         lanes = slice(first, first + unit)
         parts.append(np.ascontiguousarray(padded[lanes].transpose(1, 0, 2)).view("<i4").reshape(-1))
-        parts += [arrays[name][lanes].astype(np.int32) for name in ("bias", "multiplier", "shift")]
+        parts += [words_of(arrays[name][lanes]) for name in ("bias", *rescaling.tables)]
     return np.concatenate(parts)
 
 
-def unpack_products(words: Array, runs: int, run: int, channels: int, unit: int) -> dict[str, Any]:
+def unpack_products(
+    rescaling: Rescaling, words: Array, runs: int, run: int, channels: int, unit: int
+) -> dict[str, Any]:
     """The constants in a stream by their names in the meaning."""
     slices = slices_of(run)
-    size = product_words(runs, run, unit, unit)
-    found: dict[str, Any] = {
-        name: np.zeros(channels, np.int64) for name in ("bias", "multiplier", "shift")
-    }
+    size = product_words(rescaling, runs, run, unit, unit)
+    dtypes = {"bias": "int32", **rescaling.tables}
+    found: dict[str, Any] = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
     w = np.zeros((channels, runs, run), np.int64)
     for number, first in enumerate(unit_starts(channels, unit)):
         part = words[number * size : (number + 1) * size]
         lanes = slice(first, first + unit)
-        packed = np.ascontiguousarray(part[: -3 * unit]).astype("<i4").view(np.int8)
+        packed = np.ascontiguousarray(part[: -len(dtypes) * unit]).astype("<i4").view(np.int8)
         in_order = packed.reshape(runs, slices, unit, SLICE).transpose(2, 0, 1, 3)
         w[lanes] = in_order.reshape(unit, runs, slices * SLICE)[:, :, slices * SLICE - run :]
-        for position, name in enumerate(("bias", "multiplier", "shift")):
-            found[name][lanes] = part[len(part) - (3 - position) * unit :][:unit]
+        for position, (name, dtype) in enumerate(dtypes.items()):
+            entries = part[len(part) - (len(dtypes) - position) * unit :][:unit]
+            found[name][lanes] = entries_of(entries, dtype)
     return {**found, "w": w}
 
 
-def product_words(runs: int, run: int, channels: int, unit: int) -> int:
+def product_words(rescaling: Rescaling, runs: int, run: int, channels: int, unit: int) -> int:
     """Words of a stream."""
-    return len(unit_starts(channels, unit)) * unit * (runs * slices_of(run) * SLICE // 4 + 3)
+    own = 1 + len(rescaling.tables)
+    return len(unit_starts(channels, unit)) * unit * (runs * slices_of(run) * SLICE // 4 + own)
 
 
-def _dense_stream() -> Stream:
+def _dense_stream(rescaling: Rescaling) -> Stream:
     return Stream(
-        SOURCES,
-        words=lambda depth, channels, **_: product_words(1, depth, channels, DENSE_UNIT),
-        pack=lambda arrays, **_: pack_products(arrays, 1, DENSE_UNIT),
+        rescaling.sources,
+        words=lambda depth, channels, **_: product_words(rescaling, 1, depth, channels, DENSE_UNIT),
+        pack=lambda arrays, **_: pack_products(rescaling, arrays, 1, DENSE_UNIT),
         unpack=lambda words, depth, channels, **_: unpack_products(
-            words, 1, depth, channels, DENSE_UNIT
+            rescaling, words, 1, depth, channels, DENSE_UNIT
         ),
     )
 
 
-def _conv_stream() -> Stream:
+def _conv_stream(rescaling: Rescaling) -> Stream:
     return Stream(
-        SOURCES,
+        rescaling.sources,
         words=lambda kernel_h, kernel_w, in_channels, channels, **_: product_words(
-            kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
         ),
-        pack=lambda arrays, kernel_h, **_: pack_products(arrays, kernel_h, CONV_UNIT),
+        pack=lambda arrays, kernel_h, **_: pack_products(rescaling, arrays, kernel_h, CONV_UNIT),
         unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **_: unpack_products(
-            words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
         ),
     )
 
@@ -204,31 +212,32 @@ def _conv_instructions(
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 
-register(
-    Microkernel(
-        "ec_dense_s8_mve",
-        dense,
-        sizes=("depth", "channels", "zero_point", "minimum", "maximum"),
-        header="mve/matrix_s8.h",
-        needs=frozenset({"mve"}),
-        alignment=(("bias", 4),),
-        stream=_dense_stream(),
-        instructions=_dense_instructions,
+for _rescaling in RESCALINGS:
+    register(
+        Microkernel(
+            _rescaling.kernel("dense", "mve"),
+            partial(dense, _rescaling),
+            sizes=("depth", "channels", "zero_point", "minimum", "maximum"),
+            header=f"mve/matrix_s8{_rescaling.suffix}.h",
+            needs=frozenset({"mve"}) | _rescaling.needs,
+            alignment=(("bias", 4),),
+            stream=_dense_stream(_rescaling),
+            instructions=_dense_instructions,
+        )
     )
-)
-register(
-    Microkernel(
-        "ec_conv_s8_mve",
-        conv,
-        sizes=(
-            "kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels",
-            "zero_point", "minimum", "maximum",
-        ),
-        header="mve/matrix_s8.h",
-        needs=frozenset({"mve"}),
-        alignment=(("bias", 4),),
-        in_order=("out_p", 2),
-        stream=_conv_stream(),
-        instructions=_conv_instructions,
-    )
-)  # fmt: skip
+    register(
+        Microkernel(
+            _rescaling.kernel("conv", "mve"),
+            partial(conv, _rescaling),
+            sizes=(
+                "kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels",
+                "zero_point", "minimum", "maximum",
+            ),
+            header=f"mve/matrix_s8{_rescaling.suffix}.h",
+            needs=frozenset({"mve"}) | _rescaling.needs,
+            alignment=(("bias", 4),),
+            in_order=("out_p", 2),
+            stream=_conv_stream(_rescaling),
+            instructions=_conv_instructions,
+        )
+    )  # fmt: skip

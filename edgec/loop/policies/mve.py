@@ -14,12 +14,15 @@ from edgec.loop.ir import Binary, Cast, Const, Expr, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
+from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
 from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
 
+#: Scales of floats are below this, so that a zero point fits beside any result.
+MOST_SCALE = 0.5
 #: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
 MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
@@ -40,11 +43,16 @@ def mve_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is added to a rescaled sum, and the range that it is then limited to."""
+    """How sums are rescaled, what is added, and the range that the result is then limited to."""
 
     zero_point: int
     minimum: int
     maximum: int
+    rescaling: Rescaling = TFLM
+
+    def kernel(self, products: str) -> str:
+        """The name of the kernel of these products."""
+        return self.rescaling.kernel(products, "mve")
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -55,11 +63,20 @@ class Limits:
 
 
 def schedule_vectors(
-    func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+    func: PrimFunc,
+    form: str,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
 ) -> list[Schedule]:
-    """A function lowered in one of the forms on microkernels; empty where they cannot do it."""
+    """A function lowered in one of the forms on microkernels; empty where they cannot do it.
+
+    features: of the core.
+    """
     limits = find_limits(func)
-    if limits is None:
+    if limits is None or not limits.rescaling.needs <= features:
+        return []
+    if "scale" in tables and not 0 < tables["scale"].min() <= tables["scale"].max() < MOST_SCALE:
         return []
     found = []
     for rows in _rows_at_once(func, form, window):
@@ -120,14 +137,14 @@ def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
     schedule.simplify()
     if pixels == 1 and channels >= DENSE_UNIT:
         sizes = {"depth": depth, "channels": channels, **limits.sizes}
-        schedule.tensorize("out_d1", "ec_dense_s8_mve", sizes)
+        schedule.tensorize("out_d1", limits.kernel("dense"), sizes)
         return
     _require_channels(channels)
     sizes = {
         "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize("out_d0" if pixels > 1 else "out_d1", "ec_conv_s8_mve", sizes)
+    schedule.tensorize("out_d0" if pixels > 1 else "out_d1", limits.kernel("conv"), sizes)
 
 
 def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
@@ -143,7 +160,7 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
         "pitch": inner.dilation[0] * inner.shape[1] * inner.shape[2], "step": step,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize(loop, "ec_conv_s8_mve", sizes)
+    schedule.tensorize(loop, limits.kernel("conv"), sizes)
     _tensorize_padding(schedule, window, rows)
 
 
@@ -180,7 +197,7 @@ def _depthwise_rows(
         "row_step": inner.stride[0] * inner.shape[1] * channels, "rows": rows, "step": step,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize(loop, "ec_depthwise_s8_mve", sizes)
+    schedule.tensorize(loop, limits.kernel("depthwise"), sizes)
     _tensorize_padding(schedule, window, rows)
 
 
@@ -188,7 +205,8 @@ def _leaves_room(tables: Mapping[str, Array]) -> bool:
     """Whether every rescaled sum is at least 128 away from the ends of int32."""
     w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
-    return bool(np.all((most < INT32_MAX - 128) | (tables["shift"] < 0)))
+    halved = tables["shift"] < 0 if "shift" in tables else tables["scale"] < MOST_SCALE
+    return bool(np.all((most < INT32_MAX - 128) | halved))
 
 
 def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
@@ -209,7 +227,7 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
         "kernel_h": 1, "kernel_w": 1, "in_channels": inner.depth, "pitch": 0, "step": inner.depth,
         "pixels": count, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize(loop, "ec_conv_s8_mve", sizes)
+    schedule.tensorize(loop, limits.kernel("conv"), sizes)
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
         "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
@@ -297,9 +315,10 @@ def find_limits(func: PrimFunc) -> Limits | None:
     if upper is None or lower is None or offset is None:
         return None
     rounded = offset[0]
-    if not isinstance(rounded, Intrinsic) or rounded.name != "requantize_tflm_right":
+    known = {rescaling.function: rescaling for rescaling in RESCALINGS}
+    if not isinstance(rounded, Intrinsic) or rounded.name not in known:
         return None
-    return Limits(offset[1], lower[1], upper[1])
+    return Limits(offset[1], lower[1], upper[1], known[rounded.name])
 
 
 def _with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:

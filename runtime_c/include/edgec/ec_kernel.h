@@ -61,4 +61,11 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_MVE_ASM 0
 #endif
 
+/* Whether these vectors have floats too. */
+#if defined(__ARM_FEATURE_MVE) && EC_MVE_ASM
+#define EC_MVE_FLOAT_ASM ((__ARM_FEATURE_MVE & 2) != 0)
+#else
+#define EC_MVE_FLOAT_ASM 0
+#endif
+
 #endif /* EC_KERNEL_H */

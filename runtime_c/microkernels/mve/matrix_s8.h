@@ -63,6 +63,112 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "vldrw.32 q2, [r3], #16\n" op " \\d, q0, q2\n" \
     ".endr\n"
 
+/* clang-format off */
+
+/* Assembly: eight sums rescaled with gemmlowp's rounding. */
+#define EC_DENSE_TFLM_MVE \
+    "ldr r0, [sp, #12]\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "vadd.i32 q0, q0, q2\n" \
+    "vadd.i32 q1, q1, q3\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q3\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "cbz r0, 6f\n" \
+    "vand q4, q0, q2\n" \
+    "vand q5, q1, q3\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vshr.s32 q5, q5, #31\n" \
+    "vadd.i32 q0, q0, q4\n" \
+    "vadd.i32 q1, q1, q5\n" \
+    "6:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q3\n"
+
+/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1. */
+#define EC_DENSE_MVE(rescale) \
+    "push {r4-r11, lr}\n" \
+    "vpush {d8-d15}\n" \
+    "ldm r1, {r4-r12}\n" \
+    "mov r3, r2\n" \
+    "vctp.8 r6\n" \
+    "vpnot\n" \
+    "vdup.32 q6, r9\n" \
+    "vdup.32 q7, r10\n" \
+    "movs r1, #68\n" /* bytes of code for a slice */ \
+    "adr.w r6, 4f\n" \
+    "mls r6, r12, r1, r6\n" \
+    "cmp r12, #0\n" \
+    "it eq\n" \
+    "adreq.w r6, 5f\n" \
+    "orr r6, r6, #1\n" \
+    "push {r4-r6, r11}\n" \
+    "add r9, r0, r7\n" \
+    "subs r9, #8\n" \
+    "mov r11, r8\n" \
+    "mov r7, r0\n" \
+    "0:\n" /* eight channels */ \
+    "ldrd r1, r5, [sp]\n" \
+    "vpst\n" \
+    "vldrbt.8 q0, [r1], #16\n" \
+    EC_DENSE_SLICE_MVE("vmladav.s8") \
+    "ldr pc, [sp, #8]\n" \
+    "3:\n" \
+    ".rept 4\n" \
+    "vldrb.8 q0, [r1], #16\n" \
+    EC_DENSE_SLICE_MVE("vmladava.s8") \
+    ".endr\n" \
+    "4:\n" \
+    "subs r5, #1\n" \
+    "bne.w 3b\n" \
+    "5:\n" \
+    "vmov q0[2], q0[0], r0, r4\n" \
+    "vmov q0[3], q0[1], r2, r6\n" \
+    "vmov q1[2], q1[0], r8, r12\n" \
+    "vmov q1[3], q1[1], r10, lr\n" \
+    rescale \
+    "vadd.i32 q0, q0, r11\n" \
+    "vadd.i32 q1, q1, r11\n" \
+    "vmax.s32 q0, q0, q6\n" \
+    "vmax.s32 q1, q1, q6\n" \
+    "vmin.s32 q0, q0, q7\n" \
+    "vmin.s32 q1, q1, q7\n" \
+    "vstrb.32 q0, [r7], #4\n" \
+    "vstrb.32 q1, [r7], #4\n" \
+    "cmp r7, r9\n" \
+    "bls.w 0b\n" \
+    "subs r2, r7, r9\n" /* the last unit may have to step back */ \
+    "cmp r2, #8\n" \
+    "it ne\n" \
+    "movne r7, r9\n" \
+    "bne.w 0b\n" \
+    "add sp, #16\n" \
+    "vpop {d8-d15}\n" \
+    "pop {r4-r11, lr}\n"
+
+/* clang-format on */
+
+/* What the assembly of dense is given. */
+static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, int32_t depth,
+                                               int32_t channels, int32_t zero_point,
+                                               int32_t minimum, int32_t maximum) {
+    int32_t cut[4];
+    ec_cut_slices_mve(cut, depth);
+    given[0] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
+    given[1] = cut[2];
+    given[2] = cut[0];
+    given[3] = channels;
+    given[4] = zero_point;
+    given[5] = minimum;
+    given[6] = maximum;
+    given[7] = minimum < zero_point;
+    given[8] = cut[3];
+}
+
 /* out[o] for all channels of one pixel: int8 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
  *
  * x: depth inputs. stream: see the top of this file, in units of eight. channels >= 8. out and x
@@ -74,102 +180,15 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
                                       int32_t depth, int32_t channels, int32_t zero_point,
                                       int32_t minimum, int32_t maximum) {
 #if EC_MVE_ASM
-    int32_t cut[4];
     int32_t given[9];
-    ec_cut_slices_mve(cut, depth);
-    given[0] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
-    given[1] = cut[2];
-    given[2] = cut[0];
-    given[3] = channels;
-    given[4] = zero_point;
-    given[5] = minimum;
-    given[6] = maximum;
-    given[7] = minimum < zero_point;
-    given[8] = cut[3];
+    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
     register int8_t *r0 __asm__("r0") = out;
     register const int32_t *r1 __asm__("r1") = given;
     register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r4-r11, lr}\n"
-        "vpush {d8-d15}\n"
-        "ldm r1, {r4-r12}\n"
-        "mov r3, r2\n"
-        "vctp.8 r6\n"
-        "vpnot\n"
-        "vdup.32 q6, r9\n"
-        "vdup.32 q7, r10\n"
-        "movs r1, #68\n" /* bytes of code for a slice */
-        "adr.w r6, 4f\n"
-        "mls r6, r12, r1, r6\n"
-        "cmp r12, #0\n"
-        "it eq\n"
-        "adreq.w r6, 5f\n"
-        "orr r6, r6, #1\n"
-        "push {r4-r6, r11}\n"
-        "add r9, r0, r7\n"
-        "subs r9, #8\n"
-        "mov r11, r8\n"
-        "mov r7, r0\n"
-        "0:\n" /* eight channels */
-        "ldrd r1, r5, [sp]\n"
-        "vpst\n"
-        "vldrbt.8 q0, [r1], #16\n"
-        EC_DENSE_SLICE_MVE("vmladav.s8")
-        "ldr pc, [sp, #8]\n"
-        "3:\n"
-        ".rept 4\n"
-        "vldrb.8 q0, [r1], #16\n"
-        EC_DENSE_SLICE_MVE("vmladava.s8")
-        ".endr\n"
-        "4:\n"
-        "subs r5, #1\n"
-        "bne.w 3b\n"
-        "5:\n"
-        "vmov q0[2], q0[0], r0, r4\n"
-        "vmov q0[3], q0[1], r2, r6\n"
-        "vmov q1[2], q1[0], r8, r12\n"
-        "vmov q1[3], q1[1], r10, lr\n"
-        "ldr r0, [sp, #12]\n"
-        "vldrw.32 q2, [r3], #16\n"
-        "vldrw.32 q3, [r3], #16\n"
-        "vadd.i32 q0, q0, q2\n"
-        "vadd.i32 q1, q1, q3\n"
-        "vldrw.32 q2, [r3], #16\n"
-        "vldrw.32 q3, [r3], #16\n"
-        "vqrdmulh.s32 q0, q0, q2\n"
-        "vqrdmulh.s32 q1, q1, q3\n"
-        "vldrw.32 q2, [r3], #16\n"
-        "vldrw.32 q3, [r3], #16\n"
-        "cbz r0, 6f\n"
-        "vand q4, q0, q2\n"
-        "vand q5, q1, q3\n"
-        "vshr.s32 q4, q4, #31\n"
-        "vshr.s32 q5, q5, #31\n"
-        "vadd.i32 q0, q0, q4\n"
-        "vadd.i32 q1, q1, q5\n"
-        "6:\n"
-        "vrshl.s32 q0, q0, q2\n"
-        "vrshl.s32 q1, q1, q3\n"
-        "vadd.i32 q0, q0, r11\n"
-        "vadd.i32 q1, q1, r11\n"
-        "vmax.s32 q0, q0, q6\n"
-        "vmax.s32 q1, q1, q6\n"
-        "vmin.s32 q0, q0, q7\n"
-        "vmin.s32 q1, q1, q7\n"
-        "vstrb.32 q0, [r7], #4\n"
-        "vstrb.32 q1, [r7], #4\n"
-        "cmp r7, r9\n"
-        "bls.w 0b\n"
-        "subs r2, r7, r9\n" /* the last unit may have to step back */
-        "cmp r2, #8\n"
-        "it ne\n"
-        "movne r7, r9\n"
-        "bne.w 0b\n"
-        "add sp, #16\n"
-        "vpop {d8-d15}\n"
-        "pop {r4-r11, lr}\n"
+        EC_DENSE_MVE(EC_DENSE_TFLM_MVE)
         : "+r"(r0), "+r"(r1), "+r"(r2)
         :
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -200,6 +219,149 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
          " r10, q1, q3\n" op " r4, q0, q4\n" op " r12, q1, q4\n" op " r6, q0, q5\n" op          \
          " lr, q1, q5\n"
 
+/* clang-format off */
+
+/* Assembly: sums of two pixels rescaled with gemmlowp's rounding. */
+#define EC_CONV_TFLM_MVE \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vadd.i32 q0, q0, q2\n" \
+    "vadd.i32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "cbz r7, 7f\n" \
+    "vand q4, q0, q2\n" \
+    "vand q5, q1, q2\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vshr.s32 q5, q5, #31\n" \
+    "vadd.i32 q0, q0, q4\n" \
+    "vadd.i32 q1, q1, q5\n" \
+    "7:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q2\n"
+
+/* Assembly: convolution, all of it; `rescale` makes results of the sums in q0 and q1. */
+#define EC_CONV_MVE(rescale) \
+    "push {r4-r11, lr}\n" \
+    "vpush {d8-d15}\n" \
+    "sub sp, #56\n" \
+    "ldm r0!, {r1-r7}\n" \
+    "stm sp, {r1-r7}\n" \
+    "ldm r0!, {r1-r7}\n" \
+    "add r12, sp, #28\n" \
+    "stm r12, {r1-r7}\n" \
+    "ldm r0, {r1-r4, r11}\n" \
+    "vctp.8 r1\n" \
+    "vpnot\n" \
+    "vdup.32 q6, r3\n" \
+    "vdup.32 q7, r4\n" \
+    "movs r1, #56\n" /* bytes of code for a slice */ \
+    "adr.w r3, 4f\n" \
+    "mls r3, r2, r1, r3\n" \
+    "orr r3, r3, #1\n" \
+    "str r3, [sp, #36]\n" \
+    "9:\n" /* a pair of pixels */ \
+    "ldr r5, [sp, #40]\n" \
+    "0:\n" /* four channels */ \
+    "ldrd r1, r3, [sp, #20]\n" \
+    "ldrd r7, r9, [sp, #28]\n" \
+    "vpstt\n" \
+    EC_CONV_SLICE_MVE("vldrbt.8", "vmladav.s8") \
+    "ldr pc, [sp, #36]\n" \
+    "3:\n" \
+    ".rept 4\n" \
+    EC_CONV_SLICE_MVE("vldrb.8", "vmladava.s8") \
+    ".endr\n" \
+    "4:\n" \
+    "subs r9, #1\n" \
+    "beq 6f\n" \
+    "subs r7, #1\n" \
+    "bne.w 3b\n" \
+    "add r1, r1, r11\n" /* the next row of the window */ \
+    "add r3, r3, r11\n" \
+    "ldr r7, [sp, #28]\n" \
+    "vpstt\n" \
+    EC_CONV_SLICE_MVE("vldrbt.8", "vmladava.s8") \
+    "ldr pc, [sp, #36]\n" \
+    "6:\n" \
+    "vmov q0[2], q0[0], r0, r4\n" \
+    "vmov q0[3], q0[1], r2, r6\n" \
+    "vmov q1[2], q1[0], r8, r12\n" \
+    "vmov q1[3], q1[1], r10, lr\n" \
+    "ldm sp, {r0, r2, r4, r6, r7}\n" \
+    rescale \
+    "vadd.i32 q0, q0, r6\n" \
+    "vadd.i32 q1, q1, r6\n" \
+    "vmax.s32 q0, q0, q6\n" \
+    "vmax.s32 q1, q1, q6\n" \
+    "vmin.s32 q0, q0, q7\n" \
+    "vmin.s32 q1, q1, q7\n" \
+    "vstrb.32 q0, [r0], #4\n" \
+    "vstrb.32 q1, [r2], #4\n" \
+    "strd r0, r2, [sp]\n" \
+    "cmp r0, r4\n" \
+    "bls.w 0b\n" \
+    "subs r6, r0, r4\n" /* the last unit may have to step back */ \
+    "cmp r6, #4\n" \
+    "beq 8f\n" \
+    "subs r0, r0, r6\n" \
+    "subs r2, r2, r6\n" \
+    "strd r0, r2, [sp]\n" \
+    "b.w 0b\n" \
+    "8:\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
+    "ldrd r6, r7, [sp, #44]\n" \
+    "subs r6, #2\n" \
+    "ble 8f\n" \
+    "ldr r4, [sp, #52]\n" \
+    "ldr r1, [sp, #24]\n" \
+    "str r6, [sp, #44]\n" \
+    "add r0, r2, r7\n" \
+    "add r1, r1, r4\n" \
+    "add r3, r1, r4\n" \
+    "cmp r6, #1\n" \
+    "itt eq\n" \
+    "moveq r0, r2\n" \
+    "moveq r3, r1\n" \
+    "strd r1, r3, [sp, #20]\n" \
+    "add r4, r2, r7\n" \
+    "subs r4, #4\n" \
+    "strd r2, r0, [sp]\n" \
+    "str r4, [sp, #8]\n" \
+    "b.w 9b\n" \
+    "8:\n" \
+    "add sp, #56\n" \
+    "vpop {d8-d15}\n" \
+    "pop {r4-r11, lr}\n"
+
+/* clang-format on */
+
+/* What the assembly of convolution is given; out and the stream are there already. */
+static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x, int32_t kernel_h,
+                                              int32_t run, int32_t pitch, int32_t step,
+                                              int32_t pixels, int32_t channels, int32_t zero_point,
+                                              int32_t minimum, int32_t maximum) {
+    int32_t cut[4];
+    ec_cut_slices_mve(cut, run);
+    given[1] = given[0] + (pixels > 1 ? channels : 0);
+    given[2] = given[0] + channels - 4;
+    given[3] = zero_point;
+    given[4] = minimum < zero_point;
+    given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
+    given[6] = given[5] + (pixels > 1 ? step : 0);
+    given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
+    given[8] = kernel_h * given[7];
+    given[9] = 0; /* where the loop is entered */
+    given[11] = pixels;
+    given[12] = channels;
+    given[13] = step;
+    given[14] = cut[0];
+    given[15] = cut[3];
+    given[16] = minimum;
+    given[17] = maximum;
+    given[18] = pitch - 16 * (cut[1] + 1);
+}
+
 /* out[p * channels + o] for `pixels` in a row and all channels: int8 of the rescaled sum over kh, i
  * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w *
  * in_channels.
@@ -217,138 +379,16 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
 #if EC_MVE_ASM
-    int32_t cut[4];
     int32_t given[19];
-    ec_cut_slices_mve(cut, kernel_w * in_channels);
     given[0] = (int32_t)(uintptr_t)out;
-    given[1] = given[0] + (pixels > 1 ? channels : 0);
-    given[2] = given[0] + channels - 4;
-    given[3] = zero_point;
-    given[4] = minimum < zero_point;
-    given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
-    given[6] = given[5] + (pixels > 1 ? step : 0);
-    given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
-    given[8] = kernel_h * given[7];
-    given[9] = 0; /* where the loop is entered */
     given[10] = (int32_t)(uintptr_t)stream;
-    given[11] = pixels;
-    given[12] = channels;
-    given[13] = step;
-    given[14] = cut[0];
-    given[15] = cut[3];
-    given[16] = minimum;
-    given[17] = maximum;
-    given[18] = pitch - 16 * (cut[1] + 1);
+    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                     zero_point, minimum, maximum);
     register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r4-r11, lr}\n"
-        "vpush {d8-d15}\n"
-        "sub sp, #56\n"
-        "ldm r0!, {r1-r7}\n"
-        "stm sp, {r1-r7}\n"
-        "ldm r0!, {r1-r7}\n"
-        "add r12, sp, #28\n"
-        "stm r12, {r1-r7}\n"
-        "ldm r0, {r1-r4, r11}\n"
-        "vctp.8 r1\n"
-        "vpnot\n"
-        "vdup.32 q6, r3\n"
-        "vdup.32 q7, r4\n"
-        "movs r1, #56\n" /* bytes of code for a slice */
-        "adr.w r3, 4f\n"
-        "mls r3, r2, r1, r3\n"
-        "orr r3, r3, #1\n"
-        "str r3, [sp, #36]\n"
-        "9:\n" /* a pair of pixels */
-        "ldr r5, [sp, #40]\n"
-        "0:\n" /* four channels */
-        "ldrd r1, r3, [sp, #20]\n"
-        "ldrd r7, r9, [sp, #28]\n"
-        "vpstt\n"
-        EC_CONV_SLICE_MVE("vldrbt.8", "vmladav.s8")
-        "ldr pc, [sp, #36]\n"
-        "3:\n"
-        ".rept 4\n"
-        EC_CONV_SLICE_MVE("vldrb.8", "vmladava.s8")
-        ".endr\n"
-        "4:\n"
-        "subs r9, #1\n"
-        "beq 6f\n"
-        "subs r7, #1\n"
-        "bne.w 3b\n"
-        "add r1, r1, r11\n" /* the next row of the window */
-        "add r3, r3, r11\n"
-        "ldr r7, [sp, #28]\n"
-        "vpstt\n"
-        EC_CONV_SLICE_MVE("vldrbt.8", "vmladava.s8")
-        "ldr pc, [sp, #36]\n"
-        "6:\n"
-        "vmov q0[2], q0[0], r0, r4\n"
-        "vmov q0[3], q0[1], r2, r6\n"
-        "vmov q1[2], q1[0], r8, r12\n"
-        "vmov q1[3], q1[1], r10, lr\n"
-        "ldm sp, {r0, r2, r4, r6, r7}\n"
-        "vldrw.32 q2, [r5], #16\n"
-        "vadd.i32 q0, q0, q2\n"
-        "vadd.i32 q1, q1, q2\n"
-        "vldrw.32 q2, [r5], #16\n"
-        "vqrdmulh.s32 q0, q0, q2\n"
-        "vqrdmulh.s32 q1, q1, q2\n"
-        "vldrw.32 q2, [r5], #16\n"
-        "cbz r7, 7f\n"
-        "vand q4, q0, q2\n"
-        "vand q5, q1, q2\n"
-        "vshr.s32 q4, q4, #31\n"
-        "vshr.s32 q5, q5, #31\n"
-        "vadd.i32 q0, q0, q4\n"
-        "vadd.i32 q1, q1, q5\n"
-        "7:\n"
-        "vrshl.s32 q0, q0, q2\n"
-        "vrshl.s32 q1, q1, q2\n"
-        "vadd.i32 q0, q0, r6\n"
-        "vadd.i32 q1, q1, r6\n"
-        "vmax.s32 q0, q0, q6\n"
-        "vmax.s32 q1, q1, q6\n"
-        "vmin.s32 q0, q0, q7\n"
-        "vmin.s32 q1, q1, q7\n"
-        "vstrb.32 q0, [r0], #4\n"
-        "vstrb.32 q1, [r2], #4\n"
-        "strd r0, r2, [sp]\n"
-        "cmp r0, r4\n"
-        "bls.w 0b\n"
-        "subs r6, r0, r4\n" /* the last unit may have to step back */
-        "cmp r6, #4\n"
-        "beq 8f\n"
-        "subs r0, r0, r6\n"
-        "subs r2, r2, r6\n"
-        "strd r0, r2, [sp]\n"
-        "b.w 0b\n"
-        "8:\n" /* to the next pair; the last pixel may be alone, and is done twice */
-        "ldrd r6, r7, [sp, #44]\n"
-        "subs r6, #2\n"
-        "ble 8f\n"
-        "ldr r4, [sp, #52]\n"
-        "ldr r1, [sp, #24]\n"
-        "str r6, [sp, #44]\n"
-        "add r0, r2, r7\n"
-        "add r1, r1, r4\n"
-        "add r3, r1, r4\n"
-        "cmp r6, #1\n"
-        "itt eq\n"
-        "moveq r0, r2\n"
-        "moveq r3, r1\n"
-        "strd r1, r3, [sp, #20]\n"
-        "add r4, r2, r7\n"
-        "subs r4, #4\n"
-        "strd r2, r0, [sp]\n"
-        "str r4, [sp, #8]\n"
-        "b.w 9b\n"
-        "8:\n"
-        "add sp, #56\n"
-        "vpop {d8-d15}\n"
-        "pop {r4-r11, lr}\n"
+        EC_CONV_MVE(EC_CONV_TFLM_MVE)
         : "+r"(r0)
         :
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");

@@ -1,0 +1,119 @@
+"""The MVE microkernels that round as ONNX Runtime does are what they are registered to mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mve_machine import Call, MveMachine, has_qemu
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.target.core import find_core
+from edgec.target.toolchain import available_toolchains
+
+pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
+
+SOURCE = """
+#include "microkernels/mve/matrix_s8_onnx.h"
+#include "microkernels/mve/depthwise_s8_onnx.h"
+static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_dense_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
+}
+static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_conv_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+}
+static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_depthwise_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                             n[10], n[11]);
+}
+"""
+FUNCTIONS = ("dense", "conv", "depthwise")
+BUILDS = [("gcc", ("-O2",)), ("gcc", ("-O2", "-DEC_NO_ASM")), ("clang", ("-Os",))]
+#: Zero point, minimum, maximum.
+LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100)]
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+def machine(request, tmp_path_factory):
+    compiler, flags = request.param
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    folder = tmp_path_factory.mktemp("mve_onnx")
+    names = tuple(f"run_{name}" for name in FUNCTIONS)
+    return MveMachine(tools[0], SOURCE, names, flags, folder)
+
+
+def tables(rng, weights, channels, *, ties=False):
+    """Constants that the policy accepts; `ties`: sums on and beside halves, weights of zero."""
+    if ties:
+        exponents = rng.integers(2, 9, channels)
+        halves = (2 * rng.integers(-150, 150, channels) + 1) * (1 << exponents) // 2
+        return {
+            "bias": (halves + rng.integers(-1, 2, channels)).astype(np.int32),
+            "w": np.zeros(weights, np.int8),
+            "scale": (2.0**-exponents).astype(np.float32),
+        }
+    return {
+        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
+        "w": rng.integers(-127, 128, weights).astype(np.int8),
+        "scale": (2.0 ** rng.uniform(-14, -2, channels)).astype(np.float32),
+    }
+
+
+def sizes_of(name, numbers):
+    kernel = get_microkernel(f"ec_{name}_onnx_s8_mve")
+    return dict(zip(kernel.sizes, numbers, strict=True))
+
+
+def dense_cases(rng):
+    for depth, channels in ((1, 8), (16, 9), (17, 8), (70, 13), (150, 8)):
+        for limits in LIMITS:
+            sizes = sizes_of("dense", (depth, channels, *limits))
+            yield "dense", sizes, tables(rng, (channels, depth), channels)
+    for limits in LIMITS:
+        yield "dense", sizes_of("dense", (4, 40, *limits)), tables(rng, (40, 4), 40, ties=True)
+
+
+def conv_cases(rng):
+    for kernel, pixels, channels in (((1, 1, 21), 3, 5), ((3, 3, 8), 4, 6), ((2, 3, 16), 1, 4)):
+        run = kernel[1] * kernel[2]
+        step = kernel[2] * 2
+        pitch = (pixels - 1) * step + run + 3
+        for limits in LIMITS:
+            sizes = sizes_of("conv", (*kernel, pitch, step, pixels, channels, *limits))
+            for ties in (False, True):
+                yield "conv", sizes, tables(rng, (channels, *kernel), channels, ties=ties)
+
+
+def depthwise_cases(rng):
+    for kernel, pixels, channels in (((3, 3), 3, 16), ((2, 2), 2, 20), ((1, 3), 5, 40)):
+        tap = channels
+        pitch = (pixels + kernel[1]) * channels
+        for limits in LIMITS:
+            numbers = (*kernel, pitch, tap, pitch, 2, channels, pixels, channels, *limits)
+            for ties in (False, True):
+                constants = tables(rng, (*kernel, channels), channels, ties=ties)
+                yield "depthwise", sizes_of("depthwise", numbers), constants
+
+
+@pytest.mark.parametrize("cases", [dense_cases, conv_cases, depthwise_cases])
+def test_kernels(machine, cases):
+    rng = np.random.default_rng(3)
+    calls, wanted = [], []
+    for name, sizes, constants in cases(rng):
+        kernel = get_microkernel(f"ec_{name}_onnx_s8_mve")
+        stream = kernel.stream.pack(constants, **sizes)
+        assert stream.size == kernel.stream.words(**sizes)
+        for key, array in kernel.stream.unpack(stream, **sizes).items():
+            assert np.array_equal(np.asarray(array).reshape(-1), constants[key].reshape(-1)), key
+        params = {p.name: p for p in meaning_of(kernel, tuple(sizes.values())).params}
+        x = rng.integers(-128, 128, params["x"].elements).astype(np.int8)
+        out = np.full(params["out"].elements, 77, np.int8)
+        values = out.tolist()
+        kernel.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *sizes.values())
+        wanted.append(np.array(values, np.int8))
+        calls.append(Call(FUNCTIONS.index(name), out, x, stream, list(sizes.values())))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
