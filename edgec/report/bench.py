@@ -145,7 +145,7 @@ def _measure(
         row["published_ms"] = {
             name: stated["published_ms"][name][key]
             for name in PUBLISHED
-            if key in stated["published_ms"][name]
+            if key in stated["published_ms"].get(name, {})
         }
     if traced is not None:
         theirs = stated["layers_instructions"].get(key, [])

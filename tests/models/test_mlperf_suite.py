@@ -164,6 +164,23 @@ def test_pool_of_emulators(suite: Suite, tmp_path: Path) -> None:
     assert rows["kws"]["engine"] == "qemu x 2"
 
 
+def test_models_are_measured_on_a_pool(suite: Suite, tmp_path: Path) -> None:
+    """Without the suite: a model is a piece of work, and the figures are those of one worker."""
+    pool = tmp_path / "pool.toml"
+    pool.write_text('[[device]]\nengine = "core"\ncount = 2\n')
+    found = []
+    for where in ((), ("--pool", str(pool))):
+        command = [sys.executable, "-m", "edgec", "bench", "--json", "--board", BOARD,
+                   "--model", "kws", "--model", "sww",
+                   "--baselines", str(suite.folder / "baselines.json"), *where]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)["rows"]
+        found.append([(row["model"], row["instructions"], row["flash_bytes"]) for row in rows])
+    assert found[0] == found[1]
+    assert [row[0] for row in found[0]] == ["kws", "sww"] and all(row[1] for row in found[0])
+
+
 def test_board_at_a_port(suite: Suite, ports: dict[str, str]) -> None:
     """Twice: whatever an earlier host left behind, and without saying which model it holds."""
     for arguments in ((), ("--model", "kws")):
