@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
+from edgec.codegen.homes import place_hot_code
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
+from edgec.codegen.program import Program
 from edgec.codegen.project import HARNESS_DIRS, write_project
 from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
 from edgec.options import Options
@@ -22,6 +26,7 @@ from edgec.target.board import Board, load_board
 from edgec.target.toolchain import find_toolchain
 
 BUILD_DIR = "build"
+ROUNDING_BYTES = 16  # more than alignment can add to a function or a section
 TRACE_DIR = "build_trace"
 TRACE_DEFINE = "EC_TRACE_HOOK"
 
@@ -63,6 +68,11 @@ def deploy(
         manifest = write_project(compiled.program, folder, board, options.harness)
         try:
             artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
+            hot = _with_hot_code(compiled, image)
+            if hot is not None:
+                shutil.rmtree(folder / BUILD_DIR)
+                manifest = write_project(hot, folder, board, options.harness)
+                artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
             with_trace = None
             if traced:
                 with_trace, _ = _build(
@@ -177,6 +187,25 @@ def _build(
         out=out,
     )
     return image.elf, image
+
+
+def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
+    """For `--optimize time`, the program with hot code in faster RAM, None if there is none.
+
+    Only an image tells how large functions are, and what room is left.
+    """
+    if compiled.options.optimize != "time" or image is None or compiled.homes is None:
+        return None
+    taken: dict[str, int] = defaultdict(int)
+    for section in image.sections:
+        taken[section.region] += section.bytes + ROUNDING_BYTES
+    # Addresses of the usual region that code leaves are not used again: its room is no limit.
+    homes = replace(compiled.homes, reserved={**taken, compiled.homes.board.code: 0})
+    sizes: dict[str, int] = defaultdict(int)
+    for function in image.functions:
+        name = function.name.split(".")[0]  # a compiler's clone counts as its original
+        sizes[name] += function.code_bytes + ROUNDING_BYTES
+    return place_hot_code(compiled.program, homes, sizes)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.choose import Choice, choose
-from edgec.memory.homes import homes_of, with_homes
+from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
@@ -82,7 +82,7 @@ class Compiled:
 
     imported: the graph as the file has it. module: after all passes. shrinkage: channels that
     were removed. groups, chosen: the menus and the variant taken from each. problem, plan: the
-    memory. program: what codegen writes.
+    memory. program: what codegen writes. homes: the board's regions, None without a board.
     """
 
     imported: Module
@@ -94,6 +94,7 @@ class Compiled:
     program: Program
     options: Options
     overflows: tuple[Overflow, ...] = ()
+    homes: Homes | None = None
 
     @property
     def groups(self) -> tuple[LoweredGroup, ...]:
@@ -209,7 +210,9 @@ def compile_module(
         program = place_program(program, homes, copies=options.optimize == "time")
     program.check()
     overflows = find_overflows(module.main)
-    return Compiled(imported, module, shrinkage, choice, problem, plan, program, options, overflows)
+    return Compiled(
+        imported, module, shrinkage, choice, problem, plan, program, options, overflows, homes
+    )
 
 
 def _lower(

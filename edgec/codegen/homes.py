@@ -6,20 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edgec.codegen.model_text import make_text
+from edgec.codegen.model_text import EmittedModel, make_text
 from edgec.codegen.program import Program, ProgramHomes
+from edgec.codegen.runtime_source import runtime_functions
+from edgec.loop.heat import OWN, heat
 from edgec.loop.traffic import Traffic, add_traffic, traffic
 from edgec.memory.homes import Homes
+from edgec.memory.pins import Pins
 from edgec.memory.statics import Static, place_statics
 
 
-def place_program(
-    program: Program,
-    homes: Homes,
-    *,
-    copies: bool,
-    function_bytes: Mapping[str, int] | None = None,
-) -> Program:
+def place_program(program: Program, homes: Homes, *, copies: bool) -> Program:
     """The program with the homes of what does not lie where the linker would put it.
 
     copies: see `place_statics`. Raises PlanError as that does.
@@ -31,7 +28,9 @@ def place_program(
     peaks[state or board.data] = peaks.get(state or board.data, 0) + program.state_bytes
     statics: list[Static] = []
     if homes.has_choice(copies=copies):
-        statics = [*_weights(program), *_code(program, homes, function_bytes)]
+        statics = _weights(program)
+        if any(what.startswith("code") for what, _ in homes.pins.entries):
+            statics += _code(make_text(program), {}, {})  # those pinned: no size is known yet
     found = place_statics(statics, homes, peaks, copies=copies)
     return replace(
         program,
@@ -42,6 +41,30 @@ def place_program(
             ram=frozenset(r.name for r in board.memory.values() if r.kind == "ram"),
         ),
     )
+
+
+def place_hot_code(
+    program: Program, homes: Homes, function_bytes: Mapping[str, int]
+) -> Program | None:
+    """The program with its hottest functions in RAM that instructions are fetched faster from.
+
+    function_bytes: of each C function, as it was built. `homes.reserved` has all that lies in each
+    region. None where nothing can be gained.
+    """
+    usual = homes.board.memory[homes.board.code]
+    if not any(r.fetch_wait_states < usual.fetch_wait_states for r in homes.rams):
+        return None
+    emitted = make_text(program)
+    statics = [
+        static
+        for static in _code(emitted, function_bytes, _heat(program, emitted))
+        if static.size_bytes and static.name not in program.homes.functions
+    ]
+    found = place_statics(statics, replace(homes, pins=Pins()), {}, copies=True)
+    if not found:
+        return None
+    functions = {**program.homes.functions, **{name: r for (_, name), r in found.items()}}
+    return replace(program, homes=replace(program.homes, functions=functions))
 
 
 def _weights(program: Program) -> list[Static]:
@@ -57,15 +80,31 @@ def _weights(program: Program) -> list[Static]:
     ]
 
 
-def _code(program: Program, homes: Homes, function_bytes: Mapping[str, int] | None) -> list[Static]:
-    """The functions that can be placed; none without pins, since sizes are not known yet."""
-    if not any(what.startswith("code") for what, _ in homes.pins.entries):
-        return []
-    emitted = make_text(program)
-    sizes = function_bytes or {}
+def _code(
+    emitted: EmittedModel, sizes: Mapping[str, int], instructions: Mapping[str, float]
+) -> list[Static]:
+    """The functions that can be placed, with the numbers of the steps that they are for."""
     numbers: dict[str, list[str]] = defaultdict(list)
     for number, name in enumerate(emitted.step_functions):
         numbers[name].append(str(number))
     return [
-        Static("code", (name, *numbers[name]), sizes.get(name, 0), {}) for name in emitted.functions
+        Static("code", (name, *numbers[name]), sizes.get(name, 0), {}, instructions.get(name, 0.0))
+        for name in emitted.functions
     ]
+
+
+def _heat(program: Program, emitted: EmittedModel) -> dict[str, float]:
+    """Instructions of one inference by C function."""
+    total: dict[str, float] = defaultdict(float)
+    for step, name in zip(program.steps, emitted.step_functions, strict=True):
+        for callee, count in heat(step.function, program.callees).items():
+            total[name if callee == OWN else emitted.callees.get(callee, callee)] += count
+    known = runtime_functions()
+    for kernel in [name for name in total if name in known]:
+        pending = list(known[kernel].calls)
+        while pending:  # what a kernel calls is a part of it
+            callee = pending.pop()
+            if callee in known and callee not in total:
+                total[callee] = total[kernel]
+                pending += known[callee].calls
+    return total

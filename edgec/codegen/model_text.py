@@ -143,13 +143,15 @@ class ModelText:
 class EmittedModel:
     """The templates' input, the C symbol of each step, and the constants.
 
-    functions: the C symbols of all functions that can be placed.
+    functions: the C symbols of all functions that can be placed, and `callees` those of the
+    functions that steps call, by their names in the program.
     """
 
     text: ModelText
     step_functions: tuple[str, ...]
     weights: Weights
     functions: tuple[str, ...]
+    callees: Mapping[str, str]
 
 
 def make_text(program: Program) -> EmittedModel:
@@ -232,7 +234,7 @@ def make_text(program: Program) -> EmittedModel:
         state_home=homes.state,
     )
     placeable = (*(f.name for f in callee_functions), *names, *kernels)
-    return EmittedModel(text, tuple(step_functions), weights, placeable)
+    return EmittedModel(text, tuple(step_functions), weights, placeable, callees)
 
 
 def _marker(word: str, function: str, homes: ProgramHomes) -> str:

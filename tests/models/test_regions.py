@@ -16,6 +16,7 @@ from built_models import DIGITS, MODELS, REPO_ROOT
 from stateful_functions import in_place, module_of
 
 from edgec.build.elf import Elf, read_elf
+from edgec.build.stack import is_veneer
 from edgec.cli.main import main
 from edgec.deploy import Built, deploy
 from edgec.errors import DoesNotFit, EdgecError, PlanError
@@ -89,8 +90,8 @@ class Placed:
 
     def regions_of(self, part: str) -> set[str]:
         """The regions of all symbols with this part in their names."""
-        names = {s.name.split(".")[0] for s in self.elf.symbols if part in s.name}
-        return {self.region_of(name) for name in names if "veneer" not in name}
+        found = {s.name for s in self.elf.symbols if part in s.name and not is_veneer(s)}
+        return {self.region_of(name.split(".")[0]) for name in found}
 
 
 def build(model: Path, board: Board, out: Path, **options: object) -> Placed:
@@ -215,6 +216,34 @@ def test_faster_memory_is_chosen(tmp_path: Path) -> None:
     placed = build(DIGITS, board, tmp_path / "copied", optimize="time")
     assert placed.weights_of("") == {"sram"}
     same_everywhere(placed, plain)
+
+
+FETCHED_SLOWLY = ("[memory.flash]\n", "[memory.flash]\nfetch_wait_states = 4\nwait_states = 0\n")
+
+
+@pytest.mark.parametrize(("length", "compiler"), [("16M", "gcc"), ("16M", "clang"), ("700", "gcc")])
+def test_hot_code_runs_from_faster_memory(length: str, compiler: str, tmp_path: Path) -> None:
+    """Where all of it does not fit, what most instructions are spent in."""
+    if compiler == "clang":
+        pytest.importorskip("ziglang", reason="clang is not installed (edgec[toolchain])")
+    board = board_like(
+        "mps2_an386", tmp_path, FETCHED_SLOWLY,
+        ('length = "16M"', f'length = "{length}"'),
+        ("[memory.sram]\n", '[memory.sram]\naccess = "rw"\n'),
+    )  # fmt: skip
+    options = {"optimize": "time", "compiler": compiler}
+    placed = build(DIGITS, board, tmp_path / "placed", **options)
+    functions = placed.regions_of("digits_int8_conv2d") | placed.regions_of("digits_int8_dense")
+    kernels = placed.regions_of("_s8_dsp")
+    if length == "16M":
+        assert functions == kernels == {"psram"}
+    else:
+        assert "psram" in kernels and "flash" in functions | kernels
+    assert placed.region_of("digits_int8_run") == "flash"
+    same_everywhere(placed, build(DIGITS, load_board("mps2_an386"), tmp_path / "plain", **options))
+    # Another preference leaves RAM alone.
+    usual = build(DIGITS, board, tmp_path / "usual", compiler=compiler)
+    assert usual.regions_of("digits_int8_conv2d") == {"flash"}
 
 
 def test_a_small_fast_memory_holds_what_gains_most(tmp_path: Path) -> None:
