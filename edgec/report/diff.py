@@ -13,11 +13,15 @@ from edgec.report.figures import plural, short_function, short_name, tight_name
 #: Figures in the order of the page; less of any is better.
 FIGURES = (
     ("arena_bytes", "arena"), ("arena_lower_bound", "arena, lower bound"),
-    ("state_bytes", "state"), ("variables_bytes", "variables"), ("stack_bytes", "stack"),
+    ("areas_bytes", "arenas in other regions"), ("state_bytes", "state"),
+    ("weights_in_ram_bytes", "weights in RAM"), ("code_in_ram_bytes", "code in RAM"),
+    ("variables_bytes", "variables"), ("stack_bytes", "stack"),
     ("ram_bytes", "RAM in all"), ("weights_bytes", "weights and tables"), ("code_bytes", "code"),
     ("flash_bytes", "flash in all"), ("macs", "multiply-accumulates of the model"),
     ("executed_macs", "multiply-accumulates executed"), ("steps", "steps"),
 )  # fmt: skip
+#: Only shown where a build has such a thing.
+RARE = ("arenas in other regions", "weights in RAM", "code in RAM")
 PROFILE_FIGURES = (
     ("instructions", "instructions"),
     ("cycles", "cycles"),
@@ -40,6 +44,7 @@ def compare_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
             _row(label, before[label], after[label])
             for label in before
             if before[label] is not None or after[label] is not None
+            if before[label] or after[label] or label not in RARE
         ],
         "functions": _functions(old, new),
         "layers": _layers(old, new),
@@ -48,7 +53,12 @@ def compare_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
 
 def _figures(report: Mapping[str, Any]) -> dict[str, int | None]:
     executed = sum(layer["macs"] for layer in report["layers"])
-    known = {**report, "executed_macs": executed, "steps": len(report["layers"])}
+    known = {
+        **report,
+        "areas_bytes": sum(area["bytes"] for area in report["areas"]),
+        "executed_macs": executed,
+        "steps": len(report["layers"]),
+    }
     found = {label: known[key] for key, label in FIGURES}
     profile = report.get("profile") or {}
     return found | {label: profile.get(key) for key, label in PROFILE_FIGURES}

@@ -102,13 +102,16 @@ def _subtitle(report: Mapping[str, Any]) -> str:
 
 def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """(what, figure, remark): what a reader wants to know first."""
-    gap = report["arena_bytes"] - report["arena_lower_bound"]
+    arenas = [("arena", report["arena_bytes"], report["arena_lower_bound"])]
+    arenas += [(area["region"], area["bytes"], area["lower_bound"]) for area in report["areas"]]
+    gap = sum(size - bound for _, size, bound in arenas)
     executed = sum(layer["macs"] for layer in report["layers"])
     fewer = f"{count(executed)} executed" if executed < report["macs"] else ""
     tiles = [
         ("RAM", report["ram_bytes"], _of(report["ram_bytes"], report["board_ram_bytes"])),
         ("flash", report["flash_bytes"], _of(report["flash_bytes"], report["board_flash_bytes"])),
-        ("arena", report["arena_bytes"],
+        (" + ".join(name for name, size, _ in arenas if size) or "arena",
+         sum(size for _, size, _ in arenas),
          "as small as can be" if gap == 0 else f"at most {count(gap)} from the best"),
         ("multiply-accumulates", report["macs"], fewer or plural(len(report["layers"]), "step")),
     ]  # fmt: skip
@@ -142,24 +145,38 @@ def _split(parts: Sequence[Part], title: str, whole: int) -> dict[str, Any]:
 
 
 def _ram(report: Mapping[str, Any]) -> dict[str, Any]:
-    region = _arena(report)
-    kinds = {buffer["name"]: buffer["kind"] for buffer in report["buffers"]}
-    live = region["live_at_peak"] if region else []
-    scratch = sum(e["bytes"] for e in live if kinds.get(e["buffer"]) == "scratch")
-    # Buffers that share bytes count once: what is live can be more than the arena.
-    activations = min(sum(e["bytes"] for e in live) - scratch, report["arena_bytes"] - scratch)
+    parts = _arena_parts(report, "arena", report["arena_bytes"])
+    for area in report["areas"]:
+        parts += _arena_parts(report, area["region"], area["bytes"])
     stack = report["stack_bytes"]
     reserved = stack is None and report["stack_reserved_bytes"]
-    parts = [
-        Part("activations, at the arena's peak", activations, "activation"),
-        Part("scratch, at the arena's peak", scratch, "scratch"),
-        Part("arena, unused at its peak", report["arena_bytes"] - activations - scratch, "gap"),
+    parts += [
         Part("state", report["state_bytes"], "state"),
+        Part("weights, copied from flash", report["weights_in_ram_bytes"], "weights"),
+        Part("code, copied from flash", report["code_in_ram_bytes"], "code"),
         Part("variables: contexts, link, port", report["variables_bytes"] or 0, "variables"),
         Part("stack, reserved" if reserved else "stack, bound from the call graph",
              stack if stack is not None else report["stack_reserved_bytes"] or 0, "stack"),
     ]  # fmt: skip
     return _split(parts, "RAM by use", report["board_ram_bytes"])
+
+
+def _arena_parts(report: Mapping[str, Any], region: str, size: int) -> list[Part]:
+    """What fills a region's arena where it is fullest."""
+    kinds = {buffer["name"]: buffer["kind"] for buffer in report["buffers"]}
+    regions = report["certificate"]["regions"]
+    live: Sequence[Mapping[str, Any]] = next(
+        (r["live_at_peak"] for r in regions if r["region"] == region), ()
+    )
+    scratch = sum(e["bytes"] for e in live if kinds.get(e["buffer"]) == "scratch")
+    # Buffers that share bytes count once: what is live can be more than the arena.
+    activations = min(sum(e["bytes"] for e in live) - scratch, size - scratch)
+    where = "the arena" if region == "arena" else f"the arena in {region}"
+    return [
+        Part(f"activations, at the peak of {where}", activations, "activation"),
+        Part(f"scratch, at the peak of {where}", scratch, "scratch"),
+        Part(f"{where[4:]}, unused at its peak", size - activations - scratch, "gap"),
+    ]
 
 
 def _flash(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,11 +190,6 @@ def _flash(report: Mapping[str, Any]) -> dict[str, Any]:
             Part("vectors, constants, alignment", report["code_bytes"] - sum(own) - rest, "gap"),
         ]
     return _split(parts, "Flash by use", report["board_flash_bytes"])
-
-
-def _arena(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    regions = report["certificate"]["regions"]
-    return next((region for region in regions if region["region"] == "arena"), None)
 
 
 def _front(report: Mapping[str, Any]) -> Markup | None:

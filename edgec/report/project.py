@@ -35,6 +35,8 @@ _REPORT_SHAPE: Mapping[str, Any] = {
     "edgec_version": str, "model": str, "source": str, "board": _OPTIONAL_TEXT,
     "board_title": str, "core": str, "options": dict, "macs": int, "arena_bytes": int,
     "arena_lower_bound": int, "state_bytes": int, "weights_bytes": int,
+    "areas": [{"region": str, "bytes": int, "lower_bound": int}],
+    "weights_in_ram_bytes": int, "code_in_ram_bytes": int,
     "stack_bytes": _OPTIONAL_INT, "stack_notes": [str], "code_bytes": _OPTIONAL_INT,
     "flash_bytes": _OPTIONAL_INT, "ram_bytes": _OPTIONAL_INT, "variables_bytes": _OPTIONAL_INT,
     "stack_reserved_bytes": _OPTIONAL_INT,
@@ -81,7 +83,7 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         **report,
         "elf": Path(elf).relative_to(built.project).as_posix() if elf else None,
         "board_title": board.title if board else "",
-        "board_ram_bytes": board.ram_bytes if board else 0,
+        "board_ram_bytes": _board_ram_bytes(built),
         "board_flash_bytes": board.flash_bytes if board else 0,
         "options": {
             "optimize": options.optimize,
@@ -92,6 +94,8 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             "c_optimize": options.c_optimize,
             "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
         },
+        "weights_in_ram_bytes": _copied_bytes(built, ".ec_weights_"),
+        "code_in_ram_bytes": _copied_bytes(built, ".ec_code_"),
         "variables_bytes": _variables_bytes(compiled, built),
         "stack_reserved_bytes": image.stack_reserved_bytes if image else None,
         "stack_notes": list(image.stack_notes) if image else [],
@@ -197,12 +201,37 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
 
 
 def _variables_bytes(compiled: Compiled, built: Built) -> int | None:
-    """RAM that is neither arena, state nor stack: contexts, buffers of the link, the port's."""
-    image = built.image
+    """RAM for nothing else that is told apart: contexts, buffers of the link, the port's."""
+    image, program = built.image, compiled.program
     if image is None:
         return None
     stack = image.stack_reserved_bytes if image.stack_bytes is None else image.stack_bytes
-    return image.ram_bytes - stack - compiled.program.arena_bytes - compiled.program.state_bytes
+    areas = sum(area.nbytes for area in program.areas)
+    copies = _copied_bytes(built, ".ec_weights_") + _copied_bytes(built, ".ec_code_")
+    return image.ram_bytes - stack - program.arena_bytes - areas - program.state_bytes - copies
+
+
+def _copied_bytes(built: Built, prefix: str) -> int:
+    """RAM that holds what a program copies there from flash: sections `prefix` and a region."""
+    if built.image is None or built.board is None:
+        return 0
+    memory = built.board.memory
+    return sum(
+        section.bytes
+        for section in built.image.sections
+        if section.name.startswith(prefix)
+        and section.region in memory
+        and memory[section.region].kind == "ram"
+    )
+
+
+def _board_ram_bytes(built: Built) -> int:
+    """Bytes of all RAM regions that the program uses."""
+    if built.board is None:
+        return 0
+    used = {section.region for section in built.image.sections} if built.image else set()
+    regions = [built.board.memory[name] for name in used if name in built.board.memory]
+    return sum(r.length for r in regions if r.kind == "ram") or built.board.ram_bytes
 
 
 def _weights_by_step(compiled: Compiled) -> list[int]:

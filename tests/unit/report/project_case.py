@@ -10,6 +10,7 @@ _REPORT: dict[str, Any] = {
     "format": 1, "edgec_version": "0.1.0", "model": "net", "source": "net.tflite",
     "board": "some_board", "board_title": "Some Board", "core": "cortex-m4", "elf": None,
     "options": {"optimize": "balanced", "match": None, "unfused": False},
+    "areas": [], "weights_in_ram_bytes": 0, "code_in_ram_bytes": 0,
     "macs": 5000, "arena_bytes": 1000, "arena_lower_bound": 900, "state_bytes": 40,
     "weights_bytes": 2100, "stack_bytes": 300, "stack_notes": ["a note"], "code_bytes": 1500,
     "flash_bytes": 3600, "ram_bytes": 1460, "variables_bytes": 120,

@@ -181,3 +181,24 @@ def test_ram_parts_add_up() -> None:
     # Activations, scratch, state, variables, stack; nothing of the arena is unused at its peak.
     assert sizes == [912, 88, 40, 120, 300]
     assert ram.startswith("1,460 bytes")
+
+
+def test_what_lies_in_other_regions_is_told_apart() -> None:
+    report = make_report(
+        areas=[{"region": "dtcm", "bytes": 64, "lower_bound": 64}], weights_in_ram_bytes=500,
+        code_in_ram_bytes=70, ram_bytes=1460 + 64 + 500 + 70,
+    )  # fmt: skip
+    report["certificate"]["regions"].append(
+        {**report["certificate"]["regions"][0], "region": "dtcm", "peak_bytes": 64,
+         "lower_bound_bytes": 64, "live_at_peak": [{"buffer": "z", "bytes": 64}]}
+    )  # fmt: skip
+    _, parsed = page(report)
+    ram = parsed.text.split("RAM: ")[1].split("Flash: ")[0]
+    for label, size in (
+        ("activations, at the peak of the arena in dtcm", 64),
+        ("weights, copied from flash", 500),
+        ("code, copied from flash", 70),
+    ):
+        assert f"{label}\t{size}\t" in ram
+    assert ram.startswith("2,094 bytes")
+    assert "arena + dtcm" in parsed.text
