@@ -30,7 +30,7 @@ CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-su
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz clean
+.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz misra clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ format: $(STAMP) ## Format Python and C in place
 	$(PY) -m ruff check --fix $(PY_SOURCES)
 	$(PY) -m ruff format $(PY_SOURCES)
 	$(call with_tool,clang-format,clang-format -i $(C_SOURCES))
+
+misra: $(STAMP) ## Check emitted C and runtime against docs/misra.md (a few minutes)
+	$(PY) tests/runtime_c/misra.py
 
 FUZZ_COUNT := 2000000
 

@@ -156,8 +156,9 @@ def _stored(array: np.ndarray) -> bytes:
 
 def _array(member: str, name: str, array: np.ndarray) -> DataArray:
     shape = "".join(f"[{extent}]" for extent in array.shape)
-    stored_bytes = len(_stored(array))
-    lines = initializer_lines(array) if array.size else ("    0,",)
+    stored = _stored(array)
+    stored_bytes = len(stored)
+    lines = initializer_lines(np.frombuffer(stored, array.dtype.newbyteorder("<")))
     return DataArray(
         declaration=f"{C_TYPE[array.dtype.name]} {member}[{stored_bytes // array.itemsize}]",
         comment=f"{comment_text(name)}: {array.dtype.name}{shape}",

@@ -116,7 +116,7 @@ EC_LINK_SMALL static void answer_once(const uint8_t *end) {
     link_state.replay_type = link_state.type;
     link_state.replay_sequence = link_state.sequence;
     link_state.replay_length = (uint8_t)(end - ARGUMENTS);
-    memcpy(link_state.replay, ARGUMENTS, link_state.replay_length);
+    (void)memcpy(link_state.replay, ARGUMENTS, link_state.replay_length);
     answer(end);
 }
 
@@ -183,7 +183,7 @@ static void do_echo(uint32_t length) {
         answer_code(ERR_LENGTH);
         return;
     }
-    memmove(ARGUMENTS + 1, ARGUMENTS, length);
+    (void)memmove(ARGUMENTS + 1, ARGUMENTS, length);
     ARGUMENTS[0] = OK;
     answer(ARGUMENTS + 1 + length);
 }
@@ -193,7 +193,7 @@ static void do_write(uint32_t length) {
     const uint32_t offset = ec_link_get(ARGUMENTS + 1, 4);
     const uint32_t bytes = length - 5u;
     if (find_buffer(KIND_INPUT, ARGUMENTS[0], &buffer) && in_range(&buffer, offset, bytes)) {
-        memcpy((uint8_t *)buffer.data + offset, ARGUMENTS + 5, bytes);
+        (void)memcpy((uint8_t *)buffer.data + offset, ARGUMENTS + 5, bytes);
         answer_code(OK);
     }
 }
@@ -209,7 +209,7 @@ static void do_read(void) {
             return;
         }
         /* Only read from: the cast drops const because a buffer also describes inputs. */
-        memcpy(&buffer.data, &link_state.value, sizeof buffer.data);
+        (void)memcpy(&buffer.data, &link_state.value, sizeof buffer.data);
         buffer.bytes = link_state.value_bytes;
     } else if (!find_buffer(kind, ARGUMENTS[1], &buffer)) {
         return;
@@ -218,7 +218,7 @@ static void do_read(void) {
         answer_code(ERR_RANGE);
     } else if (in_range(&buffer, offset, bytes)) {
         ARGUMENTS[0] = OK;
-        memcpy(ARGUMENTS + 1, (const uint8_t *)buffer.data + offset, bytes);
+        (void)memcpy(ARGUMENTS + 1, (const uint8_t *)buffer.data + offset, bytes);
         answer(ARGUMENTS + 1 + bytes);
     }
 }
@@ -355,7 +355,7 @@ static void handle_request(uint32_t length) {
     link_state.sequence = sequence;
     if (ec_link_frame[0] == EC_LINK_VERSION_BYTE && type == link_state.replay_type &&
         sequence == link_state.replay_sequence) {
-        memcpy(ARGUMENTS, link_state.replay, link_state.replay_length);
+        (void)memcpy(ARGUMENTS, link_state.replay, link_state.replay_length);
         answer(ARGUMENTS + link_state.replay_length);
         return;
     }

@@ -72,7 +72,7 @@ static void put_float(float value) {
     uint32_t bits;
     uint64_t thousandths;
     int32_t exponent;
-    memcpy(&bits, &value, sizeof bits);
+    (void)memcpy(&bits, &value, sizeof bits);
     if ((bits >> 31) != 0u) {
         ec_port_putc('-');
     }
@@ -93,7 +93,7 @@ static void put_float(float value) {
     } else if (exponent < -40) {
         thousandths = 0; /* under 2^34 * 2^-40, which is no half */
     } else {
-        const uint64_t half = 1ull << (-exponent - 1);
+        const uint64_t half = 1ULL << (-exponent - 1);
         const uint64_t rest = thousandths & (2u * half - 1u);
         thousandths >>= -exponent;
         if (rest > half || (rest == half && (thousandths & 1u) != 0u)) {

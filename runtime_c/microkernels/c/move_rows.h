@@ -10,42 +10,42 @@
 
 /* x[i] = x[i + by] for i in 0 .. rows - by, `row` elements each; 0 < by <= rows. */
 static inline void ec_move_rows_s8(int8_t *x, int32_t rows, int32_t row, int32_t by) {
-    memmove(x, x + by * row, (size_t)((rows - by) * row));
+    (void)memmove(x, x + by * row, (size_t)((rows - by) * row));
 }
 
 /* The same for 16 bits. */
 static inline void ec_move_rows_s16(int16_t *x, int32_t rows, int32_t row, int32_t by) {
-    memmove(x, x + by * row, (size_t)((rows - by) * row) * 2u);
+    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 2u);
 }
 
 /* The same for 32 bits. */
 static inline void ec_move_rows_s32(int32_t *x, int32_t rows, int32_t row, int32_t by) {
-    memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
 }
 
 /* The same for floats. */
 static inline void ec_move_rows_f32(float *x, int32_t rows, int32_t row, int32_t by) {
-    memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
 }
 
 /* to[i] = x[i] for `row` elements. */
 static inline void ec_copy_row_s8(const int8_t *x, int8_t *to, int32_t row) {
-    memcpy(to, x, (size_t)row);
+    (void)memcpy(to, x, (size_t)row);
 }
 
 /* to[i] = x[i] for `row` elements. */
 static inline void ec_copy_row_s16(const int16_t *x, int16_t *to, int32_t row) {
-    memcpy(to, x, (size_t)row * 2u);
+    (void)memcpy(to, x, (size_t)row * 2u);
 }
 
 /* to[i] = x[i] for `row` elements. */
 static inline void ec_copy_row_s32(const int32_t *x, int32_t *to, int32_t row) {
-    memcpy(to, x, (size_t)row * 4u);
+    (void)memcpy(to, x, (size_t)row * 4u);
 }
 
 /* to[i] = x[i] for `row` elements. */
 static inline void ec_copy_row_f32(const float *x, float *to, int32_t row) {
-    memcpy(to, x, (size_t)row * 4u);
+    (void)memcpy(to, x, (size_t)row * 4u);
 }
 
 #endif /* EC_MOVE_ROWS_H */

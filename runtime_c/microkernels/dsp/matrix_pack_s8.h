@@ -296,14 +296,14 @@ static inline void ec_pad_s8(int8_t *to, const int8_t *x, int32_t height, int32_
     for (int32_t h = 0; h < out_height; ++h) {
         int8_t *const row = to + h * out_width * channels;
         if (h < top || h >= top + height) {
-            memset(row, zero_point, (size_t)(out_width * channels));
+            (void)memset(row, zero_point, (size_t)(out_width * channels));
             continue;
         }
         for (int32_t i = 0; i < left * channels; ++i) {
             row[i] = (int8_t)zero_point;
         }
-        memcpy(row + left * channels, x + (h - top) * width * channels,
-               (size_t)(inside * channels));
+        (void)memcpy(row + left * channels, x + (h - top) * width * channels,
+                     (size_t)(inside * channels));
         for (int32_t i = (left + inside) * channels; i < out_width * channels; ++i) {
             row[i] = (int8_t)zero_point;
         }
