@@ -24,7 +24,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.rewrite import Substitute, subexpressions
+from edgec.loop.rewrite import Substitute, children, subexpressions
 from edgec.loop.term import (
     Atom,
     FloorDiv,
@@ -121,14 +121,34 @@ def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:
             yield Access(part.buffer, None, loops, False)
 
 
-def reads(stmt: Stmt) -> set[Buffer]:
+def reads(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers read inside."""
-    return {a.buffer for a in accesses(stmt) if not a.is_write}
+    return _touched(stmt)[0]
 
 
-def writes(stmt: Stmt) -> set[Buffer]:
+def writes(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers written inside."""
-    return {a.buffer for a in accesses(stmt) if a.is_write}
+    return _touched(stmt)[1]
+
+
+def _touched(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
+    """Buffers read, and written; remembered with the statement, which never changes."""
+    known: tuple[frozenset[Buffer], frozenset[Buffer]] | None = stmt.__dict__.get("_touched")
+    if known is None:
+        if isinstance(stmt, (Store, Call)):
+            found = tuple(accesses(stmt))
+            known = (
+                frozenset(access.buffer for access in found if not access.is_write),
+                frozenset(access.buffer for access in found if access.is_write),
+            )
+        else:
+            inside = [_touched(child) for child in children(stmt)]
+            known = (
+                frozenset().union(*(read for read, _ in inside)),
+                frozenset().union(*(written for _, written in inside)),
+            )
+        stmt.__dict__["_touched"] = known
+    return known
 
 
 def region(

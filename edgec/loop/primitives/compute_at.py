@@ -96,7 +96,7 @@ def require_stable(
     primitive: str,
     func: PrimFunc,
     nests: list[Nest],
-    needed: set[Buffer],
+    needed: frozenset[Buffer] | set[Buffer],
     user: Stmt | None = None,
 ) -> None:
     """ScheduleError if a needed buffer is written by a statement after the first of the nests.

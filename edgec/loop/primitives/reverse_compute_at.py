@@ -86,7 +86,7 @@ def _read_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
 
 
 def _require_order(
-    func: PrimFunc, target: For, consumer: Nest, others: set[Buffer], written: Buffer
+    func: PrimFunc, target: For, consumer: Nest, others: frozenset[Buffer], written: Buffer
 ) -> None:
     """ScheduleError if a statement from the loop up to the consumer stands against the move."""
     started = False
