@@ -3,6 +3,7 @@
 from edgec.loop.microkernels import (
     depthwise,
     dsp_depthwise,
+    dsp_depthwise_row,
     dsp_windows,
     matrix,
     mve_depthwise,
@@ -16,6 +17,7 @@ from edgec.loop.microkernels import (
 __all__ = [
     "depthwise",
     "dsp_depthwise",
+    "dsp_depthwise_row",
     "dsp_windows",
     "matrix",
     "mve_depthwise",

@@ -9,7 +9,9 @@ from edgec.errors import ScheduleError
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMN_PLANES, DEPTHWISE_WINDOWS
+from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_depthwise import COLUMN, ZERO_POINT, fits_stream
+from edgec.loop.microkernels.dsp_depthwise_row import fits_row
 from edgec.loop.microkernels.dsp_windows import CHANNELS, MOST_TAPS, fits_windows
 from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import (
@@ -145,17 +147,55 @@ def window_schedules(
     window: Window | None,
     features: frozenset[str],
 ) -> list[Schedule]:
-    """The schedule of a function that reads its windows where they are, if there is one."""
+    """The schedules of a function that reads its windows where they are, the fastest first."""
     known = rescaling_of(func)
     if window is None or known is None or not known[0].needs <= features:
         return []
-    rescaling, zero_point = known
-    constants = settled(tables, rescaling, zero_point)
-    taps = window.kernel[0] * window.kernel[1]
+    constants = settled(tables, *known)
     if not has_plain_scales(constants):
         return []
+    found = []
+    for schedule in (
+        _row_schedule(func, window, constants, known),
+        _window_schedule(func, window, constants, known),
+    ):
+        if schedule is not None:
+            replace_constants(schedule, tables, constants)
+            found.append(schedule)
+    return found
+
+
+def _row_schedule(
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], known: tuple[Rescaling, int]
+) -> Schedule | None:
+    """A row of 3x3 windows, one channel after the other. Whole images have faster ways."""
+    rows = find_param(func, "out").shape[1]
+    if rows > 1 or known != (TFLM, ZERO_POINT):
+        return None
+    if not fits_stream(constants, TFLM) or not fits_row(window, rows):
+        return None
+    schedule = Schedule(func)
+    _, _, wide, channel = output_loops(func, "out", "out")
+    names = get_microkernel("ec_depthwise_row_s8_dsp").sizes
+    try:
+        schedule.compute_at("acc", channel)
+        decompose(schedule, "acc")
+        schedule.simplify()
+        sizes = {name: window.sizes[name] for name in names}
+        schedule.tensorize(wide, "ec_depthwise_row_s8_dsp", sizes, {"row": "0"})
+    except ScheduleError:
+        return None
+    return schedule
+
+
+def _window_schedule(
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], known: tuple[Rescaling, int]
+) -> Schedule | None:
+    """A pixel at a time, four channels at once."""
+    rescaling, zero_point = known
+    taps = window.kernel[0] * window.kernel[1]
     if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants, rescaling):
-        return []
+        return None
     schedule = Schedule(func)
     _, high, wide, channel = output_loops(func, "out", "out")
     rows = find_param(func, "out").shape[1]
@@ -170,6 +210,5 @@ def window_schedules(
             {"pixel": f"{high}*{window.out_width}" if rows > 1 else "0"},
         )
     except ScheduleError:
-        return []
-    replace_constants(schedule, tables, constants)
-    return [schedule]
+        return None
+    return schedule

@@ -1,0 +1,126 @@
+"""Rows of depthwise 3x3 convolutions (`runtime_c/microkernels/dsp/depthwise_row_s8.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.dsp_depthwise import ZERO_POINT
+from edgec.loop.microkernels.dsp_windows import depthwise_windows
+from edgec.loop.microkernels.rescaling import TFLM
+from edgec.loop.term import TermLike, as_term
+from edgec.loop.window import Window
+
+Array = npt.NDArray[Any]
+
+#: Words of a channel: M, two of weights, the last weight with the shift, the bias.
+CHANNEL_WORDS = 5
+#: Which weights, of nine row by row, are the bytes of the two words.
+TAPS = ((1, 0, 4, 3), (6, 2, 7, 5))
+
+
+def row_window(
+    height: int,
+    width: int,
+    channels: int,
+    top: int,
+    left: int,
+    out_width: int,
+    padded: int,
+    zero_point: int,
+) -> Window:
+    """The window of a kernel of these sizes: 3x3, by steps of one."""
+    one = (1, 1)
+    shape = (height, width, channels)
+    return Window(shape, (3, 3), one, one, (top, left), out_width, bool(padded), zero_point)
+
+
+def depthwise_row(row: TermLike, out_width: int, **sizes: int) -> PrimFunc:
+    """out[w, c] = requantized sum of the inputs of channel c in window w of row `row`."""
+    window = row_window(out_width=out_width, **sizes)
+    return depthwise_windows(TFLM, as_term(row) * out_width, ZERO_POINT, **window.sizes)
+
+
+def fits_row(window: Window, rows: int) -> bool:
+    """Whether the kernel can do the `rows` rows of outputs of this window."""
+    height, width, channels = window.shape
+    right = window.out_width + 2 - window.corner[1] - width
+    below = rows + 2 - window.corner[0] - height
+    most = 1 if window.is_padded else 0
+    return (
+        window.kernel == (3, 3)
+        and window.stride == window.dilation == (1, 1)
+        and height >= 2
+        and window.out_width >= 2
+        and width * channels % 2 == 0
+        and max(*window.corner, right, below) <= most
+        and right >= 0
+    )
+
+
+def pack_rows(arrays: Mapping[str, Array]) -> Array:
+    """The constants of all channels as the header tells."""
+    bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
+    w = arrays["w"].reshape(-1, 9).astype(np.int64)
+    words = [
+        multiplier,
+        *(_word(w[:, taps]) for taps in TAPS),
+        7 - shift | w[:, 8] << 24,
+        256 * bias,
+    ]
+    return np.stack(words, axis=1).reshape(-1).astype(np.int32)
+
+
+def _word(taps: Array) -> Array:
+    return np.ascontiguousarray(taps.astype(np.int8)).view("<i4").reshape(-1)
+
+
+def unpack_rows(words: Array) -> dict[str, Array]:
+    """The constants in a stream."""
+    channels = np.ascontiguousarray(words.astype("<i4")).reshape(-1, CHANNEL_WORDS)
+    taps = channels.view(np.int8).reshape(len(channels), -1)
+    w = np.empty((len(channels), 9), np.int8)
+    w[:, TAPS[0]], w[:, TAPS[1]], w[:, 8] = taps[:, 4:8], taps[:, 8:12], taps[:, 15]
+    return {
+        "bias": channels[:, 4] >> 8,
+        "w": w,
+        "multiplier": channels[:, 0],
+        "shift": 7 - taps[:, 12],
+    }
+
+
+def _instructions(
+    height: int, channels: int, top: int, left: int, out_width: int, padded: int, **_: int
+) -> float:
+    first = 4 if left else 8
+    columns = out_width - 1 if padded else out_width
+    edge = 11 if height < 3 or top else 0  # of a slab; of a whole image, in two of all rows
+    share = 1.0 if height < 3 else 2 / (height + 1)
+    each = 14 + first + 12 + 18 * columns + 9 * bool(padded) + 7 + edge * share
+    return 90 + channels * each
+
+
+register(
+    Microkernel(
+        "ec_depthwise_row_s8_dsp",
+        depthwise_row,
+        sizes=("height", "width", "channels", "top", "left", "out_width", "padded", "zero_point"),
+        indices=("row",),
+        header="dsp/depthwise_row_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("bias", 4),),
+        stream=Stream(
+            ("bias", "w", "multiplier", "shift"),
+            words=lambda channels, **_: CHANNEL_WORDS * channels,
+            pack=lambda arrays, **_: pack_rows(arrays),
+            unpack=lambda words, **_: unpack_rows(words),
+        ),
+        instructions=_instructions,
+        code_bytes=720,
+    )
+)

@@ -1,0 +1,262 @@
+/* Rows of depthwise 3x3 convolutions of int8 for the DSP extension of Armv7E-M, without any copy of
+ * the input: one channel after the other, column by column.
+ *
+ * Of a column, the first two inputs become a word, which is multiplied at once by two weights of
+ * each of the window's columns; each column so adds to the three outputs whose windows it is in.
+ * Where a row of the window is outside of the input, what it would add goes into the bias, and its
+ * weights become zero.
+ *
+ * A stream holds a channel's constants in words: M; bytes w[0][1], w[0][0], w[1][1], w[1][0]; bytes
+ * w[2][0], w[0][2], w[2][1], w[1][2]; the shift e + 7 and, as the high half, 256 * w[2][2]; 256
+ * times the bias. Weights are used as int16, 256 times themselves, so sums are 256 times the
+ * accumulators, and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double rounding,
+ * to a zero point of -128: that is (high word of x * M) + C, shifted right by e + 7, where C has the
+ * halves of both roundings and the zero point. Ties of negative sums go the other way, but are
+ * limited away.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_DEPTHWISE_ROW_S8_H
+#define EC_DEPTHWISE_ROW_S8_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+
+/* Assembly: the column at r0: what it adds to three outputs, of which `a` is then finished. */
+#define EC_ROW_COLUMN(a, b, n)       \
+    "ldrsb lr, [r0]\n"               \
+    "ldrsb " n ", [r0, r2]\n"        \
+    "pkhbt lr, lr, " n ", lsl #16\n" \
+    "ldr " n ", [sp]\n"              \
+    "smlad " a ", lr, r7, " a "\n"   \
+    "smlad " b ", lr, r6, " b "\n"   \
+    "smlad " n ", lr, r5, " n "\n"   \
+    "ldrsb lr, [r0, r2, lsl #1]\n"   \
+    "smlabt " a ", lr, r9, " a "\n"  \
+    "smlabt " b ", lr, r8, " b "\n"  \
+    "smlabb " n ", lr, r8, " n "\n" EC_ROW_OUTPUT(a) "add r0, r0, r4\n"
+
+/* Assembly: the sum `a`, rescaled and stored. */
+#define EC_ROW_OUTPUT(a)           \
+    "ldr lr, [sp, #4]\n"           \
+    "smmla " a ", " a ", r3, lr\n" \
+    "asr " a ", " a ", r9\n"       \
+    "ssat " a ", #8, " a "\n"      \
+    "strb " a ", [r0, r1]\n"
+
+/* Assembly: the second column, which adds to the first two outputs. */
+#define EC_ROW_SECOND(a, b)          \
+    "ldrsb lr, [r0]\n"               \
+    "ldrsb " b ", [r0, r2]\n"        \
+    "pkhbt lr, lr, " b ", lsl #16\n" \
+    "ldr " b ", [sp]\n"              \
+    "smlad " a ", lr, r6, " a "\n"   \
+    "smlad " b ", lr, r5, " b "\n"   \
+    "ldrsb lr, [r0, r2, lsl #1]\n"   \
+    "smlabt " a ", lr, r8, " a "\n"  \
+    "smlabb " b ", lr, r8, " b "\n"  \
+    "add r0, r0, r4\n"
+
+/* Row `row` of the outputs: out[w * channels + c] is int8 of the rescaled sum of the window of
+ * channel c and its bias. Windows step by one. If `padded`, they reach at most one row or column
+ * outside of x, at each side, where `fill` is read, and height >= 2; otherwise they do not.
+ * out_width >= 2; width * channels is even; left is 0 or 1. stream is aligned to 4 bytes; see the
+ * top of this file. out and x must not overlap.
+ *
+ * Registers: r0 a column of x, r1 from there to its output, r2 bytes from row to row, r3 M, r4
+ * channels, r5-r9 weights, r10-r12 sums of three outputs, lr inputs. Where only two rows of the
+ * window exist, r2 is half of that, so that the first and the third are read, and no weight has
+ * the second. On the stack: bias, C, the first column of x and the end of the row, stream, the
+ * end of the channels, `fill` twice, and where to go: for the rows outside, for the first column,
+ * for the second, and for the one behind the last. */
+static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                              int32_t height, int32_t width, int32_t channels,
+                                              int32_t top, int32_t left, int32_t out_width,
+                                              int32_t padded, int32_t fill, int32_t row) {
+    const int32_t step = width * channels;
+    const int32_t y = row - top;
+    const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
+    const int8_t *const first = x + (y < 0 ? 0 : y) * step;
+#if EC_DSP_ASM
+    const int32_t right = padded != 0 ? out_width + 2 - left - width : 0;
+    const uint32_t at = (uint32_t)(uintptr_t)first;
+    const uint32_t words[11] = {
+        at,
+        at + (uint32_t)step,
+        (uint32_t)(uintptr_t)stream,
+        at + (uint32_t)channels,
+        ((uint32_t)fill & 0xFFFFu) * 0x00010001u,
+        (uint32_t)outside,
+        (uint32_t)left,
+        (uint32_t)(out_width - right) % 3u,
+        (uint32_t)right,
+        0u,
+        0u,
+    };
+    register uint32_t r0 __asm__("r0") = at;
+    register uint32_t r1 __asm__("r1") =
+        (uint32_t)(uintptr_t)out - at + (uint32_t)(left - 2) * (uint32_t)channels;
+    register int32_t r2 __asm__("r2") = outside != 0 ? step / 2 : step;
+    register const uint32_t *r3 __asm__("r3") = words;
+    register int32_t r4 __asm__("r4") = channels;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r7, r11}\n"
+        "sub sp, #44\n"
+        "add r12, sp, #8\n"
+        "ldmia r3!, {r5-r9}\n"
+        "stmia r12!, {r5-r9}\n"
+        "ldmia r3, {r5-r8}\n"
+        "adr.w r9, 5f\n" /* the column before the first is outside, or there is none */
+        "adr.w r10, 6f\n"
+        "cmp r6, #0\n"
+        "it eq\n"
+        "moveq r9, r10\n"
+        "adr.w r10, 3f\n"
+        "adr.w r11, 4f\n"
+        "cmp r5, #1\n"
+        "it lo\n"
+        "movlo r10, r9\n"
+        "it hi\n"
+        "movhi r10, r11\n"
+        "adr.w r11, 7f\n" /* the loop is entered where it ends at an end of its three columns */
+        "adr.w lr, 8f\n"
+        "cmp r7, #1\n"
+        "it eq\n"
+        "moveq r11, lr\n"
+        "adr.w lr, 9f\n"
+        "it hi\n"
+        "movhi r11, lr\n"
+        "adr.w lr, 14f\n"
+        "adr.w r5, 13f\n"
+        "cmp r8, #0\n"
+        "it ne\n"
+        "movne lr, r5\n"
+        "add r5, r10, #1\n"
+        "add r6, r9, #1\n"
+        "add r7, r11, #1\n"
+        "add r8, lr, #1\n"
+        "stmia r12, {r5-r8}\n"
+        "1:\n" /* a channel */
+        "ldr lr, [sp, #16]\n"
+        "ldmia lr!, {r3, r5, r7, r9, r10}\n"
+        "str lr, [sp, #16]\n"
+        "mov lr, #0xFF00FF00\n"
+        "and r6, lr, r5, lsl #8\n"
+        "and r5, r5, lr\n"
+        "and r8, lr, r7, lsl #8\n"
+        "and r7, r7, lr\n"
+        "mvn r11, #254\n" /* -255, which is 1 - 2 * 128 */
+        "lsl r11, r11, r9\n"
+        "mov lr, #64\n"
+        "add r11, lr, r11, asr #1\n"
+        "strd r10, r11, [sp]\n"
+        "ldr pc, [sp, #28]\n"
+        ".balign 4\n"
+        "3:\n" /* the row above is outside */
+        "ldr lr, [sp, #24]\n"
+        "smlabb r10, lr, r5, r10\n"
+        "smlabb r10, lr, r6, r10\n"
+        "smlabb r10, lr, r7, r10\n"
+        "lsr r5, r5, #16\n"
+        "lsr r6, r6, #16\n"
+        "lsr r7, r7, #16\n"
+        "str r10, [sp]\n"
+        "ldr pc, [sp, #32]\n"
+        ".balign 4\n"
+        "4:\n" /* the row below is outside: the second row takes its place */
+        "ldr lr, [sp, #24]\n"
+        "smlabb r10, lr, r8, r10\n"
+        "smlabt r10, lr, r8, r10\n"
+        "smlabt r10, lr, r9, r10\n"
+        "pkhtb r8, r6, r5, asr #16\n"
+        "pkhbt r9, r9, r7\n"
+        "uxth r5, r5\n"
+        "uxth r6, r6\n"
+        "uxth r7, r7\n"
+        "str r10, [sp]\n"
+        "ldr pc, [sp, #32]\n"
+        ".balign 4\n"
+        "5:\n"
+        "ldr lr, [sp, #24]\n"
+        "smlad r10, lr, r5, r10\n"
+        "smlabb r10, lr, r8, r10\n"
+        "ldr pc, [sp, #36]\n"
+        ".balign 4\n"
+        "6:\n"
+        "ldrsb lr, [r0]\n"
+        "ldrsb r11, [r0, r2]\n"
+        "pkhbt lr, lr, r11, lsl #16\n"
+        "ldrsb r11, [r0, r2, lsl #1]\n"
+        "smlad r10, lr, r5, r10\n"
+        "smlabb r10, r11, r8, r10\n"
+        "add r0, r0, r4\n"
+        "ldr pc, [sp, #36]\n"
+        ".balign 4\n"
+        "9:\n"
+        "mov r11, r10\n" EC_ROW_SECOND("r11", "r12")
+        "b 11f\n"
+        ".balign 4\n"
+        "8:\n"
+        "mov r12, r10\n" EC_ROW_SECOND("r12", "r10")
+        "b 12f\n"
+        ".balign 4\n"
+        "7:\n" EC_ROW_SECOND("r10", "r11")
+        "10:\n" EC_ROW_COLUMN("r10", "r11", "r12")
+        "11:\n" EC_ROW_COLUMN("r11", "r12", "r10")
+        "12:\n" EC_ROW_COLUMN("r12", "r10", "r11")
+        "ldr lr, [sp, #12]\n"
+        "cmp r0, lr\n"
+        "bne 10b\n"
+        "ldr pc, [sp, #40]\n"
+        ".balign 4\n"
+        "13:\n" /* the column behind the last is outside */
+        "ldr lr, [sp, #24]\n"
+        "smlad r10, lr, r7, r10\n"
+        "smlabt r10, lr, r9, r10\n" EC_ROW_OUTPUT("r10")
+        ".balign 4\n"
+        "14:\n"
+        "ldrd r0, lr, [sp, #8]\n"
+        "ldr r10, [sp, #20]\n"
+        "adds r0, #1\n"
+        "add lr, lr, #1\n"
+        "strd r0, lr, [sp, #8]\n"
+        "cmp r0, r10\n"
+        "bne.w 1b\n"
+        "add sp, #44\n"
+        "pop {r7, r11}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4)
+        :
+        : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t c = 0; c < channels; ++c, stream += 5) {
+        const uint32_t above[3] = { (uint32_t)stream[1], (uint32_t)stream[1] << 8,
+                                    (uint32_t)stream[2] };
+        const uint32_t third[3] = { (uint32_t)stream[2] << 8, (uint32_t)stream[2] >> 8,
+                                    (uint32_t)stream[3] >> 16 };
+        const int32_t shift = stream[3] & 255;
+        for (int32_t w = 0; w < out_width; ++w) {
+            uint32_t sum = (uint32_t)stream[4];
+            for (int32_t kw = 0; kw < 3; ++kw) {
+                const int32_t z = w + kw - left;
+                const int32_t is_in = padded == 0 || (z >= 0 && z < width);
+                const int32_t at = z * channels + c;
+                const int32_t next = outside == 1 ? at : at + step;
+                const int32_t a = is_in && outside != 1 ? first[at] : fill;
+                const int32_t b = is_in ? first[next] : fill;
+                const int32_t e = is_in && outside != 2 ? first[next + step] : fill;
+                sum += (uint32_t)(a * (int16_t)(above[kw] & 0xFF00u));
+                sum += (uint32_t)(b * (int16_t)(above[kw] >> 16 & 0xFF00u));
+                sum += (uint32_t)(e * (int16_t)(third[kw] & 0xFF00u));
+            }
+            const int32_t high = (int32_t)(((int64_t)(int32_t)sum * stream[0]) >> 32);
+            const int32_t moved = high + 64 - 255 * (1 << (shift - 1));
+            out[w * channels + c] = ec_saturate_s8(moved >> shift);
+        }
+    }
+#endif
+}
+
+#endif /* EC_DEPTHWISE_ROW_S8_H */
