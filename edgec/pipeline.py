@@ -28,7 +28,7 @@ from edgec.graph.verify import verify_module
 from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
-from edgec.memory.choose import Choice, choose
+from edgec.memory.choose import Choice, choose, streamed_if_smaller
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
@@ -183,7 +183,10 @@ def compile_module(
     if options.optimize == "ram" or options.io == "rows" or arena_limit_bytes is not None:
         choice = choose(module.main, groups, policy, options, limit_bytes=arena_limit_bytes)
     else:
-        choice = Choice(groups, _choose(module.main, groups, options, policy), (), None)
+        alone = _choose(module.main, groups, options, policy)
+        choice = Choice(groups, alone, (), None)
+        if options.stream and options.optimize == "balanced":
+            choice = streamed_if_smaller(module.main, groups, policy, options, alone)
     groups, chosen = choice.groups, choice.variants
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 

@@ -108,6 +108,11 @@ def compile_options(command: F) -> F:
             ),
             click.option("--unfused", is_flag=True, help="One function for every operator."),
             click.option(
+                "--stream",
+                is_flag=True,
+                help="Let balanced run layers row by row, for a tenth of the arena and more.",
+            ),
+            click.option(
                 "--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."
             ),
             click.option(
@@ -143,8 +148,8 @@ def compile_options(command: F) -> F:
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
-    "optimize", "match", "io", "unfused", "compiler", "c_optimize", "input_shape", "place",
-    "dump",
+    "optimize", "match", "io", "unfused", "stream", "compiler", "c_optimize", "input_shape",
+    "place", "dump",
 )  # fmt: skip
 
 
@@ -207,6 +212,7 @@ def make_options(
     match: str | None,
     io: str,
     unfused: bool,
+    stream: bool,
     compiler: str | None,
     c_optimize: str,
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
@@ -222,6 +228,7 @@ def make_options(
         match=rounding,  # type: ignore[arg-type]
         io=io,  # type: ignore[arg-type]
         unfused=unfused,
+        stream=stream,
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,
         input_shapes=tuple(input_shape),

@@ -25,6 +25,46 @@ def live_bytes(buffers: Sequence[Buffer]) -> int:
     )
 
 
+def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
+    """What buffers that are all live at once need, where overlaps are with one buffer only.
+
+    Each that may overlap it must end below a line, relative to its start. To stack them in the
+    order of these lines is best (as jobs by their due dates); the others lie apart.
+    """
+    align = min(b.align_bytes for b in buffers)
+    sizes = {b.name: -(-b.size_bytes // align) * align for b in buffers}
+    first = overlaps[0].first
+    lines = sorted((sizes[o.second] - o.distance_bytes, sizes[o.second]) for o in overlaps)
+    stacked, start = 0, 0
+    for line, size in lines:
+        stacked += size
+        start = max(start, -(-(stacked - line) // align) * align)
+    apart = set(sizes) - {o.second for o in overlaps} - {first}
+    return max(start + sizes[first], stacked) + sum(sizes[name] for name in apart)
+
+
+def stacks_bound_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
+    """Return what those steps need whose buffers may overlap one of them only, exactly stacked."""
+    bound = 0
+    by_name = {b.name: b for b in buffers}
+    known = [
+        o
+        for o in overlaps
+        if o.first in by_name
+        and o.second in by_name
+        and o.distance_bytes < by_name[o.second].size_bytes
+    ]
+    for step in {b.start for b in buffers}:
+        live = {b.name: b for b in buffers if b.start <= step < b.stop}
+        permitted = [o for o in known if o.first in live and o.second in live]
+        firsts, seconds = ({getattr(o, k) for o in permitted} for k in ("first", "second"))
+        if len(firsts) == 1 and len(seconds) == len(permitted):
+            align = min(b.align_bytes for b in live.values())
+            padding = max(-b.size_bytes % align for b in live.values())
+            bound = max(bound, stacked_bytes(tuple(live.values()), permitted) - padding)
+    return bound
+
+
 def instance_bound_bytes(instance: Instance) -> int:
     """Return the same for a translated problem."""
     bound = 0

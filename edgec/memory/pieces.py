@@ -14,7 +14,7 @@ from functools import cached_property
 from edgec.errors import PlanError
 from edgec.graph.ir import Function, Value
 from edgec.loop.microkernel import get_microkernel
-from edgec.memory.bound import lower_bound_bytes
+from edgec.memory.bound import lower_bound_bytes, stacked_bytes
 from edgec.memory.layout import ALIGN_BYTES, ARENA, lifetimes, outside_values, variant_distances
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
 from edgec.memory.row_flow import SOURCE, Flow, FlowMember, row_flow
@@ -26,6 +26,8 @@ from edgec.passes.row_functions import RowGroup, RowSum, replaced_input
 
 #: Instructions of a call of a row function beyond what it computes.
 CALL_INSTRUCTIONS = 60
+#: What the code of a segment counts as, as a part of all instructions: it must pay in memory.
+SEGMENT_SHARE = 0.006
 EXACT_TIME_LIMIT_S = 0.2
 
 
@@ -71,23 +73,6 @@ class Piece:
         return self.exact_bytes
 
 
-def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
-    """What buffers that are all live at once need, where overlaps are with one buffer only.
-
-    Each that may overlap it must end below a line, relative to its start. To stack them in the
-    order of these lines is best (as jobs by their due dates); the others lie apart.
-    """
-    sizes = {b.name: -(-b.size_bytes // ALIGN_BYTES) * ALIGN_BYTES for b in buffers}
-    first = overlaps[0].first
-    lines = sorted((sizes[o.second] - o.distance_bytes, sizes[o.second]) for o in overlaps)
-    stacked, start = 0, 0
-    for line, size in lines:
-        stacked += size
-        start = max(start, -(-(stacked - line) // ALIGN_BYTES) * ALIGN_BYTES)
-    apart = set(sizes) - {o.second for o in overlaps} - {first}
-    return max(start + sizes[first], stacked) + sum(sizes[name] for name in apart)
-
-
 class Pieces:
     """All pieces of a network, by the group that they start with."""
 
@@ -111,6 +96,8 @@ class Pieces:
         self.viewed = set(self.roots.values()) | set(self.roots)
         self.position = {v: i for i, g in enumerate(groups) for v in g.group.outputs}
         self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
+        fewest = sum(min(p.instructions for p in own) for own in self.starting)
+        self.segment_instructions = round(SEGMENT_SHARE * fewest)
         if io == "rows":
             self.starting[0] = []  # only what takes the input by rows can come first
         for first in range(len(groups)):
@@ -260,7 +247,8 @@ class Pieces:
         is_last = self.dies(source, last) and root not in self.outside
         buffers = [*self.live(first, last), *self.outputs(last)]
         overlaps: list[Overlap] = []
-        instructions, work, work_ahead = 0, 0, -source.type.nbytes
+        instructions, work = self.segment_instructions, 0
+        work_ahead = -source.type.nbytes
 
         def add(name: str, size: int, distance: int | None) -> None:
             buffers.append(Buffer(name, size, 0, 1, ALIGN_BYTES, (ARENA,)))

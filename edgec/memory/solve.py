@@ -17,7 +17,7 @@ from itertools import count, islice
 import numpy as np
 
 from edgec.errors import PlanError
-from edgec.memory.bound import instance_bound_bytes
+from edgec.memory.bound import instance_bound_bytes, stacks_bound_bytes
 from edgec.memory.certificate import Certificate, certify_region
 from edgec.memory.check import check_plan
 from edgec.memory.conflict import capacity_error
@@ -117,7 +117,7 @@ def solve_region(
 ) -> RegionSolution:
     """Minimize the peak of one region; see RegionSolution for what comes back."""
     instance = make_instance(buffers, overlaps)
-    bound = instance_bound_bytes(instance)
+    bound = max(instance_bound_bytes(instance), stacks_bound_bytes(buffers, overlaps))
     _check_pins(instance)
     if capacity_bytes is not None and bound > capacity_bytes:
         return RegionSolution({}, None, bound, "live bytes", 0)

@@ -120,11 +120,17 @@ class LoweredGroup:
     variants: tuple[Variant, ...]
 
 
-def lower_group(group: Group, policy: Policy) -> LoweredGroup:
-    """Write the group's loops and let the policy schedule them."""
+def lower_group(group: Group, policy: Policy, *, until_free: bool = False) -> LoweredGroup:
+    """Write the group's loops and let the policy schedule them.
+
+    With `until_free`, forms behind one with a variant without scratch are left out: they are
+    slower, and matter only for where the output may lie.
+    """
     variants: list[Variant] = []
     operators = tuple(node.op.name for node in group.nodes)
     for form in policy.forms(operators, group.nodes[0].inputs[0].type.dtype):
+        if until_free and any(not variant.places for variant in variants):
+            break
         lowering, values = _define(group, form)
         variants += (
             _variant(schedule, lowering, values)

@@ -97,7 +97,8 @@ class RowGroup:
         """The menu for rows of this kind."""
         key = kind.top, kind.bottom
         if key not in self._lowered:
-            self._lowered[key] = lower_group(self._slab(kind), self.policy)
+            inner = key == (0, 0)  # at the edges, plain loops can be the fastest
+            self._lowered[key] = lower_group(self._slab(kind), self.policy, until_free=inner)
         return self._lowered[key]
 
     def _slab(self, kind: RowKind) -> Group:

@@ -14,10 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.loop.policy import policy_for
-from edgec.memory.choose import RAM_SLOWDOWN, choose
+from edgec.memory.bound import stacked_bytes
+from edgec.memory.choose import (
+    BALANCED_SLOWDOWN,
+    LEAST_SAVING,
+    RAM_SLOWDOWN,
+    choose,
+    streamed_if_smaller,
+)
 from edgec.memory.cover import pareto_front
 from edgec.memory.layout import ARENA, placement_problem
-from edgec.memory.pieces import Piece, Pieces, stacked_bytes
+from edgec.memory.pieces import Piece, Pieces
 from edgec.memory.problem import Buffer, Overlap, Problem
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
@@ -28,7 +35,7 @@ from edgec.passes.stream_groups import Member, stream_segment
 from edgec.target.core import find_core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
-from test_stream_groups import mobile, pooled, residual
+from test_stream_groups import SAME, Network, mobile, pooled, residual
 
 
 def piece(first: int, last: int, need: int, instructions: int) -> Piece:
@@ -141,6 +148,33 @@ def test_each_preference_takes_its_point() -> None:
     limit = peak(found["ram"])
     least = choose(function, groups, policy, Options(optimize="time"), limit_bytes=limit)
     assert peak(least) <= limit < peak(found["time"])
+
+
+def wide() -> Any:
+    """Layers of much work for each row, so that streaming costs little."""
+    n = Network()
+    a = n.window(n.input(24, 12, 8), "a", 32, 3, 1, SAME)
+    return n.b.finish([n.window(n.window(a, "b", 32, 3, 1, SAME), "c", 8, 3, 2, ((0, 1), (0, 1)))])
+
+
+def test_the_default_streams_where_it_may_and_saves() -> None:
+    function = wide()
+    policy = policy_for(find_core("cortex-m4"), Options())
+    groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
+    alone = tuple(min(g.variants, key=lambda v: v.instructions) for g in groups)
+    found = streamed_if_smaller(function, groups, policy, Options(stream=True), alone)
+    assert found.taken is not None
+    point = found.front[found.taken]
+    assert point.segments
+    assert point.instructions <= BALANCED_SLOWDOWN * found.front[0].instructions
+
+    def peak(running: Any, variants: Any) -> int:
+        return plan_memory(placement_problem(function, running, variants)).peak_bytes[ARENA]
+
+    assert peak(found.groups, found.variants) <= (1 - LEAST_SAVING) * peak(groups, alone)
+    # Nothing is fused, nothing streams.
+    again = streamed_if_smaller(function, groups, policy, Options(stream=True, unfused=True), alone)
+    assert (again.groups, again.variants) == (groups, alone)
 
 
 def test_unfused_builds_stream_nothing() -> None:
