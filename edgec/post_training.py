@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from edgec import __version__
 from edgec.errors import ImportFailed
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
-from edgec.graph.ir import Function, Value
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Statistics, calibrate
@@ -21,19 +24,25 @@ from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.prepare import prepare
-from edgec.quantize.reconstruct import correct_biases, reconstruct
-from edgec.quantize.scheme import Scheme, make_scheme
+from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
+from edgec.quantize.scheme import Scheme, Weights, make_scheme
+from edgec.quantize.settle_biases import settle_biases
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
 
+#: What `auto` tries: `local` is the observer with the least error for each value by itself.
+CANDIDATES = ("local", "minmax", "percentile", "mse")
+#: Calibration samples that it tries them on.
+TRIAL_SAMPLES = 16
 #: Calibration samples that layers are blamed on.
 BLAME_SAMPLES = 8
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to quantize. observer: a name of `edgec.quantize.observers.OBSERVERS`, or `auto`.
+    """How to quantize. observer: a name of `edgec.quantize.observers.OBSERVERS`; `local` for the
+    one with the least error for each value; `auto` for what of these makes the outputs best.
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
@@ -131,15 +140,41 @@ def quantize_function(
     if recipe.equalize:
         function = equalize(function)
     statistics = calibrate(function, samples, progress)
-    ranges = observed_ranges(function, statistics, recipe.observer, symmetric=recipe.symmetric)
-    scheme = make_scheme(function, ranges, symmetric=recipe.symmetric)
-    weights = scheme.weights
-    if recipe.reconstruct:
-        weights = reconstruct(weights, statistics.moments)
+    names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
+    schemes = []
+    rounding: Mapping[Node, Weights] = {}
+    for name in names:
+        ranges = observed_ranges(function, statistics, name, symmetric=recipe.symmetric)
+        scheme = make_scheme(function, ranges, symmetric=recipe.symmetric)
+        if recipe.reconstruct:
+            # Scales of weights hardly depend on ranges: one choice serves all.
+            rounding = rounding or reconstruct(scheme.weights, statistics.moments)
+            scheme = replace(scheme, weights=with_rounding(scheme.weights, rounding))
+        if recipe.correct_biases:
+            corrected = correct_biases(scheme.weights, statistics.moments)
+            scheme = replace(scheme, weights=corrected)
+        schemes.append(scheme)
+    scheme = _best(function, schemes, statistics.kept[:TRIAL_SAMPLES])
     if recipe.correct_biases:
-        weights = correct_biases(weights, statistics.moments)
-    scheme = replace(scheme, weights=weights)
+        scheme = settle_biases(function, scheme, statistics.kept)
     return PostTraining(function, insert_qdq(function, scheme), statistics, scheme)
+
+
+def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> Scheme:
+    """The scheme whose integers' outputs are least off on these samples, by the sum of squares."""
+    if len(schemes) == 1:
+        return schemes[0]
+    expected = [interpret(function, sample) for sample in samples]
+
+    def error(scheme: Scheme) -> float:
+        integers = with_passes(insert_qdq(function, scheme).function, "onnx")
+        return sum(
+            float(np.sum((x.astype(np.float64) - y) ** 2))
+            for sample, wanted in zip(samples, expected, strict=True)
+            for x, y in zip(wanted, interpret(integers, sample), strict=True)
+        )
+
+    return min(schemes, key=error)
 
 
 def float_function(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Function:

@@ -19,7 +19,8 @@ FILE = click.Path(path_type=Path)
               help="Samples: an .npz or .npy, or a folder of such files or of images.")  # fmt: skip
 @click.option("-o", "--output", type=FILE, required=True, metavar="OUT.onnx",
               help="The QDQ model to write.")  # fmt: skip
-@click.option("--observer", type=click.Choice(["auto", "minmax", "percentile", "mse", "entropy"]),
+@click.option("--observer",
+              type=click.Choice(["auto", "local", "minmax", "percentile", "mse", "entropy"]),
               default="auto", show_default=True,
               help="How the range of a value follows from what it was.")  # fmt: skip
 @click.option("--samples", "most", type=click.IntRange(min=1), metavar="N",

@@ -1,4 +1,4 @@
-"""Choose the range of each value among those of all observers, by the error that it makes.
+"""Ranges of values; `local` chooses each among those of all observers, by the error it makes.
 
 The error is measured where the value is used: at the output of each layer with weights that reads
 it, with nothing but this value quantized, and relative to what the layer computes. A value that no
@@ -27,17 +27,17 @@ MOST_ROWS = 256
 def observed_ranges(
     function: Function, statistics: Statistics, observer: str, *, symmetric: bool = False
 ) -> dict[Value, Range]:
-    """The range of every float value by one observer's name, or by `auto`.
+    """The range of every float value by one observer's name, or by `local`.
 
     Inputs are never clipped: what a sample holds is what the device will see.
     """
     by_name = {
         name: {value: observe(seen, LEVELS) for value, seen in statistics.histograms.items()}
         for name, observe in OBSERVERS.items()
-        if observer in (name, "auto") or name == "minmax"
+        if observer in (name, "local") or name == "minmax"
     }
     inputs = set(function.params)
-    if observer != "auto":
+    if observer != "local":
         return {v: by_name["minmax" if v in inputs else observer][v] for v in statistics.histograms}
     best = _best_observers(function, statistics, by_name, symmetric)
     return {value: by_name[best.get(value, "minmax")][value] for value in statistics.histograms}

@@ -37,6 +37,16 @@ def reconstruct(weights: Mapping[Node, Weights], moments: Mapping[Node, Moments]
     }
 
 
+def with_rounding(
+    weights: Mapping[Node, Weights], chosen: Mapping[Node, Weights]
+) -> dict[Node, Weights]:
+    """Weights with the rounding that was chosen for the same scales; others stay."""
+    return {
+        node: replace(given, data=chosen[node].data) if chosen[node].quant == given.quant else given
+        for node, given in weights.items()
+    }
+
+
 def correct_biases(weights: Mapping[Node, Weights], moments: Mapping[Node, Moments]) -> dict[
     Node, Weights
 ]:  # fmt: skip

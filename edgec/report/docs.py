@@ -15,6 +15,7 @@ from pathlib import Path
 import edgec.ops
 from edgec.graph.op import Op, all_ops, find_importer, importer_kinds
 from edgec.report.models import models_page
+from edgec.report.quantization_figures import quantization_page
 from edgec.target.board import Board, all_boards
 
 #: `docs/` of the checkout that this file lies in.
@@ -129,6 +130,7 @@ def pages() -> dict[str, str]:
         "operators.md": operators_page(),
         "boards_table.md": boards_page(),
         "models.md": models_page(FOLDER / "models.toml"),
+        "quantization_figures.md": quantization_page(FOLDER / "quantization.toml"),
     }
 
 

@@ -1,0 +1,253 @@
+"""Measure quantization for `docs/quantization.toml`, of which `make docs` makes a page.
+
+    python tests/models/measure_quantization.py [NAME...]     all cases, or these
+
+Float models are calibrated on every fourth sample and compared on the others, with the published
+int8 file of the same model and with ONNX Runtime's static quantizer given the same samples. Cases
+whose files are not there are left as they are in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+TABLE = REPO_ROOT / "docs" / "quantization.toml"
+sys.path.insert(0, str(REPO_ROOT / "tests"))
+
+from shared_folder import find_shared  # noqa: E402  tests are no package
+
+from edgec import __version__  # noqa: E402
+from edgec.frontends import import_model  # noqa: E402
+from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
+from edgec.graph.interpret import interpret  # noqa: E402
+from edgec.graph.ir import Function  # noqa: E402
+from edgec.post_training import Recipe, float_function, quantize_function, with_passes  # noqa: E402
+from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
+from edgec.runners.oracle import open_oracle  # noqa: E402
+
+#: One of so many samples is calibrated with.
+EVERY = 4
+#: Samples of a set, and windows of a recording, at most.
+MOST = 1000
+MOST_WINDOWS = 30
+Run = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """float_file: relative to the repository or the samples. key: of the benchmark's data."""
+
+    float_file: str
+    published: str
+    key: str
+
+
+CASES = {
+    "digits": Case("examples/digits/digits_float.onnx", "examples/digits/digits_int8.onnx", ""),
+    "kws": Case("mlperf_kws_dscnn_f32.tflite", "mlperf_kws_dscnn_int8.tflite", "kws"),
+    "ic": Case("mlperf_ic_resnet8_f32.tflite", "mlperf_ic_resnet8_int8.tflite", "ic"),
+    "ic, from ONNX": Case("mlperf_ic_resnet8_f32.onnx", "mlperf_ic_resnet8_int8.tflite", "ic"),
+    "vww": Case("mlperf_vww_mbv1_f32.tflite", "mlperf_vww_mbv1_int8.tflite", "vww"),
+    "vww, from ONNX": Case("mlperf_vww_mbv1_f32.onnx", "mlperf_vww_mbv1_int8.tflite", "vww"),
+    "ad": Case("mlperf_ad_autoencoder_f32.tflite", "mlperf_ad_autoencoder_int8.tflite", "ad"),
+}
+
+
+def file_of(name: str) -> Path:
+    return REPO_ROOT / name if "/" in name else find_shared() / "models" / name
+
+
+@dataclass(frozen=True)
+class Data:
+    """Real inputs in the float model's channels-last shape, and a label for each.
+
+    groups: which recording an input is a part of, for anomaly detection.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+
+
+def data_of(case: Case, published: Function) -> Data:
+    """What the published model's stored inputs stand for."""
+    if not case.key:
+        stored = np.load(REPO_ROOT / "examples" / "digits" / "digits_test.npz")
+        return Data(stored["x"].astype(np.float32), stored["y"].astype(int))
+    samples = load_samples(case.key, find_shared() / "data", MOST_WINDOWS if case.key == "ad"
+                           else MOST)  # fmt: skip
+    if case.key == "ad":
+        windows = [np.frombuffer(x, "<f4") for sample in samples for x in sample.inputs]
+        groups = [n for n, sample in enumerate(samples) for _ in sample.inputs]
+        labels = [sample.label or 0 for sample in samples]
+        return Data(np.stack(windows), np.array(labels), np.array(groups))
+    scale, zero_point = published.inputs[0].type.scalar_quant()
+    dtype, shift = (np.int8, 0) if case.key == "kws" else (np.uint8, 128)
+    bytes_ = np.stack([np.frombuffer(sample.inputs[0], dtype) for sample in samples])
+    real = (bytes_.astype(np.float32) - shift - zero_point) * np.float32(scale)
+    shape = published.inputs[0].type.shape[1:]
+    return Data(real.reshape(-1, *shape), np.array([sample.label for sample in samples]))
+
+
+def fitted(inputs: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Inputs one by one in a model's own shape, channels-first if it is so."""
+    if len(shape) == 4 and inputs.ndim == 4 and inputs.shape[1:] != shape[1:]:
+        inputs = inputs.transpose(0, 3, 1, 2)
+    return [np.ascontiguousarray(x.reshape(shape)) for x in inputs]
+
+
+def by_reference(function: Function) -> Run:
+    def run(x: np.ndarray) -> np.ndarray:
+        return interpret(function, [x])[0].reshape(-1)
+
+    return run
+
+
+def by_published(path: Path, function: Function) -> Run:
+    """The published file on real inputs, its output as real numbers."""
+    x_type, y_type = function.inputs[0].type, function.outputs[0].type
+    if x_type.quant is None or y_type.quant is None:
+        return by_reference(function)
+    (scale, zero), (y_scale, y_zero) = x_type.scalar_quant(), y_type.scalar_quant()
+
+    def run(x: np.ndarray) -> np.ndarray:
+        stored = np.clip(np.rint(x / np.float32(scale)) + zero, -128, 127).astype(np.int8)
+        (found,) = interpret(function, [stored.reshape(x_type.shape)])
+        return ((found.astype(np.float32) - y_zero) * np.float32(y_scale)).reshape(-1)
+
+    return run
+
+
+def by_onnxruntime(function: Function, samples: Sequence[np.ndarray], folder: Path) -> Run:
+    """ONNX Runtime's static quantizer with its defaults, weights per channel, QDQ, int8."""
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
+
+    source, target = folder / "float.onnx", folder / "int8.onnx"
+    model = to_onnx(function, producer_version=__version__)
+    source.write_bytes(model.SerializeToString())
+    name = model.graph.input[0].name
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.left = iter(samples)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            sample = next(self.left, None)
+            return None if sample is None else {name: sample}
+
+    quantize_static(
+        source, target, Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
+        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
+    )  # fmt: skip
+    oracle = open_oracle(target)
+    return lambda x: np.asarray(oracle.run([x]).outputs[0]).reshape(-1)
+
+
+def decibels(exact: np.ndarray, found: np.ndarray) -> float:
+    noise = float(np.sum((exact.astype(np.float64) - found) ** 2))
+    return 10 * math.log10(float(np.sum(exact.astype(np.float64) ** 2)) / noise) if noise else 99.9
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    return np.argsort(np.argsort(values)).astype(np.float64)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """All figures of one case."""
+    function = float_function(file_of(case.float_file))
+    path = file_of(case.published)
+    module = import_model(path)
+    published = with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
+    data = data_of(case, published)
+    inputs = fitted(data.inputs, function.inputs[0].type.shape)
+    is_calibration = np.arange(len(inputs)) % EVERY == 0
+    calibration = [x for x, chosen in zip(inputs, is_calibration, strict=True) if chosen]
+    test = [x for x, chosen in zip(inputs, is_calibration, strict=True) if not chosen]
+    made = quantize_function(function, [[x] for x in calibration], Recipe())
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {
+            "float": by_reference(function),
+            "published": by_published(path, published),
+            "ours": by_reference(made.integers),
+            "onnxruntime": by_onnxruntime(function, calibration, Path(folder)),
+        }
+        outputs: dict[str, np.ndarray] = {}
+        for who, run in runs.items():
+            given = test
+            if who == "published":  # in its own layout, which may differ from the float file's
+                rows = data.inputs[~is_calibration]
+                given = fitted(rows, published.inputs[0].type.shape)
+            outputs[who] = np.stack([run(x) for x in given])
+    entry: dict[str, Any] = {"calibration": len(calibration), "samples": len(test)}
+    for who in ("published", "ours", "onnxruntime"):
+        entry[f"{who}_db"] = round(decibels(outputs["float"], outputs[who]), 2)
+    if data.groups is None:
+        right = {
+            who: np.argmax(found, axis=1) == data.labels[~is_calibration]
+            for who, found in outputs.items()
+        }
+        for who, found in right.items():
+            entry[f"{who}_right"] = int(found.sum())
+            same = np.argmax(outputs[who], axis=1) == np.argmax(outputs["float"], axis=1)
+            entry[f"{who}_same"] = int(same.sum())
+        for who in ("float", "published", "onnxruntime"):
+            entry[f"won_against_{who}"] = int((right["ours"] & ~right[who]).sum())
+            entry[f"lost_against_{who}"] = int((right[who] & ~right["ours"]).sum())
+        return entry
+    groups, real = data.groups[~is_calibration], np.stack(test).reshape(len(test), -1)
+    errors = {who: np.mean((found - real) ** 2, axis=1) for who, found in outputs.items()}
+    for who, found in errors.items():
+        scores = [float(found[groups == group].mean()) for group in range(len(data.labels))]
+        entry[f"{who}_auc"] = round(area_under_curve(scores, list(data.labels)), 4)
+        correlation = np.corrcoef(ranks(found), ranks(errors["float"]))[0, 1]
+        entry[f"{who}_rank_correlation"] = round(float(correlation), 5)
+    return entry
+
+
+def read_table() -> dict[str, dict[str, Any]]:
+    if not TABLE.exists():
+        return {}
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))["models"]
+
+
+def write_table(entries: dict[str, dict[str, Any]]) -> None:
+    lines = ["# Written by tests/models/measure_quantization.py; do not edit.", ""]
+    for name, entry in entries.items():
+        lines.append(f'[models."{name}"]')
+        lines += [f"{key} = {value}" for key, value in entry.items()]
+        lines.append("")
+    TABLE.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", choices=[*CASES, []])
+    for name in parser.parse_args().names or CASES:
+        case = CASES[name]
+        missing = [f for f in (case.float_file, case.published) if not file_of(f).exists()]
+        if missing:
+            print(f"{name}: {missing[0]} is not there", flush=True)
+            continue
+        entry = measure(case)
+        write_table({n: e for n, e in {**read_table(), name: entry}.items() if n in CASES})
+        print(name, entry, flush=True)
+
+
+if __name__ == "__main__":
+    main()

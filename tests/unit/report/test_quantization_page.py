@@ -1,0 +1,34 @@
+"""The table of quantization figures: what it shows, and the test of pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgec.report.quantization_figures import quantization_page, sign_test
+
+
+def test_the_sign_test_is_what_coins_do() -> None:
+    assert sign_test(0, 0) == 1.0
+    assert sign_test(5, 5) == 1.0
+    assert sign_test(0, 5) == pytest.approx(2 / 32)
+    flips = np.random.default_rng(0).integers(0, 2, (200_000, 12)).sum(axis=1)
+    uneven = np.mean((flips <= 3) | (flips >= 9))
+    assert sign_test(3, 9) == sign_test(9, 3) == pytest.approx(float(uneven), abs=0.005)
+
+
+def test_the_page_of_some_figures(tmp_path: Path) -> None:
+    table = tmp_path / "quantization.toml"
+    table.write_text(
+        '[models."a"]\nsamples = 200\nfloat_right = 180\npublished_right = 178\nours_right = 181\n'
+        "onnxruntime_right = 177\npublished_db = 20.0\nours_db = 25.0\nonnxruntime_db = 22.0\n"
+        "won_against_float = 2\nlost_against_float = 1\nwon_against_published = 5\n"
+        "lost_against_published = 2\nwon_against_onnxruntime = 6\nlost_against_onnxruntime = 2\n",
+        "utf-8",
+    )
+    page = quantization_page(table)
+    assert "| a | 200 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 20.0 | 25.0 | 22.0 |" in page
+    assert "| ONNX Runtime | won 6, lost 2, p = 0.29 |" in page
+    assert "Nothing is measured yet" in quantization_page(tmp_path / "absent.toml")
