@@ -27,6 +27,8 @@ Every model of the sample folder, compiled with the default options and run on g
 - **greedy**: the largest-first greedy of TFLite Micro on the source's own tensors. **live**: their
   largest sum at one moment, below which no plan without shared bytes can go.
 - **flash** and **instructions**: of the whole Cortex-M4 image, and of one inference on it.
+- **stack**: bytes that this inference wrote, of those that the call graph bounds it by; empty where
+  that has not been measured yet.
 """
 
 
@@ -47,8 +49,8 @@ def models_page(table: Path) -> str:
         f"{len(works)} of {len(entries)} models run and were measured.",
         "",
         "| model | runs on | against | MACs | arena | lower bound | greedy | live | flash"
-        " | instructions |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        " | instructions | stack |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(name, entry) for name, entry in sorted(works.items())]
     if fails:
@@ -70,6 +72,7 @@ def _row(name: str, entry: Mapping[str, Any]) -> str:
         *(_count(entry.get(key)) for key in (
             "greedy_bytes", "live_bytes", "flash_bytes", "instructions",
         )),
+        _stack(entry),
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
@@ -78,6 +81,12 @@ def _certificate(entry: Mapping[str, Any]) -> str:
     """The lower bound of the arena and why none is larger; empty where it was not measured."""
     bound = entry.get("arena_lower_bound")
     return "" if bound is None else f"{bound:,}, {entry['proof']}"
+
+
+def _stack(entry: Mapping[str, Any]) -> str:
+    """Used of bound; the bound is `none` where the call graph gives none."""
+    used, bound = entry.get("stack_used_bytes"), entry.get("stack_bound_bytes")
+    return "" if used is None else f"{used:,} of {_count(bound) or 'none'}"
 
 
 def _count(value: int | None) -> str:

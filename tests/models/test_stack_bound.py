@@ -71,6 +71,20 @@ def test_floats_by_functions_of_the_compiler(board: str, tmp_path: Path) -> None
     check(*figures(float_network(tmp_path / "floats.tflite"), board))
 
 
+@pytest.mark.parametrize("board", ["bbc_microbit", M4, "mps3_an547"])
+def test_whole_program_in_qemu(board: str) -> None:
+    """Start-up, link and interrupts included, since the reset; its bound is the whole image's."""
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    _, built = build(DIGITS, board)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session("qemu", built) as session:
+        assert session.selftest() == 0
+        used = session.run(generate_inputs(1, types)).stack_bytes
+    assert built.image is not None and built.image.stack_bytes is not None and used is not None
+    check(built.image.stack_bytes, used)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("file", "board"), PAIRS)
 def test_sample_models(file: str, board: str, sample_model: Callable[[str], Path]) -> None:
