@@ -5,6 +5,7 @@ Addresses are those of the ELF's symbols; the boards are the emulated ones with 
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -375,6 +376,11 @@ def test_the_command_line_and_files_pin(
     # The command line pins the matrices, the file all other weights.
     assert placed.region_of("digits_int8_weights") == "flash"
     assert placed.region_of("digits_int8_weights_psram") == "psram"
+    report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    parts = ("arena", "weights_in_ram", "code_in_ram", "stack", "state", "variables")
+    used = sum(report[f"{part}_bytes"] for part in parts) + report["areas"][0]["bytes"]
+    assert report["ram_bytes"] == used and 0 < report["variables_bytes"] < 2048
+    assert report["options"]["places"][-1] == "weights:*_w=flash"
     assert status([*args, "--place", "weights"]) == 2
     assert "places nothing" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text("[places]\n", "utf-8")
