@@ -28,6 +28,7 @@ from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.commands import Stops
 from edgec.target.board import Board
+from edgec.target.core import is_this_computer
 
 Array = npt.NDArray[Any]
 CyclesSource = Literal["measured", "modelled"]
@@ -268,6 +269,11 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
         raise RunFailed(
             f"the {engine} engine cannot run a project built for {what or board_name}",
             hint="build for the board 'host'" if engine == "host" else "use --engine host",
+        )
+    if engine == "host" and board is not None and not is_this_computer(board.core):
+        raise RunFailed(
+            f"what is built for {board.name} runs on a computer with {board.core.title}",
+            hint="copy the project there and run it there, or build for the board 'host'",
         )
     if engine == "qemu" and board is not None and board.qemu is None:
         raise RunFailed(

@@ -165,6 +165,14 @@ def find_core(name: str) -> Core:
     )
 
 
+def is_this_computer(core: Core) -> bool:
+    """Return whether programs for `core` run on the computer that runs the compiler."""
+    try:
+        return host_core() is core
+    except BoardError:
+        return False
+
+
 def host_core() -> Core:
     """Return the core of the computer that runs the compiler.
 

@@ -2,10 +2,11 @@
 
 For Cortex-M: `gcc` is arm-none-eabi-gcc, `clang` is the clang inside the `ziglang` package. For
 the host: `gcc` is gcc, `clang` is clang if installed, else ziglang's again; and `cc` is what the
-system calls its compiler. Facts about zig that this file knows (measured with ziglang 0.17):
-ENTRY of a linker script is ignored, so the entry is an option; `-nostdlib` would drop compiler-rt,
-which the M0 needs for 64-bit arithmetic, and there is no libc on a freestanding target to drop;
-UBSan is on unless told otherwise.
+system calls its compiler. For another computer's Linux: the cross compiler by its usual name, or
+ziglang's. Facts about zig that this file knows (measured with ziglang 0.17): ENTRY of a linker
+script is ignored, so the entry is an option; `-nostdlib` would drop compiler-rt, which the M0
+needs for 64-bit arithmetic, and there is no libc on a freestanding target to drop; UBSan is on
+unless told otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.errors import ToolMissing
-from edgec.target.core import Core
+from edgec.target.core import Core, is_this_computer
 
 Family = Literal["gcc", "clang"]
 
@@ -140,8 +141,11 @@ def zig_program() -> Path | None:
 def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
     """Return (name, family, command, is_zig) of what could compile for `core`, best first."""
     found: list[tuple[str, Family, tuple[str, ...], bool]] = []
+    is_foreign = not core.is_embedded and not is_this_computer(core)
     if core.is_embedded:
         programs: tuple[tuple[str, Family], ...] = (("arm-none-eabi-gcc", "gcc"),)
+    elif is_foreign:
+        programs = ((f"{core.name}-linux-gnu-gcc", "gcc"),)
     else:
         programs = (("gcc", "gcc"), ("clang", "clang"))
     for program, family in programs:
@@ -150,7 +154,8 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
             found.append((family, family, (path,), False))
     zig = zig_program()
     if zig is not None:
-        found.append(("clang", "clang", (str(zig), "cc"), True))
+        target = (f"--target={core.name}-linux-gnu",) if is_foreign else ()
+        found.append(("clang", "clang", (str(zig), "cc", *target), True))
     return found
 
 
@@ -177,6 +182,8 @@ def find_toolchain(core: Core, prefer: str | None = None) -> Toolchain:
         if prefer in (None, name) or (prefer == "zig" and is_zig):
             return Toolchain(name, family, core, command, _first_line(command), is_zig)
     gcc = "arm-none-eabi-gcc" if core.is_embedded else "gcc"
+    if not core.is_embedded and not is_this_computer(core):
+        gcc = f"{core.name}-linux-gnu-gcc"
     raise ToolMissing(
         f"no C compiler for {core.name} is installed"
         if prefer is None

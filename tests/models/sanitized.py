@@ -6,6 +6,7 @@ of exactly the size that the model asks for, and writes outputs. The state lives
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -137,13 +138,23 @@ def cases(ports: Sequence[PortEntry], seed: int) -> list[Arrays]:
     return [*sets, generate_inputs(seed, types)]
 
 
-def run_sanitized(program: Path, manifest: Manifest, inputs: Sequence[Arrays]) -> list[Arrays]:
-    """The outputs of a sequence of runs; AssertionError with what a sanitizer said."""
+def run_sanitized(
+    program: Path, manifest: Manifest, inputs: Sequence[Arrays], emulator: Sequence[str] = ()
+) -> list[Arrays]:
+    """The outputs of a sequence of runs; AssertionError with what a sanitizer said.
+
+    emulator: the command that runs a program of another computer.
+    """
     data = b"".join(np.ascontiguousarray(a).tobytes() for arrays in inputs for a in arrays)
-    environment = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    environment = {
+        **os.environ,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
     done = subprocess.run(
-        [program], input=data, capture_output=True, check=False, timeout=600, env=environment
-    )
+        [*emulator, str(program)], input=data, capture_output=True, check=False, timeout=600,
+        env=environment,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-3000:]
     found, at = [], 0
     for _ in inputs:
@@ -172,11 +183,17 @@ def check_sanitized(compiled: Compiled, folder: Path, seeds: Sequence[int] = (1,
     manifest = write_sources(compiled, folder / "project")
     program = build_sanitized(folder / "project", manifest)
     inputs = [arrays for seed in seeds for arrays in cases(manifest.inputs, seed)]
-    found = run_sanitized(program, manifest, inputs)
+    assert_reference(compiled, manifest, inputs, run_sanitized(program, manifest, inputs))
+    return len(inputs)
+
+
+def assert_reference(
+    compiled: Compiled, manifest: Manifest, inputs: Sequence[Arrays], found: Sequence[Arrays]
+) -> None:
+    """Assert that the outputs of a sequence of runs have the reference's bits."""
     reference = Interpretation(compiled.module.main)
     for number, (arrays, outputs) in enumerate(zip(inputs, found, strict=True)):
         with np.errstate(all="ignore"):
             wanted = reference.run(arrays)
         for port, mine, theirs in zip(manifest.outputs, outputs, wanted, strict=True):
             assert same(mine, theirs.reshape(mine.shape)), f"{port.name}, case {number}: {arrays}"
-    return len(inputs)

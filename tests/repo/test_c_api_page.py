@@ -1,0 +1,78 @@
+"""docs/c_api.md: its C compiles against a generated model, and it names what headers have."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from operator_models import MODELS
+from repo_files import REPO_ROOT
+
+from edgec.codegen.project import write_project
+from edgec.options import Options
+from edgec.pipeline import compile_model
+from edgec.target.core import find_core
+
+PAGE = (REPO_ROOT / "docs" / "c_api.md").read_text("utf-8")
+#: Of the page's blocks of C, what stands around them, and how the model was compiled.
+AROUND = {
+    "recognize(": ("{}", ("kws",), "arena"),
+    "SHARED_BYTES": ("{}", ("kws", "vww"), "arena"),
+    "camera_line(": (
+        "void camera_line(void *to);\nint fed(void);\n"
+        "static kws_context model;\nstatic uint8_t line[KWS_INPUT_0_ROW_BYTES];\n"
+        "int fed(void) {{\n{}\n    return 0;\n}}\n",
+        ("kws",),
+        "rows",
+    ),
+}
+#: Named on the page and made by other builds: with state, for a board, with regions.
+ELSEWHERE = {"KWS_STATE", "kws_firmware"}
+
+
+def blocks() -> list[str]:
+    return re.findall(r"^```c\n(.*?)^```", PAGE, re.M | re.S)
+
+
+def write_models(names: tuple[str, ...], io: str, folder: Path) -> Path:
+    """Projects of a small model of int8 (whose rows can be fed: of int16) under these names."""
+    folder.mkdir()
+    for name in names:
+        model = MODELS["network_int16" if io == "rows" else "average_pool"](folder)
+        options = Options(model_name=name, io=io)  # type: ignore[arg-type]
+        write_project(compile_model(model, find_core("cortex-m4"), options).program, folder)
+    return folder
+
+
+def test_the_code_compiles(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    assert len(blocks()) == len(AROUND)
+    for number, block in enumerate(blocks()):
+        around, names, io = next(value for key, value in AROUND.items() if key in block)
+        folder = write_models(names, io, tmp_path / str(number))
+        code = around.format(block.replace("{ ... }", "{ return -1; }"))
+        headers = "".join(f'#include "{name}.h"\n' for name in names)
+        (folder / "use.c").write_text(f"#include <string.h>\n{headers}{code}")
+        done = subprocess.run(
+            ["gcc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+             "-Wno-unused-variable", folder / "use.c"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+def test_what_it_names_exists(tmp_path: Path) -> None:
+    text = ""
+    for number, (_, names, io) in enumerate(AROUND.values()):
+        folder = write_models(names, io, tmp_path / str(number))
+        text += "".join(
+            path.read_text() for path in folder.iterdir() if path.suffix in (".c", ".h")
+        )
+    # A state is declared by models that have one, the firmware by a board's project.
+    named = set(re.findall(r"\b(?:kws|KWS|EC)_\w+", PAGE)) - ELSEWHERE
+    assert len(named) > 25
+    assert not {name for name in named if name not in text}
