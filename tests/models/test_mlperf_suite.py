@@ -1,7 +1,7 @@
-"""`bench --suite mlperf-tiny` on emulators, ports and pools, with stand-ins for models and data.
+"""`bench --suite mlperf-tiny` on emulators, ports and pools.
 
-The models are single layers of the benchmarks' shapes; labels come from TFLite Micro, a known
-share of them made wrong.
+The models are single layers of the shapes that the benchmarks have, made here; labels come from
+TFLite Micro, a known share of them made wrong.
 """
 
 from __future__ import annotations
