@@ -28,11 +28,12 @@ from edgec.graph.verify import verify_module
 from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
-from edgec.memory.choose import Choice, choose, streamed_if_smaller
+from edgec.memory.choose import Choice, choose, peak_bytes, streamed_if_smaller
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
+from edgec.memory.reorder import reordered
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import spare_float_kernels, spare_kernels
@@ -184,6 +185,8 @@ def compile_module(
         choice = choose(module.main, groups, policy, options, limit_bytes=arena_limit_bytes)
     else:
         alone = _choose(module.main, groups, options, policy)
+        if options.optimize != "time":
+            groups, alone = _in_best_order(module.main, groups, alone, options, policy)
         choice = Choice(groups, alone, (), None)
         if options.stream and options.optimize == "balanced":
             choice = streamed_if_smaller(module.main, groups, policy, options, alone)
@@ -227,6 +230,23 @@ def _lower(
         menus.get(group.nodes) or lower_group(group, policy)
         for group in fuse_groups(function, fuse=not options.unfused)
     )
+
+
+def _in_best_order(
+    function: Function,
+    groups: tuple[LoweredGroup, ...],
+    chosen: tuple[Variant, ...],
+    options: Options,
+    policy: Policy,
+) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
+    """The groups in another order, with a choice of their own, if the arena is smaller then."""
+    ordered = reordered(function, groups)
+    if ordered == groups:
+        return groups, chosen
+    others = _choose(function, ordered, options, policy)
+    before = peak_bytes(function, groups, chosen, options)
+    is_smaller = peak_bytes(function, ordered, others, options) < before
+    return (ordered, others) if is_smaller else (groups, chosen)
 
 
 def _choose(

@@ -90,7 +90,7 @@ def streamed_if_smaller(
     unchanged = Choice(tuple(groups), tuple(alone), (), None)
     if options.unfused:
         return unchanged
-    before = _peak_bytes(function, groups, alone, options)
+    before = peak_bytes(function, groups, alone, options)
     after, best = _best(function, groups, policy, options, None)
     streams = best.taken is not None and bool(best.front[best.taken].segments)
     return best if streams and after <= (1 - LEAST_SAVING) * before else unchanged
@@ -113,12 +113,13 @@ def _best(
     return peak, best
 
 
-def _peak_bytes(
+def peak_bytes(
     function: Function,
     groups: Sequence[LoweredGroup],
     variants: Sequence[Variant],
     options: Options,
 ) -> int:
+    """What the arena of such a run takes."""
     problem = placement_problem(function, groups, variants, io=options.io)
     return plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S).peak_bytes[ARENA]
 
@@ -153,7 +154,7 @@ def _choose(
         except ScheduleError:
             continue  # rows that follow each other in no closed form
         chosen = settle_places(function, running, chosen, io=options.io)
-        peak = _peak_bytes(function, running, chosen, options)
+        peak = peak_bytes(function, running, chosen, options)
         taken = front.index(cover) if cover in front else None
         if best is None or peak < best[0]:
             best = peak, Choice(running, chosen, points, taken)
