@@ -70,6 +70,8 @@ class Quantize(Op[QuantizeAttrs]):
         (x,) = inputs
         if x.dtype != "float32":
             raise TypeMismatch(f"quantize needs float32, not {x}")
+        if np.dtype(attrs.dtype).kind not in "iu":
+            raise TypeMismatch(f"quantize gives integers, not {attrs.dtype}")
         if attrs.rounding not in ROUNDINGS:
             raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
         return (TensorType(x.shape, attrs.dtype, attrs.output),)

@@ -126,6 +126,9 @@ def test_types_that_do_not_fit_are_refused() -> None:
     quant = Quant((0.5,), (0,))
     with pytest.raises(TypeMismatch, match="quantize needs float32"):
         Quantize().infer(QuantizeAttrs(quant), TensorType((1,), "int8", quant))
+    for dtype in ("bool", "float32"):
+        with pytest.raises(TypeMismatch, match=f"quantize gives integers, not {dtype}"):
+            Quantize().infer(QuantizeAttrs(quant, dtype), TensorType((1,), "float32"))
     with pytest.raises(TypeMismatch, match="dequantize needs a quantized input"):
         Dequantize().infer(NoAttrs(), TensorType((1,), "int8"))
 
