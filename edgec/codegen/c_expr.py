@@ -260,13 +260,18 @@ class ExprPrinter:
             return None
         if not isinstance(zero_point, Const) or abs(int(zero_point.value)) > 0xFF:
             return None
+        texts = [self.as_dtype(arg, arg.dtype) for arg in (*request.args, zero_point)]
+        if request.name == "rescale_parts":
+            name, args = "ec_rescale_parts_s8", texts
+            if zero_point.value == low:
+                name, args = "ec_rescale_parts_relu_s8", texts[:-1]
+            return self._converted(CValue(Text(f"{name}({', '.join(args)})"), "int32"), "int8")
         if request.name == "requantize_onnx":
             name = "onnx"
         elif request.name in REQUANTIZE_TFLM and self._is_small(request):
             name = "tflm_relu" if zero_point.value <= low else "tflm_small"
         else:
             return None
-        texts = [self.as_dtype(arg, arg.dtype) for arg in (*request.args, zero_point)]
         return CValue(Text(f"ec_requantize_{name}_s8({', '.join(texts)})"), "int8")
 
     def _converted(self, value: CValue, dtype: str) -> CValue:

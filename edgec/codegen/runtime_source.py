@@ -1,9 +1,9 @@
 """Cut single functions out of the runtime's headers, so that a model's .c carries what it uses.
 
-Every function there is `static inline` or `static EC_KERNEL`, has a comment right above it and
-closes with a brace in the first column. Macros are cut out too: a `#define EC_...` or an `#if
-defined` ... `#endif` that holds some, each with a comment right above it. What a function calls
-or names comes with it, in the order of the headers.
+Every function there is `static inline`, `static EC_KERNEL` or `static EC_SHARED`, has a comment
+right above it and closes with a brace in the first column. Macros are cut out too: a `#define
+EC_...` or an `#if defined` ... `#endif` that holds some, each with a comment right above it. What a
+function calls or names comes with it, in the order of the headers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgec.resources import resource_dir
 _COMMENT = r"^/\*(?:[^*]|\*(?!/))*\*/\n"
 _PIECE = re.compile(
     _COMMENT
-    + r"(?:static (?:inline|EC_KERNEL) [^\n]*?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
+    + r"(?:static (?:inline|EC_KERNEL|EC_SHARED) [^\n]*?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
     + r"|(?P<define>#define EC_\w+(?:.*\\\n)*.*\n)"
     + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
     re.M,

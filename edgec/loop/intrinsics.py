@@ -122,6 +122,19 @@ def requantize_tflm16_high(acc: int, multiplier: int, exponent: int) -> int:
     return (high + (1 << (exponent - 1))) >> exponent
 
 
+def multiply_add_high(acc: int, multiplier: int, offset: int, high: int) -> int:
+    """The upper word of acc * multiplier + offset * 2**16 + high * 2**32; offset of 16 bits."""
+    return wrap((acc * multiplier + (offset << 16) + (high << 32)) >> 32, "int32")
+
+
+def rescale_parts(acc: int, multiplier: int, offset: int) -> int:
+    """(acc * multiplier + offset * 2**11) / 2**33 rounded half up; offset has 16 bits.
+
+    C does it in three products; it is for numbers with which each of them fits in int32.
+    """
+    return (acc * multiplier + (offset << 11) + (1 << 32)) >> 33
+
+
 def round_half_even_f32(value: float) -> int:
     """The nearest int32, ties to even; saturated to the float32 values in range; 0 for a NaN."""
     if value != value:
@@ -190,6 +203,14 @@ for _definition in (
     IntrinsicDef(
         "requantize_tflm16_high", ("int32", "int32", "int32"), "int32",
         requantize_tflm16_high, "ec_requantize_tflm16_high", "ec_fixed_point.h", 5,
+    ),
+    IntrinsicDef(
+        "multiply_add_high", ("int32", "int32", "int32", "int32"), "int32",
+        multiply_add_high, "ec_multiply_add_high", "ec_fixed_point.h", 4,
+    ),
+    IntrinsicDef(
+        "rescale_parts", ("int32", "uint32", "int32"), "int32",
+        rescale_parts, "ec_rescale_parts", "ec_fixed_point.h", 5,
     ),
     IntrinsicDef(
         "requantize_onnx", ("int32", "float32"), "int32",

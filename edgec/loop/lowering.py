@@ -28,6 +28,10 @@ PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW)
 MATRIX, WINDOW_ROWS, COLUMN_ROWS = "matrix", "window_rows", "column_rows"
 ROWS = (WINDOW_ROWS, COLUMN_ROWS)
 
+#: Form of convolutions in plain loops: the inputs of each pixel, padding included, are gathered one
+#: after the other, as int8.
+GATHERED = "gathered"
+
 #: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
 #: plane of its own, with its padding.
 PLANE = "plane"
@@ -36,6 +40,9 @@ PLANE = "plane"
 COLUMN_PLANES = "column_planes"
 #: Form of depthwise convolutions that read their windows where they are.
 DEPTHWISE_WINDOWS = "depthwise_windows"
+#: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
+HIGH, PARTS = "high", "parts"
+
 WHOLE_WINDOWS = (PLANE, COLUMN_PLANES, DEPTHWISE_WINDOWS)
 
 
@@ -45,12 +52,16 @@ class Lowering:
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
     folded biases, lookup tables, and the weights. `form` is what the policy asked for; an
     operator that knows only one form ignores it. In the forms of products (`is_product`), values
-    have two dimensions, all but the last flattened.
+    have two dimensions, all but the last flattened. `rescaling` is how accumulators may be rescaled
+    where that is the same ("": only as defined), `accumulators` the smallest and the largest one
+    of each channel, if that is known.
     """
 
-    def __init__(self, name: str, form: str = "direct") -> None:
+    def __init__(self, name: str, form: str = "direct", rescaling: str = "") -> None:
         self.definition = Definition(name)
         self.form = form
+        self.rescaling = rescaling
+        self.accumulators: tuple[Array, Array] | None = None
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs

@@ -15,7 +15,10 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import (
     COLUMN_PLANES,
     DEPTHWISE_WINDOWS,
+    GATHERED,
+    HIGH,
     MATRIX,
+    PARTS,
     PLANE,
     PRODUCTS,
     ROWS,
@@ -23,7 +26,12 @@ from edgec.loop.lowering import (
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
-from edgec.loop.policies.matrix import UNROLLED_INPUTS, schedule_matrix
+from edgec.loop.policies.matrix import (
+    UNROLLED_INPUTS,
+    gathered_forms,
+    schedule_gathered,
+    schedule_matrix,
+)
 from edgec.loop.policies.mve import mve_forms, schedule_vectors
 from edgec.loop.policies.mve_elements import schedule_on_vectors
 from edgec.loop.policies.per_element import (
@@ -58,11 +66,26 @@ class Policy:
         dtype: of the first operator's input.
         """
         forms = (*plane_forms(operators), DIRECT)
+        if dtype == "int8" and self.core.is_embedded and not self.core.has("dsp"):
+            forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
             forms = (*product_forms(operators), *column_forms(operators), *forms)
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
         return forms
+
+    @property
+    def rescaling(self) -> str:
+        """How accumulators are rescaled in plain loops where that is proven to be the same.
+
+        Its tables are a byte longer for each channel; only where products have to be composed of
+        32-bit ones does the code that it saves always make up for that.
+        """
+        if not self.core.is_embedded:
+            return ""
+        if not self.core.has("thumb2"):
+            return PARTS
+        return HIGH if self.options.optimize == "time" else ""
 
     @property
     def trades_scratch(self) -> bool:
@@ -90,17 +113,23 @@ class Policy:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:
             return window_schedules(func, tables, window, self.core.features)
-        found = self._plain_schedules(func, form)
+        found = self._plain_schedules(func, form, window)
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:
                 schedule.pack_nibbles("w")
         return found
 
-    def _plain_schedules(self, func: PrimFunc, form: str) -> list[Schedule]:
+    def _plain_schedules(self, func: PrimFunc, form: str, window: Window | None) -> list[Schedule]:
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
-        if form == PLANE:
+        if form == GATHERED:
+            assert window is not None
+            is_narrow = self.rescaling == PARTS
+            straight, most_channels = (2, 4) if is_narrow else (UNROLLED_INPUTS, 1)
+            if is_small or not schedule_gathered(schedule, straight, window, most_channels):
+                return []
+        elif form == PLANE:
             if not {"plane", "acc"} <= temporaries:
                 return []
             schedule_planes(schedule, straight=not is_small)
@@ -113,7 +142,8 @@ class Policy:
         elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):
-            schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS)
+            is_narrow = self.rescaling == PARTS  # there, straight code is long
+            schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, is_narrow)
         elif not is_small and has_short_windows(func):
             schedule_windows(schedule)
             by_rows = Schedule(func)  # slower, but its output follows its input through memory

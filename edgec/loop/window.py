@@ -96,11 +96,14 @@ class Window:
         """Input k of the window of output pixel `pixel` of image n of x, NHWC."""
         channels = self.shape[2]
         tap = k // channels
-        h = pixel // self.out_width * self.stride[0] - self.corner[0]
-        w = pixel % self.out_width * self.stride[1] - self.corner[1]
-        h = h + tap // self.kernel[1] * self.dilation[0]
-        w = w + tap % self.kernel[1] * self.dilation[1]
-        return self._element(x, n, h, w, k % channels)
+        kh, kw = tap // self.kernel[1], tap % self.kernel[1]
+        return self.tap(x, n, pixel // self.out_width, pixel % self.out_width, kh, kw, k % channels)
+
+    def tap(self, x: Tensor, n: Any, h: Any, w: Any, kh: Any, kw: Any, c: Any) -> Value:
+        """Input (kh, kw, c) of the window of output pixel (h, w) of image n of x, NHWC."""
+        h = h * self.stride[0] - self.corner[0] + kh * self.dilation[0]
+        w = w * self.stride[1] - self.corner[1] + kw * self.dilation[1]
+        return self._element(x, n, h, w, c)
 
     def _element(self, x: Tensor, n: Any, h: Any, w: Any, c: Any) -> Value:
         if not self.is_padded:

@@ -16,8 +16,8 @@ from edgec.graph.ir import Value as GraphValue
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PADDED_COLUMNS, ROWS, Lowering
-from edgec.loop.values import Value, cast
+from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, ROWS, Lowering
+from edgec.loop.values import Value, cast, int32
 from edgec.loop.window import Window
 from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
@@ -193,6 +193,9 @@ class Conv2d(Op[Conv2dAttrs]):
         if target.form in ROWS:
             window = window_of(node, (kernel_h, kernel_w))
             return lower_convolution_rows(node, target, x, w, folded_bias(node, bias, sums), window)
+        if target.form == GATHERED:
+            window = window_of(node, (kernel_h, kernel_w))
+            return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
@@ -222,6 +225,31 @@ class Conv2d(Op[Conv2dAttrs]):
                 * cast(weights[c, kh, kw, ic], acc.dtype)
             ),
         )
+
+
+def _lower_gathered(
+    node: Node, target: Lowering, x: Tensor, w: Array, bias: Array, window: Window
+) -> Tensor:
+    """The windows one after the other, then a product; the input's zero point is in the bias."""
+    target.window = window
+    weights, biases = target.table("w", w), target.table("bias", bias)
+    shape = node.output.type.shape
+    column = target.definition.compute(
+        "col",
+        lambda n, h, v, kh, kw, ic: window.tap(x, n, h, v, kh, kw, ic),
+        shape=(*shape[:3], *w.shape[1:]),
+        dtype=x.dtype,
+    )
+    return target.reduce(
+        "acc",
+        shape,
+        node.output.type.dtype,
+        [("kh", 0, w.shape[1]), ("kw", 0, w.shape[2]), ("ic", 0, w.shape[3])],
+        init=lambda n, h, v, c: biases[c],
+        update=lambda acc, n, h, v, c, kh, kw, ic: (
+            acc + int32(column[n, h, v, kh, kw, ic]) * int32(weights[c, kh, kw, ic])
+        ),
+    )
 
 
 def _window_reader(x: Tensor, node: Node, window: Window) -> Read:

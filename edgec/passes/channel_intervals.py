@@ -9,7 +9,7 @@ itself rounds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,17 @@ Interval = tuple[Ends, Ends]
 
 def channel_intervals(function: Function) -> dict[Value, Interval]:
     """Intervals of all integer values with a last axis; others are absent."""
+    return intervals_of(function.params, function.nodes)
+
+
+def intervals_of(params: Sequence[Value], nodes: Sequence[Node]) -> dict[Value, Interval]:
+    """Intervals of what these nodes make, in order, of parameters that can be anything."""
     found: dict[Value, Interval] = {}
-    for param in function.params:
+    for param in params:
         whole = _whole(param.type)
         if whole is not None:
             found[param] = whole
-    for node in function.nodes:
+    for node in nodes:
         rule = _RULES.get(node.op.name)
         interval = rule(node, found) if rule is not None else None
         for output in node.outputs:

@@ -21,6 +21,7 @@ from edgec.loop.overlap import overlap_distance, overlap_distances
 from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
+from edgec.passes.channel_intervals import intervals_of
 from edgec.passes.fuse_groups import Group
 
 #: Several scratch parameters of a function lie one behind the other, each aligned to this.
@@ -131,7 +132,7 @@ def lower_group(group: Group, policy: Policy, *, until_free: bool = False) -> Lo
     for form in policy.forms(operators, group.nodes[0].inputs[0].type.dtype):
         if until_free and any(not variant.places for variant in variants):
             break
-        lowering, values = _define(group, form)
+        lowering, values = _define(group, form, policy.rescaling)
         variants += (
             _variant(schedule, lowering, values)
             for schedule in policy.schedules(
@@ -190,8 +191,11 @@ def scratch_parts(function: PrimFunc) -> dict[str, int]:
     }
 
 
-def _define(group: Group, form: str) -> tuple[Lowering, dict[str, Value]]:
-    lowering = Lowering(_identifier(group.nodes[0].op.name), form)
+def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str, Value]]:
+    lowering = Lowering(_identifier(group.nodes[0].op.name), form, rescaling)
+    if rescaling and len(group.nodes) > 1:
+        first = group.nodes[0]
+        lowering.accumulators = intervals_of(group.inputs, (first,)).get(first.outputs[0])
     values: dict[str, Value] = {}
     tensors: dict[Value, Tensor] = {}
     activations = [v for v in group.inputs if not isinstance(v, Constant)]

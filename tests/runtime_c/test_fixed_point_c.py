@@ -31,6 +31,14 @@ WRAPPERS = {
     " const int32_t *d, int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const int32_t *b,"
     " const int32_t *c, const int32_t *d, int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n"
     "        y[i] = {0}(a[i], b[i], c[i], d[i]);\n    }}\n}}\n",
+    "parts": "void all_{0}(int32_t n, const int32_t *a, const uint32_t *b, const int32_t *c,"
+    " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const uint32_t *b, const int32_t *c,"
+    " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
+    "\n    }}\n}}\n",
+    "parts_s8": "void all_{0}(int32_t n, const int32_t *a, const uint32_t *b, const int32_t *c,"
+    " const int32_t *d, int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const uint32_t *b,"
+    " const int32_t *c, const int32_t *d, int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n"
+    "        y[i] = {0}(a[i], b[i], c[i], d[i]);\n    }}\n}}\n",
     "onnx_s8": "void all_{0}(int32_t n, const int32_t *a, const float *b, const int32_t *c,"
     " int32_t *y);\nvoid all_{0}(int32_t n, const int32_t *a, const float *b, const int32_t *c,"
     " int32_t *y) {{\n    for (int32_t i = 0; i < n; ++i) {{\n        y[i] = {0}(a[i], b[i], c[i]);"
@@ -65,6 +73,10 @@ FUNCTIONS = {
     "ec_requantize_single": "int32x3",
     "ec_requantize_tflm16": "int64",
     "ec_requantize_tflm16_high": "int32x3",
+    "ec_multiply_add_high": "to_s8",
+    "ec_rescale_parts": "parts",
+    "ec_rescale_parts_s8": "parts_s8",
+    "ec_rescale_parts_relu_s8": "parts",
     "ec_rounding_doubling_high_multiply": "int32x2",
     "ec_rounding_divide_by_power_of_two": "int32x2",
     "ec_floor_div_s32": "int32x2",
@@ -216,6 +228,34 @@ def test_requantize_tflm16(call: Call) -> None:
     expected = fixed_point.requantize_tflm16(narrow, multiplier, shift)
     given = call("ec_requantize_tflm16_high", narrow, multiplier << 15, shift - 17)
     np.testing.assert_array_equal(given, expected)
+
+
+def test_multiply_add_high(call: Call) -> None:
+    rng = np.random.default_rng(23)
+    acc = rng.integers(-(1 << 22), 1 << 22, COUNT).astype(np.int32)
+    multiplier = rng.integers(0, 1 << 31, COUNT).astype(np.int32)
+    offset = rng.integers(0, 1 << 16, COUNT).astype(np.int32)
+    high = rng.integers(-(1 << 20), 1 << 20, COUNT).astype(np.int32)
+    wide = [value.astype(np.int64) for value in (acc, multiplier, offset, high)]
+    expected = (wide[0] * wide[1] + (wide[2] << 16) + (wide[3] << 32)) >> 32
+    given = call("ec_multiply_add_high", acc, multiplier, offset, high)
+    np.testing.assert_array_equal(given, expected)
+
+
+def test_rescale_parts(call: Call) -> None:
+    rng = np.random.default_rng(24)
+    acc = rng.integers(-(1 << 18), 1 << 18, COUNT).astype(np.int32)
+    multiplier = rng.integers(0, 1 << 28, COUNT).astype(np.int32)
+    offset = rng.integers(0, 1 << 16, COUNT).astype(np.int32)
+    product = acc.astype(np.int64) * multiplier + (offset.astype(np.int64) << 11)
+    expected = (product + (1 << 32)) >> 33
+    given = call("ec_rescale_parts", acc, multiplier, offset)
+    np.testing.assert_array_equal(given, expected)
+    zero_point = shifts(25, -128, 127)
+    given = call("ec_rescale_parts_s8", acc, multiplier, offset, zero_point)
+    np.testing.assert_array_equal(given, np.clip(expected + zero_point, -128, 127))
+    given = call("ec_rescale_parts_relu_s8", acc, multiplier, offset)
+    np.testing.assert_array_equal(given, np.clip(expected - 128, -128, 127))
 
 
 def test_requantize_onnx(call: Call) -> None:

@@ -12,6 +12,7 @@ from edgec.loop.microkernels import (
     mve_rows,
     packing,
     rows,
+    window,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "mve_rows",
     "packing",
     "rows",
+    "window",
 ]

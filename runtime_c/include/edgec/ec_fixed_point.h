@@ -8,6 +8,7 @@
 #ifndef EC_FIXED_POINT_H
 #define EC_FIXED_POINT_H
 
+#include "edgec/ec_kernel.h"
 #include "edgec/ec_math.h"
 
 /* The high 32 bits of 2 * a * b, ties away from zero for a positive product; saturated for
@@ -118,6 +119,44 @@ static inline int32_t ec_requantize_tflm16(int64_t acc, int32_t multiplier, int3
 static inline int32_t ec_requantize_tflm16_high(int32_t acc, int32_t multiplier, int32_t exponent) {
     const int32_t high = (int32_t)(((int64_t)acc * multiplier) >> 32);
     return (high + (INT32_C(1) << (exponent - 1))) >> exponent;
+}
+
+/* The upper word of acc * multiplier + offset * 2^16 + high * 2^32; offset of 16 bits. */
+static inline int32_t ec_multiply_add_high(int32_t acc, int32_t multiplier, int32_t offset,
+                                           int32_t high) {
+    const uint64_t added = ((uint64_t)(uint32_t)high << 32) | ((uint32_t)offset << 16);
+    return (int32_t)(((int64_t)acc * multiplier + (int64_t)added) >> 32);
+}
+
+/* Twice (acc * multiplier + offset * 2^11) / 2^33, rounded down, without a long product: the
+ * multiplier's parts of 11, 8 and 13 bits, the least first. Flooring in steps is flooring once;
+ * edgec proves that nothing leaves int32. */
+static inline int32_t ec_rescale_doubled(int32_t acc, uint32_t multiplier, int32_t offset) {
+    int32_t sum = (acc * (int32_t)(multiplier & 0x7FF)) >> 11;
+    sum = (sum + acc * (int32_t)((multiplier >> 11) & 0xFF) + offset) >> 8;
+    return (sum + acc * (int32_t)(multiplier >> 19)) >> 13;
+}
+
+/* (acc * multiplier + offset * 2^11) / 2^33 rounded half up. */
+static inline int32_t ec_rescale_parts(int32_t acc, uint32_t multiplier, int32_t offset) {
+    return (ec_rescale_doubled(acc, multiplier, offset) + 1) >> 1;
+}
+
+/* The same limited to int8, with a zero point of -128. One function for all layers: calling it costs
+ * less than its code does that often. */
+static EC_SHARED int32_t ec_rescale_parts_relu_s8(int32_t acc, uint32_t multiplier,
+                                                  int32_t offset) {
+    int32_t value = ec_rescale_parts(acc, multiplier, offset);
+    value &= ~(value >> 31);
+    return (value > 255 ? 255 : value) - 128;
+}
+
+/* The same with any zero point of int8. */
+static EC_SHARED int32_t ec_rescale_parts_s8(int32_t acc, uint32_t multiplier, int32_t offset,
+                                             int32_t zero_point) {
+    int32_t value = ec_rescale_parts(acc, multiplier, offset) + (zero_point + 128);
+    value &= ~(value >> 31);
+    return (value > 255 ? 255 : value) - 128;
 }
 
 /* The nearest integer, ties to even; saturated to the floats in int32's range (the largest is

@@ -1,0 +1,207 @@
+"""Rescaling with fewer instructions, where it is proven to give the same stored values.
+
+Between the smallest and the largest accumulator that weights and inputs allow, a rescaled, rounded
+and limited value is a staircase: for each stored value the least accumulator that gives it. A line
+(acc * multiplier + offset) >> shift has a staircase too. Where, for every channel, a multiplier and
+an offset are found whose staircase is the same one, the line may stand for the rescaling; nothing
+else is known or needed of how that rounds. gemmlowp's rounding has a line where results are limited
+to their zero point and above, as by a ReLU: below it, ties go the other way.
+
+Two ways to compute the line are offered, for cores with a long multiply and for those without:
+
+high    the upper word of the 64-bit sum acc * multiplier + offset, then a shift.
+parts   the multiplier in three parts of 11, 8 and up to 13 bits, the least first, each product
+        shifted down before the next is added; nothing leaves 32 bits. Flooring in steps is
+        flooring once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.fixed_point import INT32_MAX, IntArray
+from edgec.loop.lowering import HIGH, PARTS, Lowering
+from edgec.loop.values import Value, int32, intrinsic
+
+#: Offsets are stored in 16 bits.
+OFFSET_BITS = 16
+#: Bits of the parts of the multiplier, the least first.
+PART_BITS = (11, 8, 13)
+MOST_PARTS = (1 << 32) - 1
+#: Shifts of the whole line that are tried in turn: few, so that layers of one shape share code.
+HIGH_SHIFTS = (34, 37, 32)
+PARTS_SHIFT = 33
+#: Of the offset's last bit. Finer is not needed: an accumulator's step is thousands of these.
+#: Offsets for `parts` are added where 2**11 counts as one; the first shift that is large enough
+#: for 16 bits is taken.
+HIGH_OFFSET_SHIFT = 16
+PARTS_OFFSET_SHIFTS = (12, 13, 14)
+#: Multipliers that are tried, around the nearest to the real factor.
+_CANDIDATES = sorted(range(-32, 33), key=abs)
+#: More steps of a search that starts beside its goal mean that something is not as assumed.
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """For each stored value above the least one, and each channel, the least accumulator of it.
+
+    value: [values]. at: [values, channels], between low and high + 1; the latter where no
+    accumulator gives the value. low, high: [channels], the accumulators that are possible.
+    scale: [channels], about how much a value rises for one accumulator.
+    """
+
+    value: IntArray
+    at: IntArray
+    low: IntArray
+    high: IntArray
+    scale: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """(acc * multiplier + start + (offset << offset_shift)) >> shift, the same staircase.
+
+    multiplier: int64 [channels], not negative. offset: uint16 [channels].
+    """
+
+    multiplier: IntArray
+    offset: npt.NDArray[np.uint16]
+    offset_shift: int
+    start: int
+    shift: int
+
+
+def find_staircase(
+    stored: Callable[[IntArray], IntArray],
+    low: IntArray,
+    high: IntArray,
+    scale: npt.NDArray[np.float64],
+    zero_point: int,
+    limits: tuple[int, int],
+) -> Staircase | None:
+    """The staircase of `stored`, from accumulators [any, channels] to values within `limits`.
+
+    `stored` never falls. Near its goal a search starts where `scale` says; None if it does not get
+    there soon.
+    """
+    value = np.arange(limits[0] + 1, limits[1] + 1, dtype=np.int64)
+    wanted = value[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        guess = np.ceil((wanted - zero_point - 0.5) / scale)
+    guess = np.nan_to_num(guess, nan=0.0, posinf=2.0**40, neginf=-(2.0**40))
+    at = np.clip(guess, low, high + 1).astype(np.int64)
+    for _ in range(_MOST_STEPS):
+        down = (at > low) & (stored(np.maximum(at - 1, low)) >= wanted)
+        up = (at <= high) & (stored(np.minimum(at, high)) < wanted)
+        if not (down.any() or up.any()):
+            return Staircase(value, at, low, high, scale)
+        at = at - down + up
+    return None
+
+
+def high_line(stairs: Staircase, zero_point: int) -> Line | None:
+    """A line for `high`: multipliers below 2**31, a start that has no lower word."""
+    for shift in HIGH_SHIFTS:
+        half_up = (1 << (shift - 1)) + (zero_point << shift)
+        start = half_up >> 32 << 32
+        for lower in (0, 1 << 32):
+            line = _fit(stairs, shift, start - lower, HIGH_OFFSET_SHIFT, INT32_MAX)
+            if line is not None:
+                return line
+    return None
+
+
+def parts_line(stairs: Staircase, zero_point: int) -> Line | None:
+    """A line for `parts`: multipliers below 2**32, and no sum that leaves int32."""
+    start = (1 << (PARTS_SHIFT - 1)) + (zero_point << PARTS_SHIFT)
+    for offset_shift in PARTS_OFFSET_SHIFTS:
+        line = _fit(stairs, PARTS_SHIFT, start, offset_shift, MOST_PARTS)
+        if line is not None:
+            return line if _stays_narrow(stairs, line) else None
+    return None
+
+
+def _fit(
+    stairs: Staircase, shift: int, start: int, offset_shift: int, most_multiplier: int
+) -> Line | None:
+    """The line of this shift and start, if there are multipliers and offsets that make it exact."""
+    value = stairs.value[:, None] << shift
+    reached, risen = stairs.at <= stairs.high, stairs.at > stairs.low
+    nearest = np.rint(stairs.scale * 2.0**shift)
+    if not nearest.max(initial=0) <= most_multiplier:
+        return None
+    multiplier = np.zeros(len(nearest), np.int64)
+    offset = np.full(len(nearest), -1, np.int64)
+    far = np.int64(1) << 62
+    for step in _CANDIDATES:
+        tried = np.clip(nearest.astype(np.int64) + step, 0, most_multiplier)
+        least = np.where(reached, value - tried * stairs.at, -far).max(axis=0, initial=-far)
+        most = np.where(risen, value - tried * (stairs.at - 1) - 1, far).min(axis=0, initial=far)
+        found = np.maximum(-((start - least) >> offset_shift), 0)
+        fits = (found < 1 << OFFSET_BITS) & (start + (found << offset_shift) <= most)
+        better = fits & (offset < 0)
+        multiplier, offset = np.where(better, tried, multiplier), np.where(better, found, offset)
+        if (offset >= 0).all():
+            break
+    else:
+        return None
+    return Line(multiplier, offset.astype(np.uint16), offset_shift, start, shift)
+
+
+def _stays_narrow(stairs: Staircase, line: Line) -> bool:
+    """Whether all products and sums of `parts` fit in int32, at the ends of the accumulators.
+
+    What is summed rises or falls with the accumulator, but for what flooring takes.
+    """
+    room = INT32_MAX - 2
+    for acc in (stairs.low, stairs.high):
+        total, below = np.zeros_like(acc), 0
+        for part, bits in enumerate(PART_BITS):
+            product = acc * (line.multiplier >> below & (1 << bits) - 1)
+            sums = [product, total + product]
+            if part == 1:
+                sums.append(sums[-1] + (line.offset.astype(np.int64) << line.offset_shift - below))
+            if max(np.abs(number).max(initial=0) for number in sums) > room:
+                return False
+            total, below = sums[-1] >> bits, below + bits
+    return True
+
+
+def short_rescale(
+    target: Lowering, stairs: Staircase, zero_point: int, single: bool
+) -> Callable[[Value, Any], Value] | None:
+    """A function (accumulator, channel) -> value before limiting, as `target.rescaling` says.
+
+    None where no line is the same. single: the only channel of `stairs` stands for all.
+    """
+    if target.rescaling not in (HIGH, PARTS):
+        return None
+    is_high = target.rescaling == HIGH
+    line = (high_line if is_high else parts_line)(stairs, zero_point)
+    if line is None:
+        return None
+    found, loops = line, _high if is_high else _parts
+    stored = found.multiplier.astype(np.int32 if is_high else np.uint32)
+    factors, offsets = target.table("multiplier", stored), target.table("offset", found.offset)
+
+    def rescaled(acc: Value, channel: Any) -> Value:
+        index = 0 if single else channel
+        return loops(found, acc, factors[index], int32(offsets[index]), zero_point)
+
+    return rescaled
+
+
+def _high(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
+    high = intrinsic("multiply_add_high", acc, multiplier, offset, line.start >> 32)
+    return high >> line.shift - 32
+
+
+def _parts(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
+    offset = offset << line.offset_shift - PART_BITS[0]
+    return intrinsic("rescale_parts", acc, multiplier, offset) + zero_point
