@@ -287,14 +287,16 @@ def test_states_are_counted_apart() -> None:
     assert not set(states) & {name for name, _ in peak.live_at_peak}
 
 
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
-@pytest.mark.parametrize("optimize", ["time", "balanced", "ram"])
-def test_scratch_lives_while_its_group_runs(core: str, optimize: str) -> None:
-    compiled = compile_model(DIGITS, find_core(core), Options(optimize=optimize))  # type: ignore[arg-type]
-    scratch = [b for b in compiled.problem.buffers if b.name.startswith("scratch.")]
-    for buffer in scratch:
-        step = int(buffer.name.split(".")[1])
-        assert (buffer.start, buffer.stop) == (step, step + 1)
-    places = [place for variant in compiled.chosen for place in variant.places]
-    assert len(scratch) == len(places)
-    assert scratch or (core, optimize) not in (("cortex-m4", "time"), ("cortex-m4", "balanced"))
+def test_scratch_lives_while_its_group_runs() -> None:
+    count = 0
+    for core in ("cortex-m0", "cortex-m4", "cortex-m55"):
+        for optimize in ("time", "balanced", "ram"):
+            options = Options(optimize=optimize)  # type: ignore[arg-type]
+            compiled = compile_model(DIGITS, find_core(core), options)
+            scratch = [b for b in compiled.problem.buffers if b.name.startswith("scratch.")]
+            for buffer in scratch:
+                step = int(buffer.name.split(".")[1])
+                assert (buffer.start, buffer.stop) == (step, step + 1)
+            assert len(scratch) == sum(len(variant.places) for variant in compiled.chosen)
+            count += len(scratch)
+    assert count > 0
