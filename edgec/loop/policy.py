@@ -78,14 +78,17 @@ class Policy:
     def rescaling(self) -> str:
         """How accumulators are rescaled in plain loops where that is proven to be the same.
 
-        Its tables are a byte longer for each channel; only where products have to be composed of
-        32-bit ones does the code that it saves always make up for that.
+        Its tables are a byte longer for each channel, and layers of one shape may no longer share
+        their code: worth it for time.
         """
-        if not self.core.is_embedded:
+        if not self.core.is_embedded or self.options.optimize != "time":
             return ""
-        if not self.core.has("thumb2"):
-            return PARTS
-        return HIGH if self.options.optimize == "time" else ""
+        return HIGH if self.core.has("thumb2") else PARTS
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether straight code is long: products of 64 bits have to be composed."""
+        return self.core.is_embedded and not self.core.has("thumb2")
 
     @property
     def trades_scratch(self) -> bool:
@@ -125,8 +128,7 @@ class Policy:
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
         if form == GATHERED:
             assert window is not None
-            is_narrow = self.rescaling == PARTS
-            straight, most_channels = (2, 4) if is_narrow else (UNROLLED_INPUTS, 1)
+            straight, most_channels = (2, 4) if self._is_narrow else (UNROLLED_INPUTS, 1)
             if is_small or not schedule_gathered(schedule, straight, window, most_channels):
                 return []
         elif form == PLANE:
@@ -142,8 +144,7 @@ class Policy:
         elif "acc" not in temporaries:
             schedule_rows(schedule)
         elif func.name in ("conv2d", "dense"):
-            is_narrow = self.rescaling == PARTS  # there, straight code is long
-            schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, is_narrow)
+            schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, self._is_narrow)
         elif not is_small and has_short_windows(func):
             schedule_windows(schedule)
             by_rows = Schedule(func)  # slower, but its output follows its input through memory

@@ -14,6 +14,8 @@
  * Clang would also unroll their loops. */
 #if defined(__clang__)
 #define EC_LINK_SMALL __attribute__((noinline, minsize))
+#elif defined(__ARM_ARCH_6M__)
+#define EC_LINK_SMALL __attribute__((noinline, cold)) /* GCC's way to ask for few bytes */
 #elif defined(__GNUC__)
 #define EC_LINK_SMALL __attribute__((noinline))
 #else
