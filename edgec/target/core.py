@@ -168,7 +168,7 @@ def find_core(name: str) -> Core:
 def is_this_computer(core: Core) -> bool:
     """Return whether programs for `core` run on the computer that runs the compiler."""
     try:
-        return host_core() is core
+        return host_core() == core
     except BoardError:
         return False
 
