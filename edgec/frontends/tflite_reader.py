@@ -17,6 +17,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.custom_options import decode_custom_options
+from edgec.frontends.flat_table import with_fast_fields
 from edgec.frontends.tflite_options import decode_options
 from edgec.frontends.tflite_sparse import SparseLevel, Sparsity
 from edgec.graph.types import Array
@@ -162,7 +163,7 @@ class _Reader:
         count = self.spend(getattr(table, f"{field}Length")(), 4)
         for index in range(count):
             self.where = f"{what} {index}"
-            yield getattr(table, field)(index)
+            yield with_fast_fields(getattr(table, field)(index))
 
     def text(self, raw: bytes | None) -> str:
         """A string without characters that would disturb a terminal or a listing."""
@@ -178,7 +179,7 @@ class _Reader:
 
         operator_names = _names(BuiltinOperator)
         type_names = _names(TensorType)
-        model = Model.GetRootAs(self.data, 0)
+        model = with_fast_fields(Model.GetRootAs(self.data, 0))
         if model.Version() != 3:
             raise _Damaged(f"schema version {model.Version()}, not 3")
         kinds = []
@@ -277,6 +278,7 @@ class _Reader:
     def quant(self, quant: Any) -> RawQuant | None:
         if quant is None:
             return None
+        quant = with_fast_fields(quant)
         scale = self.vector(quant, "Scale", 4)
         if not scale.size:
             return None

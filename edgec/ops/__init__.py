@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
 
+@functools.cache
 def load() -> None:
     """Import every operator file of this package, so that each registers itself."""
     for module in pkgutil.iter_modules(__path__):

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import selectors
@@ -75,31 +77,46 @@ def corpus(folder: Path) -> list[Path]:
     return sorted(files, key=lambda path: path.name)
 
 
+@functools.cache
+def content(path: Path) -> bytes:
+    """The bytes of a file of the corpus."""
+    return path.read_bytes()
+
+
 def damaged(files: list[Path], seed: int) -> tuple[bytes, str]:
     """The bytes and the ending of the file that a seed stands for."""
     from mutate import mutate
 
     rng = np.random.default_rng(seed)
     source = files[int(rng.integers(len(files)))]
-    return mutate(source.read_bytes(), source.suffix[1:], rng), source.suffix
+    return mutate(content(source), source.suffix[1:], rng), source.suffix
 
 
-def try_file(path: Path, compiled: bool) -> str:
-    """Import and perhaps compile a file; "refused", "imported" or "compiled"."""
+def try_file(path: Path, compiled: bool, known: set[str] | None = None) -> str:
+    """Import and perhaps compile a file; "refused", "imported" or "compiled".
+
+    known: graphs that were compiled before, by the hash of their text and constants. They are not
+    compiled a second time.
+    """
     from edgec.errors import EdgecError
     from edgec.frontends import import_model
+    from edgec.graph.printer import print_module
     from edgec.graph.verify import verify_module
     from edgec.options import Options
-    from edgec.pipeline import compile_model
+    from edgec.pipeline import compile_module
     from edgec.target.core import find_core
 
+    known = set() if known is None else known
     try:
         module = import_model(path)
         verify_module(module)
         macs = sum(node.op.macs(node.attrs, node.input_types) for node in module.main.nodes)
         if not compiled or macs > MOST_COMPILED_MACS:
             return "imported"
-        compile_model(path, find_core("cortex-m4"), Options())
+        graph = hashlib.sha256(print_module(module).encode()).hexdigest()
+        if graph not in known:
+            known.add(graph)
+            compile_module(module, find_core("cortex-m4"), Options())
     except EdgecError as error:
         assert error.message, "an error without words"
         return "refused"
@@ -110,12 +127,12 @@ def work(first: int, stop: int) -> None:
     """Run seeds, saying on standard output which one comes next and what was found."""
     limit_memory()
     signal.signal(signal.SIGALRM, _hang)
-    with tempfile.TemporaryDirectory(prefix="edgec_fuzz_") as name:
-        folder = Path(name)
+    known: set[str] = set()
+    with work_folder() as folder:
         files = corpus(folder)
         for seed in range(first, stop):
             print(json.dumps({"seed": seed}), flush=True)
-            result = run_seed(files, seed, folder)
+            result = run_seed(files, seed, folder, known)
             print(json.dumps({"seed": seed, **result}), flush=True)
 
 
@@ -133,14 +150,25 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
 
 
-def run_seed(files: list[Path], seed: int, folder: Path) -> dict[str, str]:
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """A folder for the files of one worker, in memory where the system has such a place."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="edgec_fuzz_", dir=place) as name:
+        yield Path(name)
+
+
+def run_seed(
+    files: list[Path], seed: int, folder: Path, known: set[str] | None = None
+) -> dict[str, str]:
     """What a seed's file does: {"result": ...} or {"finding": traceback}."""
     data, suffix = damaged(files, seed)
     path = folder / f"case{suffix}"
     path.write_bytes(data)
     signal.alarm(LIMIT_S)
     try:
-        return {"result": try_file(path, compiled=seed % COMPILED_EVERY == 0)}
+        return {"result": try_file(path, seed % COMPILED_EVERY == 0, known)}
     except (Exception, Hang) as error:
         lines = traceback.format_exc().splitlines()
         return {"finding": "\n".join(lines[-12:]), "kind": type(error).__name__}
@@ -258,13 +286,13 @@ def reproduce(seed: int, out: Path) -> Iterator[str]:
     """Write a seed's file to a folder and run it."""
     signal.signal(signal.SIGALRM, _hang)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="edgec_fuzz_") as name:
-        files = corpus(Path(name))
+    with work_folder() as folder:
+        files = corpus(folder)
         data, suffix = damaged(files, seed)
         path = out / f"seed{seed}{suffix}"
         path.write_bytes(data)
         yield str(path)
-        yield json.dumps(run_seed(files, seed, Path(name)), indent=1).replace("\\n", "\n")
+        yield json.dumps(run_seed(files, seed, folder), indent=1).replace("\\n", "\n")
 
 
 def say(tally: Tally) -> None:

@@ -62,14 +62,14 @@ def damage_report(variants: list[bytes], folder: Path) -> Counter[str]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number, data in enumerate(variants):
         path.write_bytes(data)
-        start = time.monotonic()
+        start = time.process_time()
         try:
             import_model(path)
             outcomes["read"] += 1
         except EdgecError as error:
             assert error.message and "Traceback" not in error.render()
             outcomes["refused"] += 1
-        assert time.monotonic() - start < MAX_SECONDS, f"variant {number}"
+        assert time.process_time() - start < MAX_SECONDS, f"variant {number}"
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < MAX_EXTRA_KIB, f"{grown} KiB more"
     return outcomes
