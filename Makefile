@@ -87,7 +87,7 @@ misra: $(STAMP) ## Check emitted C and runtime against docs/misra.md (a few minu
 
 FUZZ_COUNT := 2000000
 
-fuzz: $(STAMP) ## Fuzz the import and compilation of model files (a day; FUZZ_COUNT=... files)
+fuzz: $(STAMP) ## Fuzz the import and compilation of model files (two hours; FUZZ_COUNT=... files)
 	$(PY) tests/fuzz/fuzz.py --count $(FUZZ_COUNT) --workers $(JOBS)
 
 # Runs on bad lines, flashing with faults, use of the line's rate, inputs for the parser; also those
