@@ -47,8 +47,9 @@ class ResultText:
 class HarnessText:
     """What main_mlperf_tiny.c.j2 shows.
 
-    `conversion` is "copy", "flip" (unsigned to signed bytes), "quantize" (from float32) or
-    "scale" (bytes of `byte_type` to float32 by `scale` and `zero_point`). With `is_error` the one
+    `conversion` is "copy", "flip" (unsigned to signed bytes), "quantize" (from float32), "scale"
+    (bytes of `byte_type` to float32 by `scale` and `zero_point`) or "reorder" (bytes as they are).
+    `place` is the C expression of where the `i`th loaded element belongs. With `is_error` the one
     result is the mean squared difference of input and output.
     """
 
@@ -58,6 +59,7 @@ class HarnessText:
     byte_type: str
     scale: str
     zero_point: str
+    place: str
     is_error: bool
     results: tuple[ResultText, ...]
     result_count: int
@@ -68,6 +70,15 @@ def _elements(port: Port) -> int:
     for extent in port.shape:
         count *= extent
     return count
+
+
+def _place(port: Port, name: str) -> str:
+    """Where the `i`th element of the official data lies in the input: images are sent pixel by
+    pixel, and some models have one plane for each channel."""
+    extents = [extent for extent in port.shape if extent > 1]
+    if name not in (PERSON, IMAGES) or extents[0] != 3:
+        return "i"
+    return f"(i % 3u) * {_elements(port) // 3}u + i / 3u"
 
 
 def benchmark_id(program: Program) -> str:
@@ -98,6 +109,8 @@ def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText
             conversion = "scale"
         elif dtype == "int8" and byte_type == "uint8_t":
             conversion = "flip"
+        elif _place(program.inputs[0], name) != "i":
+            conversion = "reorder"
     results = []
     first = 0
     for index, (port, c_type) in enumerate(zip(program.outputs, output_types, strict=True)):
@@ -115,6 +128,7 @@ def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText
         byte_type=byte_type,
         scale=literal(scale, "float32"),
         zero_point=str(zero_point),
+        place=_place(program.inputs[0], name) if name in MEANINGS else "i",
         is_error=name == ANOMALY,
         results=tuple(results),
         result_count=1 if name == ANOMALY else first,

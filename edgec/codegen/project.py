@@ -43,6 +43,7 @@ class FirmwareText:
     sources: tuple[str, ...]
     include_dirs: tuple[str, ...]
     linker_script: str
+    harness: Harness
 
 
 def write_project(
@@ -69,6 +70,7 @@ def write_project(
             sources=sources,
             include_dirs=(".", PORT_DIR, HARNESS_DIRS[harness]),
             linker_script=LINKER_SCRIPT,
+            harness=harness,
         )
         files.update(firmware_files)
     else:

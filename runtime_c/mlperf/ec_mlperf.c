@@ -60,6 +60,14 @@ static void put_signed(int32_t value) {
     put_number(value < 0 ? (uint64_t)(-(int64_t)value) : (uint64_t)value, 1);
 }
 
+/* Something that the host sent, back to it. A line may have damaged it, and hosts stop at what is
+ * no text. */
+static void put_echo(const char *text, uint32_t most) {
+    for (; most > 0u && *text != '\0'; most--, text++) {
+        ec_port_putc(*text >= ' ' && *text <= '~' ? (uint8_t)*text : (uint8_t)'?');
+    }
+}
+
 static void put_line_with(const char *before, uint32_t value, const char *after) {
     put_text(before);
     put_number(value, 1);
@@ -207,8 +215,7 @@ static void load_bytes(const char *digits) {
         low = read_digit(digits[1]);
         if (high > 15u || low > 15u) {
             put_text("e-[Invalid hex digit '");
-            ec_port_putc((uint8_t)digits[0]);
-            ec_port_putc((uint8_t)digits[1]);
+            put_echo(digits, 2);
             put_line("']");
             return;
         }
@@ -337,7 +344,7 @@ static void do_command(void) {
         do_results();
     } else {
         put_text("e-[Unknown command: ");
-        put_text(word);
+        put_echo(word, EC_MLPERF_COMMAND);
         put_line("]");
     }
     put_line("m-ready");
@@ -365,7 +372,7 @@ void ec_mlperf_serve(const ec_mlperf_model *model) {
                 '\0';
             do_command();
             state.length = 0;
-        } else if (byte != '\r' && byte != '\n') {
+        } else if (byte != '\r' && byte != '\n' && byte != 0) { /* 0: a line that is powered up */
             if (state.length < EC_MLPERF_COMMAND) {
                 state.command[state.length] = (char)byte;
             }

@@ -2,7 +2,7 @@
  *
  * Text over the board's UART: the host's commands end with '%', answers are lines, and "m-ready"
  * is the last line of each. With EC_MLPERF_ENERGY a time stamp is a pulse on a pin, for a meter,
- * and the line runs at 9600 baud (the board's file says so).
+ * and the line runs at 9600 baud.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

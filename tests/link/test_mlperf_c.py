@@ -40,7 +40,7 @@ def say(program: Path):
 
     def talk(text: str) -> list[list[str]]:
         done = subprocess.run(
-            [program], input=text.encode(), capture_output=True, timeout=60, check=False
+            [program], input=text.encode("latin-1"), capture_output=True, timeout=60, check=False
         )
         assert not done.stderr, done.stderr.decode()
         said = done.stdout.decode("ascii")
@@ -89,6 +89,10 @@ def test_start_and_words(say) -> None:
         ("infer 0", "e-[Inference iterations must be >0]"),
         ("infer -1 2", "e-[Inference iterations must be >0]"),
         ("infer 1 -1", "e-[Inference warmup must be >=0]"),
+        # Hosts stop at what is no text; a zero byte is a line that is powered up.
+        ("na\tme\x80\xff", "e-[Unknown command: na?me??]"),
+        ("db 0\xe9", "e-[Invalid hex digit '0?']"),
+        ("\0\0name", "m-name-dut-[edgec]"),
         ("x" * 80, "e-[Unknown command: " + "x" * 80 + "]"),
         ("x" * 81, "e-[Command is longer than 80 characters]"),
         ("y" * 500, "e-[Command is longer than 80 characters]"),

@@ -96,6 +96,8 @@ def test_answers_are_the_frameworks(
     ("file", "key"),
     [
         ("mlperf_ad_autoencoder_f32.tflite", "ad"),
+        # One plane for each colour, where the official data has pixels.
+        ("mlperf_ic_resnet8_f32.onnx", "ic"),
         pytest.param("mlperf_vww_mbv1_f32.tflite", "vww", marks=pytest.mark.full),
     ],
 )
@@ -113,8 +115,12 @@ def test_float_models_get_the_values_that_bytes_stand_for(
         x = np.frombuffer(data, "<f4").reshape(1, 640)
         want = np.mean((x - oracle.run([x]).outputs[0]) ** 2)
     else:
-        x = (np.frombuffer(data, np.uint8) / np.float32(255)).astype(np.float32)
-        want = oracle.run([x.reshape(1, 96, 96, 3)]).outputs[0].reshape(-1)
+        pixels = np.frombuffer(data, np.uint8).astype(np.float32)
+        if key == "ic":
+            x = pixels.reshape(1, 32, 32, 3).transpose(0, 3, 1, 2)
+        else:
+            x = (pixels / np.float32(255)).reshape(1, 96, 96, 3)
+        want = oracle.run([np.ascontiguousarray(x)]).outputs[0].reshape(-1)
     assert np.allclose(results, want, rtol=1e-3, atol=2e-3)
 
 
@@ -138,6 +144,33 @@ def test_any_model_on_a_small_core(device: Callable) -> None:
     assert found.infer(1, 0).results == tuple(float(f"{v:.3f}") for v in want)
     with pytest.raises(RunFailed, match="refuses 'db load 100000'"):
         found.command("db load 100000")
+
+
+def test_energy_mode_is_a_setting_of_the_project(tmp_path: Path) -> None:
+    """CMake builds it with the application's pulse, here a character on the line."""
+    for program in ("cmake", "make", "arm-none-eabi-gcc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    board = load_board("mps2_an386")
+    options = Options(io="caller", harness="mlperf-tiny")
+    compiled = compile_model(DIGITS, board.core, options, board_name=board.name)
+    project = deploy(compiled, board, tmp_path / "project").project
+    (project / "pulse.c").write_text(
+        '#include "ec_mlperf.h"\n#include "ec_port.h"\n'
+        "#if EC_BAUD != 9600\n#error EC_BAUD\n#endif\n"
+        "void ec_mlperf_pulse(void) {\n    ec_port_putc('^');\n}\n"
+    )
+    for command in (["--preset", "release", "-G", "Unix Makefiles",
+                     "-DEDGEC_MLPERF_ENERGY=pulse.c"], ["--build", "--preset", "release"]):  # fmt: skip
+        subprocess.run(["cmake", *command], cwd=project, capture_output=True, check=True)
+    with QemuProcess(board, project / "build-release" / "digits_int8_firmware.elf") as process:
+        found = MlperfDevice(process.transport, patience=20.0)
+        assert found.wait_for_start() == ["m-timestamp-mode-energy", "^m-init-done"]
+        found.load(np.zeros(64, "<f4").tobytes())
+        said = found.command("infer 2 1")
+        assert said[:4] == ["m-warmup-start-1", "m-warmup-done", "m-infer-start-2",
+                            "^^m-infer-done"]  # fmt: skip
+        assert said[4].startswith("m-results-[")
 
 
 def test_link_engines_refuse_the_firmware(tmp_path: Path) -> None:
