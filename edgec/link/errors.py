@@ -106,6 +106,12 @@ def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float)
         )
     if _is_text(heard):
         excerpt = heard.decode("ascii", "replace").strip()
+        if "m-ready" in excerpt:
+            return ForeignFirmware(
+                f"the program at {where} speaks the protocol of MLPerf Tiny",
+                hint="drive it with `edgec bench --suite mlperf-tiny --port`, or flash a project "
+                "that was built without --harness",
+            )
         return ForeignFirmware(
             f"another program runs on the device at {where}",
             details=(f"it says: {excerpt[:120]!r}",),

@@ -353,7 +353,7 @@ static void handle_request(uint32_t length) {
 
     link_state.type = type;
     link_state.sequence = sequence;
-    if (ec_link_frame[0] == EC_LINK_VERSION_BYTE && type == link_state.replay_type &&
+    if (ec_link_frame[0] == EC_LINK_VERSION_BYTE && type != 0u && type == link_state.replay_type &&
         sequence == link_state.replay_sequence) {
         (void)memcpy(ARGUMENTS, link_state.replay, link_state.replay_length);
         answer(ARGUMENTS + link_state.replay_length);

@@ -198,6 +198,8 @@ def random_bytes(data: bytes) -> bytes:
     [
         (lambda data: b"", errors.SilentDevice, "nothing arrives"),
         (lambda data: b"Booting Zephyr\r\n", errors.ForeignFirmware, "Booting Zephyr"),
+        (lambda data: b"uart:~$ " * (data[:2] == b"\r\n"), errors.ForeignFirmware, "uart:~$"),
+        (lambda data: b"m-ready\r\n" * (b"%" in data), errors.ForeignFirmware, "MLPerf Tiny"),
         (random_bytes, errors.WrongBaudRate, "wrong baud rate"),
         (lambda data: data, errors.LoopedBack, "sends back"),
         (lambda data: Frame(0x81, 1, version=0xE2).pack(), errors.WrongVersion, "version 2"),
@@ -250,6 +252,13 @@ def test_restart(device: MemoryDevice) -> None:
     client.hello()
     client.restart()
     assert device.restarts == before + 1
+
+
+def test_command_zero_is_unknown_before_anything_was_done(device: MemoryDevice) -> None:
+    """No answer is kept yet that a number could ask for again."""
+    device.feed(Frame(1, 7).pack())
+    (answer,) = FrameReader().feed(device.feed(Frame(0, 0).pack()))
+    assert answer is not None and answer.data == b"\1"
 
 
 def test_senseless_answers_are_named() -> None:

@@ -16,6 +16,8 @@ from built_models import DIGITS, MODELS
 
 from edgec.deploy import deploy
 from edgec.errors import RunFailed
+from edgec.link.client import LinkClient
+from edgec.link.errors import ForeignFirmware
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.report.mlperf_data import area_under_curve, load_samples
@@ -144,6 +146,8 @@ def test_any_model_on_a_small_core(device: Callable) -> None:
     assert found.infer(1, 0).results == tuple(float(f"{v:.3f}") for v in want)
     with pytest.raises(RunFailed, match="refuses 'db load 100000'"):
         found.command("db load 100000")
+    with pytest.raises(ForeignFirmware, match="MLPerf Tiny"):
+        LinkClient(found._transport).hello(1.0)
 
 
 def test_energy_mode_is_a_setting_of_the_project(tmp_path: Path) -> None:
@@ -160,8 +164,8 @@ def test_energy_mode_is_a_setting_of_the_project(tmp_path: Path) -> None:
         "#if EC_BAUD != 9600\n#error EC_BAUD\n#endif\n"
         "void ec_mlperf_pulse(void) {\n    ec_port_putc('^');\n}\n"
     )
-    for command in (["--preset", "release", "-G", "Unix Makefiles",
-                     "-DEDGEC_MLPERF_ENERGY=pulse.c"], ["--build", "--preset", "release"]):  # fmt: skip
+    settings = ["-G", "Unix Makefiles", "-DEDGEC_MLPERF_ENERGY=pulse.c"]
+    for command in (["--preset", "release", *settings], ["--build", "--preset", "release"]):
         subprocess.run(["cmake", *command], cwd=project, capture_output=True, check=True)
     with QemuProcess(board, project / "build-release" / "digits_int8_firmware.elf") as process:
         found = MlperfDevice(process.transport, patience=20.0)
