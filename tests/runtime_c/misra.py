@@ -20,19 +20,23 @@ from pathlib import Path
 REPO_ROOT = Path(__file__).resolve().parents[2]
 PAGE = REPO_ROOT / "docs" / "misra.md"
 INCLUDES = ("include", "include/edgec", "ports", "link", "mlperf", "ports/cortex_m")
-CORE = "cortex-m4"
+#: Per core, what its compiler defines besides; vectors have kernels of their own.
+CORES = {
+    "cortex-m4": ("-D__ARM_FEATURE_DSP=1", "-D__ARM_FEATURE_SAT=1"),
+    "cortex-m55": ("-D__ARM_FEATURE_DSP=1", "-D__ARM_FEATURE_SAT=1", "-D__ARM_FEATURE_MVE=3",
+                   "-D__ARM_FP=14"),
+}  # fmt: skip
 
 #: Where each rule is broken: rule -> places, "file:line".
 Broken = Mapping[str, list[str]]
 
 
-def cppcheck(arguments: Iterable[str], folder: Path) -> Broken:
-    """Run the addon. Raises RuntimeError if cppcheck itself fails."""
+def cppcheck(arguments: Iterable[str], folder: Path, core: str = "cortex-m4") -> Broken:
+    """Run the addon on code for a core. Raises RuntimeError if cppcheck itself fails."""
     done = subprocess.run(
         ["cppcheck", "--addon=misra", "--std=c99", "--platform=arm32-wchar_t4", "--quiet",
          "--inline-suppr", "--suppress=missingIncludeSystem", "--template={file}:{line} {id}",
-         "-D__GNUC__=12", "-D__ELF__=1", "-D__ARM_FEATURE_DSP=1", "-D__ARM_FEATURE_SAT=1",
-         *arguments],
+         "-D__GNUC__=12", "-D__ELF__=1", *CORES[core], *arguments],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
@@ -51,8 +55,8 @@ def check_runtime() -> Broken:
     return cppcheck([*(f"-I{name}" for name in INCLUDES), "link", "mlperf", "ports"], runtime)
 
 
-def check_models(names: Iterable[str]) -> Broken:
-    """Models by their names in `operator_models`, each a program of its own."""
+def check_models(names: Iterable[str], core: str) -> Broken:
+    """Models by their names in `operator_models`, each a program of its own, for a core."""
     # Here, so that the script can first say where they are.
     from operator_models import MODELS
 
@@ -66,10 +70,19 @@ def check_models(names: Iterable[str]) -> Broken:
             project = Path(place) / name
             project.mkdir()
             manifest = write_project(
-                compile_model(MODELS[name](project), find_core(CORE)).program, project
+                compile_model(MODELS[name](project), find_core(core)).program, project
             )
-            for rule, places in cppcheck(manifest.sources, project).items():
-                found[rule] += [f"{name}/{where}" for where in places]
+            for rule, places in cppcheck(manifest.sources, project, core).items():
+                found[rule] += [f"{core}/{name}/{where}" for where in places]
+    return found
+
+
+def check_cores(names: Iterable[str]) -> Broken:
+    """Models for each core."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for core in CORES:
+        for rule, places in check_models(names, core).items():
+            found[rule] += places
     return found
 
 
@@ -93,7 +106,7 @@ def main() -> int:
         print("error: cppcheck is not installed (Debian package cppcheck)", file=sys.stderr)
         return 1
     bad = 0
-    for where, broken in (("runtime", check_runtime()), ("emitted", check_models(MODELS))):
+    for where, broken in (("runtime", check_runtime()), ("emitted", check_cores(MODELS))):
         count = sum(map(len, broken.values()))
         print(f"{where}: {count} places of {len(broken)} rules")
         for rule in sorted(set(broken) - listed(where)):

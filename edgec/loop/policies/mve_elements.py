@@ -47,7 +47,7 @@ def schedule_mean(schedule: Schedule) -> bool:
     limits = _limits(schedule.func)
     if limits is None or len(out.shape) != 4 or out.elements != out.shape[3]:
         return False
-    if out.shape[3] < MEAN_CHANNELS:
+    if x.dtype != "int8" or out.shape[3] < MEAN_CHANNELS:
         return False
     trial = Schedule(schedule.func)
     _, height, width, channels = x.shape
@@ -66,6 +66,8 @@ def schedule_mean(schedule: Schedule) -> bool:
 def schedule_max_pool(schedule: Schedule) -> bool:
     """Whether the function is a max pool of whole windows, and now a call for each row."""
     x, out = (find_param(schedule.func, name) for name in ("x", "out"))
+    if x.dtype != "int8":
+        return False
     trial = Schedule(schedule.func)
     try:
         trial.compute_at("acc", "out_d3")
