@@ -21,6 +21,7 @@ from edgec.quantize.calibrate import Statistics, calibrate
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
+from edgec.quantize.follow import follow
 from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.prepare import prepare
@@ -37,6 +38,8 @@ CANDIDATES = ("local", "minmax", "percentile", "mse")
 TRIAL_SAMPLES = 16
 #: Calibration samples that layers are blamed on.
 BLAME_SAMPLES = 8
+#: Bits of the weights by what a recipe calls them.
+WEIGHT_BITS = {"int8": 8, "int4": 4}
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first.
+    neighbouring layers alike in range first. weights: `int8` or `int4`.
     """
 
     observer: str = "auto"
@@ -54,6 +57,7 @@ class Recipe:
     reconstruct: bool = True
     correct_biases: bool = True
     equalize: bool = False
+    weights: str = "int8"
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def quantize_function(
         function = equalize(function)
     statistics = calibrate(function, samples, progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
-    schemes = []
+    tried = []
     rounding: Mapping[Node, Weights] = {}
     for name in names:
         ranges = observed_ranges(function, statistics, name, symmetric=recipe.symmetric)
@@ -153,17 +157,23 @@ def quantize_function(
         if recipe.correct_biases:
             corrected = correct_biases(scheme.weights, statistics.moments)
             scheme = replace(scheme, weights=corrected)
-        schemes.append(scheme)
-    scheme = _best(function, schemes, statistics.kept[:TRIAL_SAMPLES])
+        tried.append((scheme, ranges))
+    best = _best(function, [scheme for scheme, _ in tried], statistics.kept[:TRIAL_SAMPLES])
+    scheme, ranges = tried[best]
+    if recipe.weights != "int8":
+        bits = dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights])
+        scheme = make_scheme(function, ranges, symmetric=recipe.symmetric, bits=bits)
+        if recipe.reconstruct:
+            scheme = follow(function, scheme, statistics.followed, biases=recipe.correct_biases)
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, statistics.kept)
     return PostTraining(function, insert_qdq(function, scheme), statistics, scheme)
 
 
-def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> Scheme:
-    """The scheme whose integers' outputs are least off on these samples, by the sum of squares."""
+def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> int:
+    """The place of the scheme whose integers' outputs have the least sum of squared errors."""
     if len(schemes) == 1:
-        return schemes[0]
+        return 0
     expected = [interpret(function, sample) for sample in samples]
 
     def error(scheme: Scheme) -> float:
@@ -174,7 +184,8 @@ def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sampl
             for x, y in zip(wanted, interpret(integers, sample), strict=True)
         )
 
-    return min(schemes, key=error)
+    errors = [error(scheme) for scheme in schemes]
+    return errors.index(min(errors))
 
 
 def float_function(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Function:

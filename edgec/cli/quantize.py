@@ -27,6 +27,8 @@ FILE = click.Path(path_type=Path)
               help="Use only the first N samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
               help="What black and white are to the model, for images.")  # fmt: skip
+@click.option("--weights", type=click.Choice(["int8", "int4"]), default="int8", show_default=True,
+              help="How weights are stored.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
               help="Zero points of 0 for values, too.")  # fmt: skip
 @click.option("--equalize", is_flag=True,
@@ -53,6 +55,7 @@ def command(
     observer: str,
     most: int | None,
     pixels: tuple[float, float],
+    weights: str,
     symmetric: bool,
     equalize: bool,
     nearest: bool,
@@ -78,7 +81,7 @@ def command(
     samples = open_samples(ports, calibration, pixels).first(most)
     tests = samples if test_source is None else open_samples(ports, test_source, pixels)
     labels = None if labels_file is None else load_labels(labels_file, len(tests))
-    recipe = Recipe(observer, symmetric, not nearest, not keep_biases, equalize)
+    recipe = Recipe(observer, symmetric, not nearest, not keep_biases, equalize, weights)
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
         made = quantize_function(function, samples, recipe, step)
     blames = None

@@ -80,8 +80,9 @@ def _gather(out: OnnxWriter, node: Node) -> None:
 def _reduce(out: OnnxWriter, node: Node) -> None:
     inputs, output, first = out.places(node)
     axes = sorted(_axis(axis, first) for axis in node.attrs.axes)
-    if node.attrs.kind == "sum":
+    kind = f"Reduce{node.attrs.kind.capitalize()}"
+    if node.attrs.kind == "sum" or out.opset >= 18:
         listed = out.initializer(f"{output}.axes", np.asarray(axes, np.int64))
-        out.emit("ReduceSum", [*inputs, listed], output, keepdims=1)
+        out.emit(kind, [*inputs, listed], output, keepdims=1)
         return
-    out.emit(f"Reduce{node.attrs.kind.capitalize()}", inputs, output, axes=axes, keepdims=1)
+    out.emit(kind, inputs, output, axes=axes, keepdims=1)

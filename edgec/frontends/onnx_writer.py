@@ -17,9 +17,12 @@ from onnx import helper, numpy_helper
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
+from edgec.loop.primitives.nibbles import fits_nibbles
 
-OPSET = 14  # scales along an axis since 13, HardSwish since 14
-IR_VERSION = 8
+#: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
+OPSET, IR_VERSION = 14, 8
+#: Weights of four bits and values of sixteen since 21.
+WIDE_OPSET, WIDE_IR_VERSION = 21, 10
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 Write = Callable[["OnnxWriter", Node], None]
@@ -57,6 +60,23 @@ def load_operators() -> None:
     from edgec.frontends import onnx_write_products, onnx_write_shapes  # noqa: F401
 
 
+def has_short_weights(node: Node) -> bool:
+    """Whether a node dequantizes weights along an axis that all fit in four bits."""
+    (stored,) = node.inputs[:1]
+    return (
+        node.op.name == "dequantize"
+        and isinstance(stored, Constant)
+        and stored.type.quant is not None
+        and not stored.type.quant.per_tensor
+        and fits_nibbles(stored.data)
+    )
+
+
+def _needs_wide_opset(node: Node) -> bool:
+    is_int16 = node.op.name == "quantize" and node.attrs.dtype == "int16"
+    return is_int16 or has_short_weights(node)
+
+
 class OnnxWriter:
     """Collects ONNX nodes and initializers; one for each function."""
 
@@ -67,6 +87,10 @@ class OnnxWriter:
         self.initializers: dict[str, onnx.TensorProto] = {}
         self._tensors: dict[tuple[Value, bool], str] = {}
         self._taken: set[str] = set()
+        is_wide = any(_needs_wide_opset(node) for node in function.nodes)
+        self.opset, self.ir_version = (
+            (WIDE_OPSET, WIDE_IR_VERSION) if is_wide else (OPSET, IR_VERSION)
+        )
 
     def model(self, producer_version: str) -> onnx.ModelProto:
         """Write every node and wrap it all up."""
@@ -87,10 +111,10 @@ class OnnxWriter:
         )
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid("", self.opset)],
             producer_name="edgec",
             producer_version=producer_version,
-            ir_version=IR_VERSION,
+            ir_version=self.ir_version,
         )
         onnx.checker.check_model(model)
         return model
@@ -108,10 +132,15 @@ class OnnxWriter:
         """Append a node with one output."""
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
 
-    def initializer(self, name: str, data: Array) -> str:
-        """Store constant data under a fresh name."""
+    def initializer(self, name: str, data: Array, *, in_nibbles: bool = False) -> str:
+        """Store constant data under a fresh name; int8 as INT4, if its numbers fit."""
         name = self.fresh(name)
-        self.initializers[name] = numpy_helper.from_array(np.asarray(data, order="C"), name)
+        if in_nibbles:
+            numbers = data.reshape(-1).tolist()
+            tensor = helper.make_tensor(name, onnx.TensorProto.INT4, data.shape, numbers)
+        else:
+            tensor = numpy_helper.from_array(np.asarray(data, order="C"), name)
+        self.initializers[name] = tensor
         return name
 
     def own(self, value: Value) -> str:
@@ -183,7 +212,9 @@ class OnnxWriter:
 
         return self.operand(value, change, 0)
 
-    def parameters(self, name: str, quant: Quant, dtype: str) -> list[str]:
+    def parameters(
+        self, name: str, quant: Quant, dtype: str, *, in_nibbles: bool = False
+    ) -> list[str]:
         """Initializers of scale and zero point."""
         scale = np.asarray(quant.scale, np.float32)
         zero_point = np.asarray(quant.zero_point, dtype)
@@ -191,7 +222,7 @@ class OnnxWriter:
             scale, zero_point = scale.reshape(()), zero_point.reshape(())
         return [
             self.initializer(f"{name}.scale", scale),
-            self.initializer(f"{name}.zero_point", zero_point),
+            self.initializer(f"{name}.zero_point", zero_point, in_nibbles=in_nibbles),
         ]
 
     def operand(self, value: Value, change: Callable[[Array], Array], axis: int) -> str:
@@ -203,13 +234,14 @@ class OnnxWriter:
         constant = value if above is None else above.inputs[0]
         if not isinstance(constant, Constant):
             raise ImportFailed(f"{value.name} is no constant: it cannot be written as ONNX yet")
-        stored = self.initializer(constant.name, change(constant.data))
+        is_short = above is not None and has_short_weights(above)
+        stored = self.initializer(constant.name, change(constant.data), in_nibbles=is_short)
         if above is None:
             return stored
         quant = constant.type.quant
         assert quant is not None
         name = self.fresh(value.name)
-        parameters = self.parameters(constant.name, quant, constant.type.dtype)
+        parameters = self.parameters(constant.name, quant, constant.type.dtype, in_nibbles=is_short)
         along = {} if quant.per_tensor else {"axis": axis}
         self.emit("DequantizeLinear", [stored, *parameters], name, **along)
         return name

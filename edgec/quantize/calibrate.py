@@ -17,19 +17,39 @@ from edgec.quantize.moments import Moments
 
 #: Samples that are kept as they are, to try parameters on.
 MOST_KEPT = 16
+#: And to choose weights with.
+MOST_FOLLOWED = 128
 
 
 @dataclass(frozen=True)
 class Statistics:
     """histograms: of every float value. moments: of the inputs of every node with weights.
 
-    kept: some of the samples. count: how many there were.
+    kept, followed: some of the samples, few and more. count: how many there were.
     """
 
     histograms: dict[Value, Histogram]
     moments: dict[Node, Moments]
     kept: tuple[Sequence[Array], ...]
+    followed: tuple[Sequence[Array], ...]
     count: int
+
+
+class _Some:
+    """At most so many samples of a stream, each of them with the same chance."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.samples: list[Sequence[Array]] = []
+        self._rng, self._count = np.random.default_rng(0), 0
+
+    def add(self, sample: Sequence[Array]) -> None:
+        """The next sample of the stream."""
+        self._count += 1
+        full = len(self.samples) == self.most
+        place = int(self._rng.integers(self._count)) if full else len(self.samples)
+        if place < self.most:
+            self.samples[place : place + 1] = [sample]
 
 
 def calibrate(
@@ -58,20 +78,18 @@ def calibrate(
         for found in readers.get(value, ()):
             found.add(array)
 
-    kept: list[Sequence[Array]] = []
-    rng, count = np.random.default_rng(0), 0
+    kept, followed = _Some(MOST_KEPT), _Some(MOST_FOLLOWED)
+    count = 0
     for sample in samples:
         interpret(function, sample, observe)
         count += 1
-        # Each sample so far is among the kept ones with the same chance.
-        place = len(kept) if len(kept) < MOST_KEPT else int(rng.integers(count))
-        if place < MOST_KEPT:
-            kept[place : place + 1] = [sample]
+        kept.add(sample)
+        followed.add(sample)
         if progress is not None:
             progress()
     if not count:
         raise EdgecError("there is no sample to calibrate with")
-    return Statistics(histograms, moments, tuple(kept), count)
+    return Statistics(histograms, moments, tuple(kept.samples), tuple(followed.samples), count)
 
 
 def has_weights(node: Node) -> bool:

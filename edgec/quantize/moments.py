@@ -94,10 +94,10 @@ def input_rows(node: Node, x: Array) -> Array:
     padded = pad_hw(x, node.attrs.padding, 0.0)
     extents = node.output.type.shape[1:3]
     if node.op.name == "conv2d":
-        kernel = weights_of(node).shape[1:3]
+        kernel = node.inputs[1].type.shape[1:3]
         rows = patches(padded, kernel, node.attrs.stride, node.attrs.dilation, extents)
         return np.asarray(rows)[np.newaxis]
-    kernel = weights_of(node).shape[:2]
+    kernel = node.inputs[1].type.shape[:2]
     views = taps(padded, kernel, node.attrs.stride, node.attrs.dilation, extents)
     stacked = np.stack([view for _, _, view in views], axis=-1)  # [N, OH, OW, C, K]
     channels, depth = stacked.shape[-2:]

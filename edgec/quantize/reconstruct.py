@@ -17,14 +17,13 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.quantize.moments import Moments, as_rows, from_rows, weights_of
-from edgec.quantize.scheme import Weights
+from edgec.quantize.scheme import Weights, limits
 
 #: Turns over all weights of a layer, at most.
 MOST_TURNS = 30
 #: Added to the diagonal of the covariance, as a part of its mean: what samples show too little of
 #: is rounded to nearest.
 DAMPING = 0.01
-LARGEST = 127
 
 
 def reconstruct(weights: Mapping[Node, Weights], moments: Mapping[Node, Moments]) -> dict[
@@ -75,23 +74,23 @@ def rounded(node: Node, weights: Weights, moments: Moments) -> Weights:
     scales = np.asarray(quant.scale).reshape(shape)
     exact = as_rows(node, weights_of(node).astype(np.float64) / scales)
     start = as_rows(node, weights.data.astype(np.float64))
-    chosen = choose_rounding(exact, start, covariance)
+    chosen = choose_rounding(exact, start, covariance, weights.bits)
     return replace(weights, data=from_rows(node, chosen.astype(np.int8)))
 
 
-def choose_rounding(exact: Array, start: Array, covariance: Array) -> Array:
+def choose_rounding(exact: Array, start: Array, covariance: Array, bits: int = 8) -> Array:
     """Integers next to `exact` that make e covariance e^T small for each row e of errors.
 
     exact: weights in steps, start: integers to begin with, both [groups, rows, K]; covariance
     [groups, K, K]. The descent begins there, and once more where each weight makes up for those
     before it; of both ends each row takes the better. Returns float64 integers within
-    -LARGEST..LARGEST.
+    the limits of so many bits.
     """
     diagonal = np.einsum("gkk->gk", covariance)
     damping = DAMPING * diagonal.mean(axis=1)
     quadratic = covariance + damping[:, None, None] * np.eye(exact.shape[2])
-    low = np.clip(np.floor(exact), -LARGEST, LARGEST)
-    high = np.clip(np.ceil(exact), -LARGEST, LARGEST)
+    low = np.clip(np.floor(exact), *limits(bits))
+    high = np.clip(np.ceil(exact), *limits(bits))
     ends = [
         _descend(exact, begin, low, high, quadratic)
         for begin in (start, _making_up(exact, low, high, quadratic))

@@ -42,11 +42,15 @@ class Stored:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights as they are stored. bias: real numbers [O], to be stored in accumulators' scale."""
+    """Weights as they are stored, int8 within `limits(bits)`.
+
+    bias: real numbers [O], to be stored in accumulators' scale. bits: 8, or 4 for two to a byte.
+    """
 
     data: Array
     quant: Quant
     bias: Array
+    bits: int = 8
 
     def real(self) -> Array:
         """What the stored weights stand for, float32."""
@@ -65,12 +69,23 @@ class Scheme:
     weights: Mapping[Node, Weights]
 
 
+def limits(bits: int) -> tuple[int, int]:
+    """The least and the largest stored weight: symmetric in 8 bits, all that there are in fewer."""
+    most = 2 ** (bits - 1) - 1
+    return (-most if bits == 8 else -most - 1), most
+
+
 def make_scheme(
-    function: Function, ranges: Mapping[Value, Range], *, symmetric: bool = False
+    function: Function,
+    ranges: Mapping[Value, Range],
+    *,
+    symmetric: bool = False,
+    bits: Mapping[Node, int] | None = None,
 ) -> Scheme:
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
-    Values that share parameters get the range that holds all of theirs.
+    Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
+    where they are not 8.
     """
     forms = Forms(function)
     known = dict(ranges)
@@ -87,7 +102,9 @@ def make_scheme(
     stored = {leader: Stored(activation_quant(*seen, symmetric)) for leader, seen in shared.items()}
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
-        node: nearest_weights(node, values[node.inputs[0]].quant.scale[0])
+        node: nearest_weights(
+            node, values[node.inputs[0]].quant.scale[0], (bits or {}).get(node, 8)
+        )
         for node in function.nodes
         if node.op.name in WEIGHTED and forms.has_integer_form(node)
     }
@@ -106,20 +123,27 @@ def activation_quant(low: float, high: float, symmetric: bool = False) -> Quant:
     return Quant((scale,), (zero_point,))
 
 
-def nearest_weights(node: Node, x_scale: float) -> Weights:
+def nearest_weights(node: Node, x_scale: float, bits: int = 8) -> Weights:
     """A node's own weights, rounded to nearest, and its own bias."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
     axis = WEIGHTED[node.op.name]
-    others = tuple(a for a in range(weights.data.ndim) if a != axis)
-    products = np.abs(weights.data).sum(axis=others, dtype=np.float64) * (LEVELS - 1)
-    least = np.maximum(np.abs(bias.data.astype(np.float64)) / x_scale, products) / MOST_PART
-    data, quant = quantize_weights(weights.data, axis, least)
-    return Weights(data, quant, bias.data)
+    least = least_scales(weights.data, bias.data, axis, x_scale)
+    data, quant = quantize_weights(weights.data, axis, least, bits)
+    return Weights(data, quant, bias.data, bits)
 
 
-def quantize_weights(weights: Array, axis: int, least: Array | float = 0.0) -> tuple[Array, Quant]:
-    """int8 weights in [-127, 127] with one scale for each index along `axis`, `least` or more.
+def least_scales(weights: Array, bias: Array, axis: int, x_scale: float) -> Array:
+    """The scale of each output channel from which on its sums cannot leave int32."""
+    others = tuple(a for a in range(weights.ndim) if a != axis)
+    products = np.abs(weights).sum(axis=others, dtype=np.float64) * (LEVELS - 1)
+    return np.asarray(np.maximum(np.abs(bias.astype(np.float64)) / x_scale, products) / MOST_PART)
+
+
+def quantize_weights(
+    weights: Array, axis: int, least: Array | float = 0.0, bits: int = 8
+) -> tuple[Array, Quant]:
+    """Weights of so many bits with one scale for each index along `axis`, `least` or more.
 
     A channel of zeros has the scale of the largest channel: any would do. `least` keeps sums within
     int32 where weights are so small that the bias is large in their scale, or very many.
@@ -127,10 +151,11 @@ def quantize_weights(weights: Array, axis: int, least: Array | float = 0.0) -> t
     others = tuple(a for a in range(weights.ndim) if a != axis)
     largest = np.abs(weights).max(axis=others).astype(np.float64)
     fallback = largest.max() or 1.0
-    scales = (np.where(largest > 0, largest, fallback) / 127.0).astype(np.float32)
+    low, high = limits(bits)
+    scales = (np.where(largest > 0, largest, fallback) / float(high)).astype(np.float32)
     scales = np.maximum(scales, np.asarray(np.maximum(least, LEAST_SCALE), np.float32))
     shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
-    stored = np.clip(np.rint(weights / scales.reshape(shape)), -127, 127).astype(np.int8)
+    stored = np.clip(np.rint(weights / scales.reshape(shape)), low, high).astype(np.int8)
     return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
 
 

@@ -1,0 +1,117 @@
+"""Run a float function on many samples at once, with fast products: for measuring, not for bits.
+
+Sums of products are taken by the machine's own matrix product, whose order of additions is not that
+of the generated code: results differ in last bits from those of `edgec.graph.interpret`. A function
+that cannot take several samples at once is run sample by sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array, TensorType
+from edgec.quantize.moments import as_rows, input_rows
+
+#: Gets a value of the function, and its elements for all samples.
+Observe = Callable[[Value, Array], None]
+#: Samples that run at once.
+COUNT = 16
+
+
+class Batch:
+    """A function of one sample, made to run `count` of them at once, or 1 where it cannot."""
+
+    def __init__(self, function: Function, count: int = COUNT) -> None:
+        self.function = function
+        self.count = count if _can_widen(function) else 1
+        self._wide: dict[int, dict[Node, Node]] = {}
+
+    def run(self, inputs: Sequence[Array], observe: Observe | None = None) -> list[Array]:
+        """The results [samples, ...] of inputs [samples, ...]."""
+        known: dict[Value, Array] = dict(zip(self.function.params, inputs, strict=True))
+        last_use = {v: i for i, node in enumerate(self.function.nodes) for v in node.inputs}
+        keep = set(self.function.results)
+        if observe is not None:
+            for value, array in known.items():
+                observe(value, array)
+        for index, node in enumerate(self.function.nodes):
+            known[node.output] = self.step(node, known, len(inputs[0]))
+            if observe is not None:
+                observe(node.output, known[node.output])
+            for value in node.inputs:
+                if last_use[value] == index and value not in keep:
+                    known.pop(value, None)
+        return [known[value] for value in self.function.results]
+
+    def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Array:
+        """One node of the function on what its inputs are for `count` samples."""
+        if self.count == 1:
+            wide = node
+        else:
+            if count not in self._wide:
+                self._wide[count] = _widened(self.function, count)
+            wide = self._wide[count][node]
+        arrays = [v.data if isinstance(v, Constant) else known[v] for v in node.inputs]
+        if wide.op.name in ("conv2d", "dense") and wide.output.type.dtype == "float32":
+            return _product(wide, arrays[0], arrays[1], arrays[2])
+        (result,) = wide.op.evaluate(wide.attrs, arrays, wide.input_types, (wide.output.type,))
+        return result
+
+
+def parts_of(samples: Sequence[Sequence[Array]], count: int) -> Iterator[list[Array]]:
+    """The inputs of samples, `count` at once; the last part may hold fewer."""
+    for first in range(0, len(samples), count):
+        yield [
+            np.concatenate(column) for column in zip(*samples[first : first + count], strict=True)
+        ]
+
+
+def _product(node: Node, x: Array, weights: Array, bias: Array) -> Array:
+    rows = input_rows(node, x)[0]
+    products = rows @ as_rows(node, weights)[0].T + bias
+    return np.asarray(products.reshape(node.output.type.shape), np.float32)
+
+
+def _can_widen(function: Function) -> bool:
+    try:
+        # An extent that no model is likely to have: samples that change places would show.
+        _widened(function, 7919)
+    except TypeMismatch:
+        return False
+    return True
+
+
+def _widened(function: Function, count: int) -> dict[Node, Node]:
+    """Each node as one of `count` samples. Raises TypeMismatch if one mixes samples."""
+    builder = GraphBuilder()
+    made: dict[Value, Value] = {}
+    nodes: dict[Node, Node] = {}
+    for param in function.params:
+        made[param] = builder.param(param.name, _with_samples(param, count))
+    for node in function.nodes:
+        if all(isinstance(value, Constant) for value in node.inputs):
+            nodes[node] = node  # weights: the same for all samples
+            continue
+        inputs = [made.get(value, value) for value in node.inputs]
+        attrs = node.attrs
+        if node.op.name in ("reshape", "slice") and attrs.shape[0] == 1:
+            attrs = replace(attrs, shape=(count, *attrs.shape[1:]))
+        wide = builder.node(node.op, inputs, attrs, name=node.name)
+        if wide.output.type != _with_samples(node.output, count):
+            raise TypeMismatch(f"{node.name} mixes samples")
+        made[node.output] = wide.output
+        nodes[node] = wide
+    return nodes
+
+
+def _with_samples(value: Value, count: int) -> TensorType:
+    shape = value.type.shape
+    if len(shape) < 2 or shape[0] != 1:
+        raise TypeMismatch(f"{value.name} has no axis of samples")
+    return value.type.with_shape((count, *shape[1:]))

@@ -1,0 +1,175 @@
+"""Choose weights layer after layer, each for what the layers before it really give.
+
+A layer computes y = W x + b of x; in integers it gets x' instead, with all that quantizing has done
+to it so far. So its weights are chosen anew for x' (as in "asymmetric reconstruction", AdaRound,
+arXiv:2004.10568, 4.2): with covariances over some samples,
+
+    W* = (W Cov[x, x'] + d W) (Cov[x', x'] + d I)^-1        least squares, held near W by d
+
+is what real weights would be best, its scales and rounding are chosen for Cov[x', x'], and the bias
+makes the mean of the output what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.quantize.batches import Batch, parts_of
+from edgec.quantize.forms import WEIGHTED
+from edgec.quantize.insert import insert_qdq
+from edgec.quantize.moments import MOST_INPUTS, as_rows, from_rows, input_rows, weights_of
+from edgec.quantize.reconstruct import choose_rounding
+from edgec.quantize.scheme import Scheme, Weights, least_scales, limits, quantize_weights
+
+#: Rows of a layer's inputs that count, at most, over all samples.
+MOST_ROWS = 1 << 15
+#: What holds weights near their own, as a part of the mean variance of an input.
+HOLD = 0.02
+#: Parts of the scale that holds all weights, which are tried for few bits.
+SHARES = np.linspace(1.0, 0.4, 25)
+#: Of fewer rows means say too little.
+LEAST_ROWS = 32
+
+
+def follow(
+    function: Function,
+    scheme: Scheme,
+    samples: Sequence[Sequence[Array]],
+    *,
+    biases: bool = True,
+) -> Scheme:
+    """The scheme with weights chosen on these samples, and biases too unless they are to stay."""
+    quantized = insert_qdq(function, scheme).function
+    batches = Batch(function), Batch(quantized)
+    at_once = min(batch.count for batch in batches)
+    exact, found = (_Side(batch, samples, at_once) for batch in batches)
+    others = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    weights: dict[Node, Weights] = dict(scheme.weights)
+    for node in function.nodes:
+        if node not in weights:
+            continue
+        other = others[node.name]
+        exact.run_before(node)
+        found.run_before(other)
+        depth = as_rows(node, weights_of(node)).shape[2]
+        moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(other))
+        if moments is not None and moments.count >= LEAST_ROWS:
+            x_scale = scheme.values[node.inputs[0]].quant.scale[0]
+            chosen = _chosen(node, weights[node], moments, x_scale)
+            weights[node] = chosen if biases else replace(chosen, bias=weights[node].bias)
+        found.override(other, weights[node])
+    return replace(scheme, weights=weights)
+
+
+class _Side:
+    """One function on all samples, part by part, as far as it has been run."""
+
+    def __init__(self, batch: Batch, samples: Sequence[Sequence[Array]], at_once: int) -> None:
+        self.batch = batch
+        self.nodes = batch.function.nodes
+        self.done = 0
+        params = batch.function.params
+        self.known: list[dict[Value, Array]] = [
+            dict(zip(params, inputs, strict=True)) for inputs in parts_of(samples, at_once)
+        ]
+        self.counts = [len(known[params[0]]) for known in self.known]
+        self.last_use = {v: i for i, node in enumerate(self.nodes) for v in node.inputs}
+
+    def run_before(self, node: Node) -> None:
+        """Run all nodes before this one; values that nothing reads again are forgotten."""
+        while self.nodes[self.done] is not node:
+            step = self.nodes[self.done]
+            for known, count in zip(self.known, self.counts, strict=True):
+                known[step.output] = self.batch.step(step, known, count)
+                for value in step.inputs:
+                    if self.last_use[value] == self.done:
+                        known.pop(value, None)
+            self.done += 1
+
+    def inputs(self, node: Node) -> list[Array]:
+        """What the weights of a node are multiplied with, [groups, rows, K] for each part."""
+        return [input_rows(node, known[node.inputs[0]]) for known in self.known]
+
+    def override(self, node: Node, weights: Weights) -> None:
+        """Take other weights and biases for a node that has not been run."""
+        for known in self.known:
+            known[node.inputs[1]] = weights.real()
+            known[node.inputs[2]] = weights.bias
+
+
+class _Moments:
+    """Means and covariances of rows x and x', [groups, K] and [groups, K, K]."""
+
+    def __init__(self, exact: Sequence[Array], found: Sequence[Array]) -> None:
+        rows = sum(part.shape[1] for part in exact)
+        step = -(-rows // MOST_ROWS)
+        self.count = rows
+        self.mean = sum(part.sum(axis=1, dtype=np.float64) for part in exact) / rows
+        self.found_mean = sum(part.sum(axis=1, dtype=np.float64) for part in found) / rows
+        self.cross: Array = np.zeros(())
+        self.covariance: Array = np.zeros(())
+        used = 0
+        for x, y in zip(exact, found, strict=True):
+            x = x[:, ::step] - self.mean[:, None].astype(np.float32)
+            y = y[:, ::step] - self.found_mean[:, None].astype(np.float32)
+            used += x.shape[1]
+            self.cross = self.cross + np.matmul(x.transpose(0, 2, 1), y).astype(np.float64)
+            self.covariance = self.covariance + np.matmul(y.transpose(0, 2, 1), y).astype(
+                np.float64
+            )
+        self.cross, self.covariance = self.cross / used, self.covariance / used
+
+
+def _chosen(node: Node, given: Weights, moments: _Moments, x_scale: float) -> Weights:
+    """The weights of one layer, of as many bits as those that were given."""
+    own, bits = as_rows(node, weights_of(node).astype(np.float64)), given.bits
+    target = _least_squares(own, moments)
+    bias = node.inputs[2]
+    assert isinstance(bias, Constant)
+    real, axis = from_rows(node, target), WEIGHTED[node.op.name]
+    least = least_scales(real, bias.data, axis, x_scale)
+    _, quant = quantize_weights(real, axis, least, bits)
+    scales = np.asarray(quant.scale).reshape(target.shape[:2])
+    if bits < 8:
+        shares = _best_shares(target, scales, moments.covariance, bits)
+        scales = np.maximum(scales * shares, least.reshape(scales.shape))
+        scales = scales.astype(np.float32).astype(np.float64)
+    exact = target / scales[:, :, None]
+    start = np.clip(np.rint(exact), *limits(bits))
+    stored = choose_rounding(exact, start, moments.covariance, bits)
+    # W x + b and W' x' + b' have one mean.
+    wanted = np.einsum("gok,gk->go", own, moments.mean)
+    made = np.einsum("gok,gk->go", stored * scales[:, :, None], moments.found_mean)
+    shifted = bias.data.astype(np.float64) + (wanted - made).reshape(-1)
+    return replace(
+        given,
+        data=from_rows(node, stored.astype(np.int8)),
+        quant=replace(quant, scale=tuple(map(float, scales.reshape(-1)))),
+        bias=shifted.astype(np.float32),
+    )
+
+
+def _least_squares(own: Array, moments: _Moments) -> Array:
+    """Real weights [groups, rows, K] that are best for x'."""
+    depth = own.shape[2]
+    mean = np.einsum("gkk->g", moments.covariance) / depth
+    hold = max(HOLD, depth / moments.count) * mean + 1e-30
+    identity = hold[:, None, None] * np.eye(depth)
+    right = np.matmul(own, moments.cross + identity)
+    solved = np.linalg.solve(moments.covariance + identity, right.transpose(0, 2, 1))
+    return np.asarray(solved.transpose(0, 2, 1))
+
+
+def _best_shares(target: Array, scales: Array, covariance: Array, bits: int) -> Array:
+    """For each row of weights the part of its scale whose rounding errors cost least."""
+    costs = []
+    for share in SHARES:
+        steps = scales[:, :, None] * share
+        error = np.clip(np.rint(target / steps), *limits(bits)) * steps - target
+        costs.append(np.sum(np.matmul(error, covariance) * error, axis=2))
+    return np.asarray(SHARES[np.argmin(costs, axis=0)])

@@ -1,0 +1,139 @@
+"""Weights of four bits: chosen layer after layer, kept by the file, in the same bits everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import edgec
+from edgec import ops
+from edgec.frontends import import_model
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.ops.clip import ClipAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import TransposeAttrs
+from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
+from edgec.quantize.batches import Batch, parts_of
+
+ops.load()
+
+
+def network() -> Function:
+    """Convolution, depthwise, pointwise and dense layers, ReLUs between them."""
+    rng = np.random.default_rng(4)
+    b = GraphBuilder()
+
+    def constants(*shape: int, outputs: int) -> list:
+        data = rng.standard_normal(shape) / np.sqrt(np.prod(shape) / outputs)
+        bias = 0.1 * rng.standard_normal(outputs)
+        return [
+            b.constant("w", data.astype(np.float32)), b.constant("b", bias.astype(np.float32))
+        ]  # fmt: skip
+
+    y = b.param("x", TensorType((1, 3, 8, 7), "float32"))
+    y = b.op("transpose", [y], TransposeAttrs((0, 2, 3, 1)), name="last")
+    y = b.op("conv2d", [y, *constants(8, 3, 3, 3, outputs=8)],
+             Conv2dAttrs(padding=((1, 1), (1, 1))), name="first")  # fmt: skip
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu1")
+    wide = DepthwiseConv2dAttrs(stride=(2, 2), padding=((1, 1), (1, 1)))
+    y = b.op("depthwise_conv2d", [y, *constants(3, 3, 8, outputs=8)], wide, name="second")
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu2")
+    y = b.op("conv2d", [y, *constants(12, 1, 1, 8, outputs=12)], Conv2dAttrs(), name="third")
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu3")
+    y = b.op("reshape", [y], ReshapeAttrs((1, 192)), name="flat")
+    y = b.op("dense", [y, *constants(5, 192, outputs=5)], name="fourth")
+    return b.finish([y])
+
+
+def images(count: int, seed: int = 5) -> list[list[np.ndarray]]:
+    """Inputs whose neighbouring pixels are alike."""
+    rng = np.random.default_rng(seed)
+    rough = rng.standard_normal((count, 1, 3, 10, 9))
+    rows = rough[..., :-2, :] + rough[..., 1:-1, :] + rough[..., 2:, :]
+    smooth = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    return [[image.astype(np.float32)] for image in smooth]
+
+
+@pytest.fixture(scope="module")
+def made() -> PostTraining:
+    return quantize_function(network(), images(60), Recipe("mse", weights="int4"))
+
+
+@pytest.fixture(scope="module")
+def path(made: PostTraining, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("four_bits") / "int4.onnx"
+    path.write_bytes(made.onnx_bytes())
+    return path
+
+
+def test_many_samples_at_once_give_what_one_does(made: PostTraining) -> None:
+    for function in (made.source, made.quantized.function):
+        batch, samples = Batch(function, 4), images(6)
+        assert batch.count == 4
+        found = np.concatenate([batch.run(part)[0] for part in parts_of(samples, 4)])
+        wanted = np.concatenate([interpret(function, sample)[0] for sample in samples])
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_what_mixes_samples_runs_one_by_one() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "float32"))
+    function = b.finish([b.op("reshape", [x], ReshapeAttrs((2, 2)), name="y")])
+    batch = Batch(function, 4)
+    assert batch.count == 1 and batch.run([np.ones((1, 4), np.float32)])[0].shape == (2, 2)
+
+
+def test_following_is_better_than_rounding_to_nearest(made: PostTraining) -> None:
+    recipe = Recipe("mse", weights="int4", reconstruct=False)
+    plain = quantize_function(network(), images(60), recipe)
+    tests = images(40, seed=6)
+    found, nearest = (each.explain(tests).output_sqnr_db for each in (made, plain))
+    assert found > 14.0 and found > nearest + 2.0
+
+
+def test_all_weights_fit_in_four_bits(made: PostTraining) -> None:
+    stored = [weights.data for weights in made.scheme.weights.values()]
+    assert len(stored) == 4
+    assert all(data.min() >= -8 and data.max() <= 7 for data in stored)
+    assert min(data.min() for data in stored) == -8  # all that four bits can hold is used
+
+
+def test_the_file_keeps_them_in_four_bits(made: PostTraining, path: Path) -> None:
+    model = onnx.load(path)
+    assert model.opset_import[0].version == 21
+    short = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT4]
+    assert sum(len(t.dims) > 1 for t in short) == 4
+    back = with_passes(import_model(path).main, "onnx")
+    for sample in images(10, seed=7):
+        assert np.array_equal(interpret(made.integers, sample)[0], interpret(back, sample)[0])
+
+
+def test_onnxruntime_runs_the_file(made: PostTraining, path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from edgec.runners.oracle import open_oracle
+
+    oracle = open_oracle(path)
+    (step,) = {made.scheme.values[made.source.results[0]].quant.scale[0]}
+    for sample in images(10, seed=7):
+        # It dequantizes weights of four bits: sums are rounded in float and may miss a tie.
+        found = oracle.run(sample).outputs[0]
+        np.testing.assert_allclose(interpret(made.integers, sample)[0], found, atol=1.01 * step)
+
+
+@pytest.mark.parametrize("board", ["host", "sim_m0", "mps2_an385", "mps2_an386"])
+def test_the_same_bits_everywhere(made: PostTraining, path: Path, board: str) -> None:
+    with edgec.compile(path, board=board) as model:
+        for sample in images(3, seed=8):
+            wanted = interpret(made.integers, sample)[0]
+            assert np.array_equal(model.run(*sample), wanted)
+        if board != "mps2_an386":  # products of the DSP extension read whole bytes
+            eight = sum(weights.data.size for weights in made.scheme.weights.values())
+            assert model.report["weights_bytes"] < 0.5 * eight + 400
