@@ -101,6 +101,14 @@ class Elf:
             result.append(replace(symbol, length=length))
         return tuple(result)
 
+    def describe_address(self, address: int) -> str:
+        """Return the function at `address`, and how far into it; "" where there is none."""
+        plain = address & ~1  # Thumb addresses are odd
+        for symbol in self.functions():
+            if symbol.address <= plain < symbol.address + symbol.length:
+                return f"{symbol.name} + {plain - symbol.address}"
+        return ""
+
     def instructions(self, function: Symbol) -> Iterator[Instruction]:
         """Yield the instructions of `function`, leaving out the literals between them."""
         section = next(s for s in self.sections if s.is_code and s.holds(function.address))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -36,13 +35,14 @@ def command(
     locate = None
     chosen = load_board(board) if board is not None else None
     if project is not None:
+        from edgec.build.elf import read_elf
         from edgec.deploy import open_project
 
         built = open_project(project, board)
         chosen = built.board
         assert built.artefact is not None  # `open_project` has looked
         if chosen is not None and not chosen.is_host:
-            locate = _locator(built.artefact)
+            locate = read_elf(built.artefact).describe_address
     link = chosen.link if chosen is not None else None
     rate = baud or (link.baud if link is not None else 115200)
     transport = SerialTransport(port or find_port(chosen), rate)
@@ -74,19 +74,3 @@ def _say_hello(transport: object) -> None:
             f"[model '{identity.model}' on {identity.board}, build {identity.model_hash:08x}, "
             f"edgec {identity.edgec_version}, {identity.clock_hz / 1e6:g} MHz]"
         )
-
-
-def _locator(elf: Path) -> Callable[[int], str]:
-    """A function from an address to the name of the function there, with the distance."""
-    from edgec.build.elf import read_elf
-
-    functions = read_elf(elf).functions()
-
-    def locate(address: int) -> str:
-        plain = address & ~1  # Thumb addresses are odd
-        for symbol in functions:
-            if symbol.address <= plain < symbol.address + symbol.length:
-                return f"{symbol.name} + {plain - symbol.address}"
-        return ""
-
-    return locate

@@ -6,6 +6,7 @@ import errno
 import os
 
 from edgec.errors import LinkError
+from edgec.link.fault import Fault, Locate, find_fault
 
 _OPEN_HINTS = {
     errno.ENOENT: "is the board plugged in? `edgec doctor` lists the ports",
@@ -48,6 +49,19 @@ class WrongModel(LinkError):
 
 class LinkLost(LinkError):
     """The device answered before, and then no more."""
+
+
+class DeviceFault(LinkError):
+    """The device's core stopped its program, which said so; `fault` is what it said."""
+
+    def __init__(self, where: str, fault: Fault, locate: Locate | None = None) -> None:
+        super().__init__(
+            f"the program at {where} stopped by a {fault.name}",
+            details=fault.explain(locate),
+            hint="restart the board; `edgec debug` shows the program up to there",
+        )
+        self.where = where
+        self.fault = fault
 
 
 class BadAnswer(LinkError):
@@ -104,6 +118,9 @@ def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float)
             hint="is the board powered and the program flashed, is this its port, are TX and RX "
             "exchanged?",
         )
+    fault = find_fault(heard.decode("ascii", "replace"))
+    if fault is not None:
+        return DeviceFault(where, fault)
     if _is_text(heard):
         excerpt = heard.decode("ascii", "replace").strip()
         if "m-ready" in excerpt:

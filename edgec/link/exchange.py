@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgec.link.commands import Code, Command
-from edgec.link.errors import LinkLost, Refused, WrongVersion
+from edgec.link.errors import DeviceFault, LinkLost, Refused, WrongVersion
+from edgec.link.fault import FAULT_BYTES, find_fault
 from edgec.link.frame import ANSWER, DAMAGED_TYPE, VERSION, VERSION_BYTE, Frame, FrameReader
 from edgec.link.transport import Transport
 
@@ -81,6 +82,7 @@ class Exchange:
         self.patience_s = patience_s
         self.counts = Counts()
         self.heard = b""
+        self._latest = b""
         self.looped_back = False
         self.limit_chunk(64)
         self._reader = FrameReader()
@@ -249,6 +251,11 @@ class Exchange:
         """Return the answers to pending requests; see to everything else that arrived."""
         if len(self.heard) < _HEARD_BYTES:
             self.heard += data[: _HEARD_BYTES - len(self.heard)]
+        self._latest = self._latest[-FAULT_BYTES:] + data
+        fault = find_fault(self._latest.decode("ascii", "replace"))
+        if fault is not None:
+            self._latest = b""
+            raise DeviceFault(self.transport.name, fault)
         answers: list[Frame] = []
         for frame in self._reader.feed(data):
             if frame is None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from edgec.link.commands import Command
+from edgec.link.fault import Locate, find_fault
 from edgec.link.frame import ANSWER, DAMAGED_TYPE, DELIMITER, VERSION_BYTE, Frame, unpack
 
-_FAULT = re.compile(r"^fault (\S+) pc (\S+) lr (\S+)$")
 _LONGEST = 8192
-
-#: Exception numbers of Cortex-M (DDI 0403 B1.5.2) that startup.c reports.
-_EXCEPTIONS = {"3": "HardFault", "4": "MemManage", "5": "BusFault", "6": "UsageFault",
-               "7": "SecureFault"}  # fmt: skip
-
-Locate = Callable[[int], str]
-"""Names the function at an address, "" for none."""
 
 
 class Monitor:
@@ -61,20 +51,11 @@ class Monitor:
         return self._explain(_readable(piece)) if piece.strip(b"\r") else []
 
     def _explain(self, line: str) -> list[str]:
-        found = _FAULT.match(line)
-        if found is None:
+        fault = find_fault(line)
+        if fault is None:
             return [line]
-        kind = _EXCEPTIONS.get(found[1], f"exception {found[1]}")
-        lines = [line, f"[the program stopped by a {kind}]"]
-        for name, text in (("pc", found[2]), ("lr", found[3])):
-            try:
-                address = int(text, 16)
-            except ValueError:
-                continue
-            where = self._locate(address) if self._locate is not None else ""
-            if where:
-                lines.append(f"[{name} is in {where}]")
-        return lines
+        where = [f"[{place}]" for place in fault.explain(self._locate)]
+        return [line, f"[the program stopped by a {fault.name}]", *where]
 
 
 def describe(frame: Frame) -> str:

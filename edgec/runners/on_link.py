@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from edgec.build.elf import read_elf
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
 from edgec.link.client import LinkClient, Progress
 from edgec.link.commands import Done, Identity, Kind, Stopped, Stops
+from edgec.link.errors import DeviceFault
 from edgec.runners.engine import (
     Array,
     Project,
@@ -22,6 +24,12 @@ from edgec.runners.engine import (
 
 # One inference of the largest models on the slowest emulation, with room.
 RUN_TIMEOUT_S = 600.0
+# A program that has crashed is not waited for as long: emulators may be so much slower than the
+# time that they emulate, and a computer that does much else may stand still for so long.
+_EMULATOR_SLOWNESS = 100.0
+_LEAST_TIMEOUT_S = 60.0
+# Of plain loops on the smallest cores; before the first run there is nothing better.
+_CYCLES_PER_MAC = 8
 
 
 class LinkModel:
@@ -45,13 +53,15 @@ class LinkModel:
         self.identity: Identity = client.hello(hello_patience_s)
         client.expect_model(self.identity, manifest.model, manifest.build_hash, manifest.board)
         self._expect_s = 0.0
+        self._patience_s = _patience_s(manifest.macs * _CYCLES_PER_MAC / self.identity.clock_hz)
 
     def run(self, inputs: Sequence[Array]) -> tuple[Done, list[bytes]]:
         """Run once; returns the run state and the bytes of the outputs."""
         self._write(inputs)
-        done = self.client.run(timeout_s=RUN_TIMEOUT_S, expect_s=self._expect_s)
+        done = self.client.run(timeout_s=self._patience_s, expect_s=self._expect_s)
         # On an emulator that is slower than its own time this is less than the run will take.
         self._expect_s = done.most / self.identity.ticks_hz
+        self._patience_s = max(self._patience_s, _patience_s(self._expect_s))
         return done, self._read(done)
 
     def traced_run(
@@ -74,7 +84,7 @@ class LinkModel:
 
         self._write(inputs)
         done = self.client.traced_run(
-            visit, stops=stops, timeout_s=RUN_TIMEOUT_S, progress=progress
+            visit, stops=stops, timeout_s=self._patience_s, progress=progress
         )
         return done, self._read(done), events
 
@@ -93,6 +103,11 @@ class LinkModel:
 
     def _progress(self, name: str) -> Progress | None:
         return None if self._transfer is None else partial(self._transfer, name)
+
+
+def _patience_s(expect_s: float) -> float:
+    """How long to wait for what should take `expect_s`."""
+    return min(RUN_TIMEOUT_S, _LEAST_TIMEOUT_S + _EMULATOR_SLOWNESS * expect_s)
 
 
 class LinkSession(Session):
@@ -130,10 +145,13 @@ class LinkSession(Session):
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
         model = self._model(bool(stops))
         events: list[Traced] = []
-        if stops:
-            done, outputs, events = model.traced_run(inputs, stops)
-        else:
-            done, outputs = model.run(inputs)
+        try:
+            if stops:
+                done, outputs, events = model.traced_run(inputs, stops)
+            else:
+                done, outputs = model.run(inputs)
+        except DeviceFault as error:
+            raise self._located(error, model.identity) from error
         self._finished(done.status)
         cost = self._cost(done.fewest, model.identity)
         traces, ticks = collect_traces(self.manifest, events)
@@ -151,6 +169,12 @@ class LinkSession(Session):
             steps=tuple(steps) if stops else (),
             traces=traces,
         )
+
+    def _located(self, error: DeviceFault, identity: Identity) -> DeviceFault:
+        """The same with the names of functions, where the program's ELF is here."""
+        elf = self._project.traced if identity.has_trace else self._project.artefact
+        locate = read_elf(elf).describe_address if elf is not None and elf.is_file() else None
+        return DeviceFault(error.where, error.fault, locate)
 
     def reset(self) -> None:
         """Give the model's state its initial values."""

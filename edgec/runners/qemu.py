@@ -21,10 +21,10 @@ from pathlib import Path
 
 from edgec.errors import LinkError, RunFailed, ToolMissing
 from edgec.link.client import LinkClient
-from edgec.link.commands import Identity
+from edgec.link.commands import Identity, Stops
 from edgec.link.errors import PortUnavailable
 from edgec.link.transport import SerialTransport, SocketTransport, Transport
-from edgec.runners.engine import Project, StepCost
+from edgec.runners.engine import Array, Project, RunResult, StepCost
 from edgec.runners.on_link import LinkModel, LinkSession
 from edgec.target.board import Board
 
@@ -151,9 +151,12 @@ class QemuProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_TIMEOUT_S)
         if self._process.poll() is not None:
-            said = self.messages().splitlines()[-5:]
+            said = self.messages().splitlines()
+            # What is fatal to the emulated core is followed by all its registers.
+            fatal = [line for line in said if ": fatal: " in line]
             raise RunFailed(
-                f"QEMU ended with status {self._process.returncode}", details=tuple(said)
+                f"QEMU ended with status {self._process.returncode}",
+                details=tuple(fatal or said[-5:]),
             )
 
     def close(self) -> None:
@@ -215,6 +218,14 @@ class QemuSession(LinkSession):
         except LinkError as error:
             # A QEMU that ended says why, which is better than a connection that is gone.
             process.check(is_ending=isinstance(error, PortUnavailable))
+            raise
+
+    def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
+        try:
+            return super()._run(inputs, stops)
+        except PortUnavailable:
+            for process in self._processes:
+                process.check(is_ending=True)
             raise
 
     def _cost(self, ticks: int, identity: Identity) -> StepCost:

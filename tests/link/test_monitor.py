@@ -39,14 +39,21 @@ def test_other_bytes_are_readable() -> None:
     assert monitor.flush() == ["\\x80\\x01\\xff"]
 
 
-@pytest.mark.parametrize(("number", "name"), [("3", "HardFault"), ("12", "exception 12")])
+@pytest.mark.parametrize(
+    ("number", "name"), [("00000003", "HardFault"), ("0000000c", "exception 12")]
+)
 def test_faults_are_explained(number: str, name: str) -> None:
     def locate(address: int) -> str:
         return "kws_run + 12" if address == 0x1234 else ""
 
-    line = f"fault {number} pc 0x1234 lr 0x99"
+    line = f"fault {number} pc 00001234 lr 00000099"
     assert Monitor(locate).feed(line.encode() + b"\r\n") == [
         line,
         f"[the program stopped by a {name}]",
-        "[pc is in kws_run + 12]",
+        "[pc 0x00001234 is in kws_run + 12]",
+        "[lr 0x00000099]",
+    ]
+    assert Monitor().feed(b"fault 00000003 stack overflow, sp 1ffffff0\r\n")[1:] == [
+        "[the program stopped by a HardFault]",
+        "[the stack has left its memory: sp 0x1ffffff0]",
     ]

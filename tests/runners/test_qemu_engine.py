@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.build.elf import read_elf
 from edgec.deploy import Built
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind
-from edgec.link.errors import PortUnavailable, SilentDevice, WrongModel
+from edgec.link.errors import DeviceFault, PortUnavailable, SilentDevice, WrongModel
 from edgec.runners import qemu as qemu_module
 from edgec.runners.engine import RunResult, open_session
 from edgec.runners.qemu import QemuProcess, QemuSession, qemu_command
@@ -183,13 +184,35 @@ def test_unusable_image_shows_what_qemu_says(digits: Digits, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("qemu")
+@pytest.mark.parametrize("board", ["mps2_an386", "bbc_microbit"])
+def test_program_that_faults_is_named(
+    digits: Digits, images: list[np.ndarray], tmp_path: Path, board: str
+) -> None:
+    """The model's function is an undefined instruction: the port says so, and nobody waits."""
+    built = digits(board)
+    assert built.artefact is not None
+    elf = tmp_path / "firmware.elf"
+    data = bytearray(built.artefact.read_bytes())
+    run = next(f for f in read_elf(built.artefact).functions() if f.name == "digits_int8_run")
+    section = next(s for s in read_elf(built.artefact).sections if s.holds(run.address))
+    code = section.content[run.address - section.address :][: run.length]
+    at = bytes(data).index(code)
+    data[at : at + 2] = b"\x00\xde"  # udf 0
+    elf.write_bytes(data)
+    with QemuSession(replace(built, artefact=elf)) as session:
+        with pytest.raises(DeviceFault, match="stopped by a HardFault") as caught:
+            session.run([images[0]])
+        assert f"pc 0x{run.address:08x} is in digits_int8_run + 0" in caught.value.render()
+
+
+@pytest.mark.usefixtures("qemu")
 def test_qemu_that_dies_is_named(digits: Digits, images: list[np.ndarray]) -> None:
     with QemuSession(digits("mps2_an386")) as session:
         session.run([images[0]])
         process = session._processes[0]._process
         assert process is not None
         process.kill()
-        with pytest.raises(PortUnavailable, match="the emulated mps2_an386 is gone"):
+        with pytest.raises(RunFailed, match="QEMU ended with status -9"):
             session.run([images[0]])
 
 

@@ -1,0 +1,59 @@
+"""What a program says when its core stops it: the text of `ec_fault` in startup.c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_HEX = "([0-9a-f]{8})"
+_TEXT = re.compile(f"fault {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
+
+#: The longest such text, with the line end before it.
+FAULT_BYTES = 60
+
+#: Exception numbers of Cortex-M (DDI 0403 B1.5.2) that startup.c reports.
+_EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault",
+               7: "SecureFault"}  # fmt: skip
+
+Locate = Callable[[int], str]
+"""Names the function at an address, "" for none."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An exception of the core, by its number, and where: at `pc`, called from before `lr`.
+
+    Both are None where the stack holds no frame; `sp` is then where it had come to.
+    """
+
+    exception: int
+    pc: int | None
+    lr: int | None
+    sp: int | None
+
+    @property
+    def name(self) -> str:
+        """The exception's name."""
+        return _EXCEPTIONS.get(self.exception, f"exception {self.exception}")
+
+    def explain(self, locate: Locate | None = None) -> tuple[str, ...]:
+        """Return where it happened, one line for each address."""
+        if self.sp is not None:
+            return (f"the stack has left its memory: sp 0x{self.sp:08x}",)
+        lines = []
+        for name, address in (("pc", self.pc), ("lr", self.lr)):
+            assert address is not None
+            where = locate(address) if locate is not None else ""
+            lines.append(f"{name} 0x{address:08x}" + (f" is in {where}" if where else ""))
+        return tuple(lines)
+
+
+def find_fault(text: str) -> Fault | None:
+    """Return the first fault that is reported in `text`."""
+    found = _TEXT.search(text)
+    if found is None:
+        return None
+    exception, pc, lr, sp = (None if word is None else int(word, 16) for word in found.groups())
+    assert exception is not None
+    return Fault(exception, pc, lr, sp)
