@@ -78,12 +78,14 @@ class Policy:
     def rescaling(self) -> str:
         """How accumulators are rescaled in plain loops where that is proven to be the same.
 
-        Its tables are a byte longer for each channel, and layers of one shape may no longer share
-        their code: worth it for time.
+        Layers of one shape may need different lines, and then do not share their code: `size` does
+        without, and so do cores whose plain loops have little to rescale, but for time.
         """
-        if not self.core.is_embedded or self.options.optimize != "time":
+        optimize = self.options.optimize
+        has_kernels = self.core.has("dsp") and optimize != "time"
+        if not self.core.is_embedded or optimize == "size" or has_kernels:
             return ""
-        return HIGH if self.core.has("thumb2") else PARTS
+        return PARTS if self._is_narrow else HIGH
 
     @property
     def _is_narrow(self) -> bool:

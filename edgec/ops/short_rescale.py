@@ -9,7 +9,7 @@ to their zero point and above, as by a ReLU: below it, ties go the other way.
 
 Two ways to compute the line are offered, for cores with a long multiply and for those without:
 
-high    the upper word of the 64-bit sum acc * multiplier + offset, then a shift.
+high    the upper word of the 64-bit sum acc * multiplier + offset, then perhaps a shift.
 parts   the multiplier in three parts of 11, 8 and up to 13 bits, the least first, each product
         shifted down before the next is added; nothing leaves 32 bits. Flooring in steps is
         flooring once.
@@ -26,21 +26,27 @@ import numpy.typing as npt
 
 from edgec.fixed_point import INT32_MAX, IntArray
 from edgec.loop.lowering import HIGH, PARTS, Lowering
-from edgec.loop.values import Value, int32, intrinsic
+from edgec.loop.values import Array, Value, int32, intrinsic
 
-#: Offsets are stored in 16 bits.
-OFFSET_BITS = 16
 #: Bits of the parts of the multiplier, the least first.
 PART_BITS = (11, 8, 13)
 MOST_PARTS = (1 << 32) - 1
-#: Shifts of the whole line that are tried in turn: few, so that layers of one shape share code.
+#: Shifts of the whole line that are tried in turn: few, so that layers of one shape share code. A
+#: line of 32 bits needs no further shift, but mostly finer offsets than those of a byte.
 HIGH_SHIFTS = (34, 37, 32)
 PARTS_SHIFT = 33
-#: Of the offset's last bit. Finer is not needed: an accumulator's step is thousands of these.
-#: Offsets for `parts` are added where 2**11 counts as one; the first shift that is large enough
-#: for 16 bits is taken.
-HIGH_OFFSET_SHIFT = 16
-PARTS_OFFSET_SHIFTS = (12, 13, 14)
+#: What offsets are stored as, and shifts of their last bit that are tried in turn. A byte is enough
+#: where an accumulator's step is several of these; finer ones take two. Those for `parts` are added
+#: where 2**11 counts as one.
+HIGH_OFFSETS = (("uint8", 24), ("uint16", 16))
+PARTS_OFFSETS = (
+    ("uint8", 20), ("uint8", 19), ("uint8", 18), ("uint16", 12), ("uint16", 13), ("uint16", 14),
+)  # fmt: skip
+#: One offset for all channels takes no room: the finest, and the line with the fewest instructions.
+SINGLE_HIGH_OFFSETS, SINGLE_HIGH_SHIFTS = (("uint16", 16),), (32, 34, 37)
+SINGLE_PARTS_OFFSETS = (("uint16", 12), ("uint16", 13), ("uint16", 14))
+#: Where `multiply_add_high` adds offsets.
+HIGH_WORD_SHIFT = 16
 #: Multipliers that are tried, around the nearest to the real factor.
 _CANDIDATES = sorted(range(-32, 33), key=abs)
 #: More steps of a search that starts beside its goal mean that something is not as assumed.
@@ -67,11 +73,11 @@ class Staircase:
 class Line:
     """(acc * multiplier + start + (offset << offset_shift)) >> shift, the same staircase.
 
-    multiplier: int64 [channels], not negative. offset: uint16 [channels].
+    multiplier: int64 [channels], not negative. offset: uint8 or uint16 [channels].
     """
 
     multiplier: IntArray
-    offset: npt.NDArray[np.uint16]
+    offset: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
     offset_shift: int
     start: int
     shift: int
@@ -105,32 +111,35 @@ def find_staircase(
     return None
 
 
-def high_line(stairs: Staircase, zero_point: int) -> Line | None:
+def high_line(stairs: Staircase, zero_point: int, single: bool = False) -> Line | None:
     """A line for `high`: multipliers below 2**31, a start that has no lower word."""
-    for shift in HIGH_SHIFTS:
-        half_up = (1 << (shift - 1)) + (zero_point << shift)
-        start = half_up >> 32 << 32
-        for lower in (0, 1 << 32):
-            line = _fit(stairs, shift, start - lower, HIGH_OFFSET_SHIFT, INT32_MAX)
-            if line is not None:
-                return line
+    shifts = SINGLE_HIGH_SHIFTS if single else HIGH_SHIFTS
+    for dtype, offset_shift in SINGLE_HIGH_OFFSETS if single else HIGH_OFFSETS:
+        for shift in shifts:
+            half_up = (1 << (shift - 1)) + (zero_point << shift)
+            start = half_up >> 32 << 32
+            for lower in (0, 1 << 32):
+                line = _fit(stairs, shift, start - lower, dtype, offset_shift, INT32_MAX)
+                if line is not None:
+                    return line
     return None
 
 
-def parts_line(stairs: Staircase, zero_point: int) -> Line | None:
+def parts_line(stairs: Staircase, zero_point: int, single: bool = False) -> Line | None:
     """A line for `parts`: multipliers below 2**32, and no sum that leaves int32."""
     start = (1 << (PARTS_SHIFT - 1)) + (zero_point << PARTS_SHIFT)
-    for offset_shift in PARTS_OFFSET_SHIFTS:
-        line = _fit(stairs, PARTS_SHIFT, start, offset_shift, MOST_PARTS)
+    for dtype, offset_shift in SINGLE_PARTS_OFFSETS if single else PARTS_OFFSETS:
+        line = _fit(stairs, PARTS_SHIFT, start, dtype, offset_shift, MOST_PARTS)
         if line is not None:
             return line if _stays_narrow(stairs, line) else None
     return None
 
 
 def _fit(
-    stairs: Staircase, shift: int, start: int, offset_shift: int, most_multiplier: int
+    stairs: Staircase, shift: int, start: int, dtype: str, offset_shift: int, most_multiplier: int
 ) -> Line | None:
     """The line of this shift and start, if there are multipliers and offsets that make it exact."""
+    most_offset = np.iinfo(dtype).max
     value = stairs.value[:, None] << shift
     reached, risen = stairs.at <= stairs.high, stairs.at > stairs.low
     nearest = np.rint(stairs.scale * 2.0**shift)
@@ -144,14 +153,14 @@ def _fit(
         least = np.where(reached, value - tried * stairs.at, -far).max(axis=0, initial=-far)
         most = np.where(risen, value - tried * (stairs.at - 1) - 1, far).min(axis=0, initial=far)
         found = np.maximum(-((start - least) >> offset_shift), 0)
-        fits = (found < 1 << OFFSET_BITS) & (start + (found << offset_shift) <= most)
+        fits = (found <= most_offset) & (start + (found << offset_shift) <= most)
         better = fits & (offset < 0)
         multiplier, offset = np.where(better, tried, multiplier), np.where(better, found, offset)
         if (offset >= 0).all():
             break
     else:
         return None
-    return Line(multiplier, offset.astype(np.uint16), offset_shift, start, shift)
+    return Line(multiplier, offset.astype(dtype), offset_shift, start, shift)
 
 
 def _stays_narrow(stairs: Staircase, line: Line) -> bool:
@@ -183,25 +192,30 @@ def short_rescale(
     if target.rescaling not in (HIGH, PARTS):
         return None
     is_high = target.rescaling == HIGH
-    line = (high_line if is_high else parts_line)(stairs, zero_point)
+    line = (high_line if is_high else parts_line)(stairs, zero_point, single)
     if line is None:
         return None
     found, loops = line, _high if is_high else _parts
     stored = found.multiplier.astype(np.int32 if is_high else np.uint32)
-    factors, offsets = target.table("multiplier", stored), target.table("offset", found.offset)
+    added_at = HIGH_WORD_SHIFT if is_high else PART_BITS[0]
+    shift = found.offset_shift - added_at
+    offset: Array = found.offset
+    if single:  # layers that differ in the shift share their code then
+        offset, shift = offset.astype(np.int32) << shift, 0
+    factors, offsets = target.table("multiplier", stored), target.table("offset", offset)
 
     def rescaled(acc: Value, channel: Any) -> Value:
         index = 0 if single else channel
-        return loops(found, acc, factors[index], int32(offsets[index]), zero_point)
+        added = int32(offsets[index])
+        return loops(found, acc, factors[index], added << shift if shift else added, zero_point)
 
     return rescaled
 
 
 def _high(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
     high = intrinsic("multiply_add_high", acc, multiplier, offset, line.start >> 32)
-    return high >> line.shift - 32
+    return high >> line.shift - 32 if line.shift > 32 else high
 
 
 def _parts(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
-    offset = offset << line.offset_shift - PART_BITS[0]
     return intrinsic("rescale_parts", acc, multiplier, offset) + zero_point

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
+from goals import GOALS, missed, missed_goals
 
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
@@ -44,13 +45,17 @@ def figures(model: Path, board: str, optimize: str = "balanced") -> dict[str, in
         "flash_bytes": built.image.flash_bytes,
         "stack_bytes": result.stack_bytes or 0,
         "instructions": result.instructions or 0,
+        "cycles": result.cycles or 0,
+        "macs": compiled.macs,
     }
 
 
 @pytest.mark.parametrize(
     ("name", "board"), [(n, b) for n, boards in BUDGETS["models"].items() for b in boards]
 )
-def test_within_budget(name: str, board: str, sample_model: Callable[[str], Path]) -> None:
+def test_within_budget(
+    name: str, board: str, sample_model: Callable[[str], Path], request: pytest.FixtureRequest
+) -> None:
     files = {**MODELS, **SEQUENCE_MODELS}
     model = DIGITS if name == "digits" else sample_model(files[name])
     found = figures(model, board)
@@ -60,6 +65,17 @@ def test_within_budget(name: str, board: str, sample_model: Callable[[str], Path
         if found[key] > limit
     }
     assert not over, f"{name} on {board} is over its budget; all figures: {found}"
+    if name in MODELS:  # the goals are stated for these
+        shared = request.getfixturevalue("shared_dir")
+        assert not missed_goals(name, board, found, shared / "baselines.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "board"), [(n, b) for b, names in GOALS["cycles_per_mac"].items() for n in names]
+)
+def test_modelled_cycles(name: str, board: str, sample_model: Callable[[str], Path]) -> None:
+    found = figures(sample_model(MODELS[name]), board, "time")
+    assert not missed("cycles_per_mac", name, board, found["cycles"] / found["macs"])
 
 
 @pytest.mark.parametrize(
@@ -88,12 +104,6 @@ def test_against_tflite_micro(
     assert found["instructions"] <= plain["instructions"] / 2
 
 
-#: Instructions relative to TFLite Micro with CMSIS-NN on a Cortex-M55, at most.
-MOST_ON_VECTORS = {
-    "kws": 0.43, "ic": 0.45, "vww": 0.27, "ad": 0.34, "sww": 0.50, "person_detect": 0.38,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_vectors_against_tflite_micro(
     name: str, shared_dir: Path, sample_model: Callable[[str], Path]
@@ -101,6 +111,5 @@ def test_vectors_against_tflite_micro(
     baselines = json.loads((shared_dir / "baselines.json").read_text(encoding="utf-8"))
     found = figures(sample_model(MODELS[name]), "mps3_an547")
     theirs = baselines["tflm_cmsis_nn"]["m55"][name]
-    assert found["instructions"] <= MOST_ON_VECTORS[name] * theirs["instructions"]
     assert found["arena_bytes"] <= theirs["arena_planned_bytes"]
     assert found["code_bytes"] <= theirs["code_bytes"] / 2

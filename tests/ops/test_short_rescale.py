@@ -59,7 +59,12 @@ def test_every_accumulator_gives_the_same_value(
     found = 0
     for seed in range(2):
         stairs, multiplier = draw(np.random.default_rng(seed), rounding, zero_point, limits)
-        for line in (high_line(stairs, zero_point), parts_line(stairs, zero_point)):
+        lines = [
+            fit(stairs, zero_point, single)
+            for fit in (high_line, parts_line)
+            for single in (False, True)
+        ]
+        for line in lines:
             if line is None:
                 continue
             found += 1
@@ -70,12 +75,13 @@ def test_every_accumulator_gives_the_same_value(
                 given = np.clip(on_line(line, channel, acc), *limits)
                 np.testing.assert_array_equal(given, expected, f"seed {seed} channel {channel}")
     if rounding == "single" or limits[0] == zero_point:
-        assert found >= 3, "hardly any rescaling was shortened"
+        assert found >= 6, "hardly any rescaling was shortened"
 
 
-def test_parts_never_leave_int32() -> None:
+@pytest.mark.parametrize("single", [False, True])
+def test_parts_never_leave_int32(single: bool) -> None:
     stairs, _ = draw(np.random.default_rng(1), "tflm", -128, (-128, 127))
-    line = parts_line(stairs, -128)
+    line = parts_line(stairs, -128, single)
     assert line is not None
     for channel in range(CHANNELS):
         acc = every(stairs, channel)
@@ -90,6 +96,14 @@ def test_parts_never_leave_int32() -> None:
             total, below = total >> bits, below + bits
         whole = on_line(line, channel, acc) + 128  # the zero point is added behind
         np.testing.assert_array_equal((total + 1) >> 1, whole)
+
+
+def test_offsets_of_a_byte_are_tried_first() -> None:
+    stairs, _ = draw(np.random.default_rng(1), "single", -128, (-128, 127))
+    for fit in (high_line, parts_line):
+        line, finer = fit(stairs, -128), fit(stairs, -128, True)
+        assert line is not None and line.offset.dtype == np.uint8
+        assert finer is not None and finer.offset.dtype == np.uint16
 
 
 def test_large_accumulators_are_not_split_into_parts() -> None:
