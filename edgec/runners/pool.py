@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,6 +60,18 @@ class _Failure:
     message: str
     details: tuple[str, ...]
     hint: str
+
+
+@dataclass(frozen=True)
+class _Bug:
+    """Any other error, as a value: what work itself raises, told from what its executor does."""
+
+    error: Exception
+
+    @staticmethod
+    def of(error: Exception) -> _Bug:
+        error.add_note("".join(traceback.format_tb(error.__traceback__)))
+        return _Bug(error)
 
 
 def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
@@ -198,14 +211,16 @@ class Pool:
             else:
                 shares = {d: pending[i :: len(alive)] for i, d in enumerate(alive)}
             futures = {
-                device: self._executor.submit(
+                device: self._submit(
                     _guarded, function, device, self._token, [items[i] for i in share]
                 )
                 for device, share in shares.items()
                 if share
             }
             for device, future in futures.items():
-                found = future.result()
+                found = _result_of(future)
+                if isinstance(found, _Bug):
+                    raise found.error
                 if isinstance(found, _Failure):
                     if len(devices or self.devices) == 1:
                         raise RunFailed(found.message, details=found.details, hint=found.hint)
@@ -218,8 +233,25 @@ class Pool:
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Call `function`, which must be picklable, for every item; results in order."""
-        futures = [self._executor.submit(function, item) for item in items]
-        return [future.result() for future in futures]
+        futures = [self._submit(_watched, function, item) for item in items]
+        results = []
+        for future in futures:
+            found = _result_of(future)
+            if isinstance(found, _Bug):
+                raise found.error
+            if isinstance(found, _Failure):
+                raise RunFailed(found.message, details=found.details, hint=found.hint)
+            results.append(found)
+        return results
+
+    def _submit(self, function: Callable[..., R], *args: Any) -> Future[R]:
+        """Give work to the executor; one that takes no more makes a future that failed."""
+        try:
+            return self._executor.submit(function, *args)
+        except Exception as error:
+            refused: Future[R] = Future()
+            refused.set_exception(error)
+            return refused
 
     def close(self) -> None:
         """End the executor, if it is this pool's own."""
@@ -242,12 +274,37 @@ class Pool:
 
 def _guarded(
     function: Callable[[Device, Iterable[T]], list[R]], device: Device, pool: str, share: list[T]
-) -> list[R] | _Failure:
-    """Do a share where the device is; an EdgecError is returned as a value."""
+) -> list[R] | _Failure | _Bug:
+    """Do a share where the device is; errors are returned as values."""
     try:
         return function(device, _each(pool, share))
     except EdgecError as error:
         return _Failure(error.message, error.details, error.hint)
+    except Exception as error:
+        return _Bug.of(error)
+
+
+def _watched(function: Callable[[T], R], item: T) -> R | _Failure | _Bug:
+    """Call a function; errors are returned as values."""
+    try:
+        return function(item)
+    except EdgecError as error:
+        return _Failure(error.message, error.details, error.hint)
+    except Exception as error:
+        return _Bug.of(error)
+
+
+def _result_of(future: Future[R]) -> R | _Failure:
+    """What work gave. Since it returns its own errors, what is raised is the executor's."""
+    try:
+        return future.result()
+    except Exception as error:
+        text = str(error).split("\n", 1)[0]
+        return _Failure(
+            f"the executor lost its worker ({type(error).__name__}: {text})",
+            (),
+            "is its computer still there, and has it memory enough?",
+        )
 
 
 def _each(pool: str, share: list[T]) -> Iterator[T]:

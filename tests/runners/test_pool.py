@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -144,6 +146,30 @@ def test_devices_that_fail_are_left_out(built) -> None:
     assert caught.value.details == ("one: it is silent", "two: it is silent")
     with Pool(devices("bad")) as pool, pytest.raises(RunFailed, match="it is silent"):
         pool.run_all(built, [[1]])
+
+
+def end_process(device: Device, share: Iterable[int]) -> list[int]:
+    for item in share:
+        if item == 3:
+            os._exit(1)
+    return list(share)
+
+
+def divide(device: Device, share: Iterable[int]) -> list[float]:
+    return [1 / item for item in share]
+
+
+def test_workers_that_die_are_named() -> None:
+    """A worker's end is no bug of the work, and a bug of the work no worker's end."""
+    with ProcessPoolExecutor(2) as executor:
+        pool = Pool(devices("a", "b"), executor)
+        with pytest.raises(ZeroDivisionError):
+            pool.spread(divide, [2, 0])
+        with pytest.raises(RunFailed, match="no device of the pool is left") as caught:
+            pool.spread(end_process, [1, 2, 3, 4])
+        assert "lost its worker (BrokenProcessPool" in caught.value.details[0]
+        with pytest.raises(RunFailed, match="lost its worker"):
+            pool.map(abs, [1, 2])
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals to threads are POSIX's")
