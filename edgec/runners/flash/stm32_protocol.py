@@ -34,6 +34,8 @@ READ, GO, WRITE, ERASE, EXTENDED_ERASE = 0x11, 0x21, 0x31, 0x43, 0x44
 _WRONG = b"\x02"
 # The longest that a device can wait for: two bytes of count, 0x0202 + 1 pages of two, a checksum.
 _FILL_STEPS = (4, 16, 64, 256, 1024)
+# One that has just started answers the first 0x7F, and takes the rate from nothing else.
+_SILENT_TRIES = 4
 
 T = TypeVar("T")
 
@@ -92,7 +94,9 @@ class BootLoader:
         next byte, which tells as much. Raises BootLoaderError, with `hint`, for silence.
         """
         self._drain(0.0)
-        for _ in range(self._tries):
+        for number in range(self._tries):
+            if number == _SILENT_TRIES:
+                self._fill()  # it may wait for the rest of what a host that died began to write
             self._transport.write(bytes([SYNC]))
             answer = self._take_some(self._patience.answer_s / 4)
             if answer and answer[-1] in (ACK, NACK):
@@ -262,10 +266,7 @@ class BootLoader:
         """Bring the device to where it waits for a command, wherever it is now."""
         end = time.monotonic() + max(busy_s, 4 * self._patience.answer_s)
         self._drain(self._patience.quiet_s)
-        for step in _FILL_STEPS:
-            self._transport.write(_WRONG * step)
-            if NACK in self._drain(self._patience.quiet_s + 12.0 * step / (self._baud())):
-                break
+        self._fill()
         # Now it is at a command, or behind the first byte of one: the next NACK tells.
         while time.monotonic() < end:
             self._transport.write(_WRONG)
@@ -276,6 +277,13 @@ class BootLoader:
             f"the boot loader at {self._transport.name} answers no more",
             hint="reset the board with BOOT0 high and flash again: it is written anew as a whole",
         )
+
+    def _fill(self) -> None:
+        """Send what is wrong everywhere until it is refused."""
+        for step in _FILL_STEPS:
+            self._transport.write(_WRONG * step)
+            if NACK in self._drain(self._patience.quiet_s + 12.0 * step / (self._baud())):
+                return
 
     def _baud(self) -> int:
         return self._transport.baud or 1_000_000

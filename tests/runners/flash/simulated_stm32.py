@@ -72,6 +72,10 @@ class SimulatedStm32:
         self._has_ecc = has_ecc
         self._product_id = product_id
         self._commands = tuple(0x43 if c == 0x44 and is_old else c for c in COMMANDS)
+        self.press_reset()
+
+    def press_reset(self) -> None:
+        """Start again, with BOOT0 high."""
         self._machine = self._run()
         next(self._machine)
 

@@ -196,6 +196,47 @@ def test_boot_loader_that_is_already_in_step(direct) -> None:
     assert direct(chip).connect().product_id == 0x413
 
 
+class DyingLine(DirectLine):
+    """Takes a number of bytes; then the host is no more, in the middle of whatever it says."""
+
+    def __init__(self, chip: SimulatedStm32, left: int) -> None:
+        super().__init__(chip)
+        self.left = left
+
+    def write(self, data: bytes) -> None:
+        super().write(data[: self.left])
+        self.left -= len(data)
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def test_host_may_die_at_any_byte(direct, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the boot loader still waits for is filled up.
+
+    Only not the numbers of 32,000 sectors, which it expects where the count of an erase is cut.
+    """
+    image = make_image(3, 3000)
+    chip = make_chip()
+    write(direct(chip), image)
+    deaf: list[int] = []
+    for cut in range(0, chip.heard_bytes, 3):
+        chip = make_chip()
+        line = DyingLine(chip, cut)
+        monkeypatch.setattr(stm32_protocol, "time", line)
+        with pytest.raises(KeyboardInterrupt):
+            write(BootLoader(line), image)
+        assert chip.started is None
+        try:
+            write(direct(chip), image)
+        except BootLoaderError as error:
+            assert "press reset" in error.hint
+            deaf.append(cut)
+            chip.press_reset()
+            write(direct(chip), image)
+        assert chip.flash[:3000] == image.segments[0].data, cut
+    assert len(deaf) <= 2
+
+
 def test_who_it_is_is_asked_twice(direct) -> None:
     """No checksum guards these answers: what a bad line says once is not believed."""
     for seed in range(30):
