@@ -289,6 +289,13 @@ class _GraphImporter:
                 raise ImportFailed(
                     f"{self.path.name}: input {entry.name!r} has the symbolic dimension"
                     f" {dimension.dim_param or position!r}",
-                    hint=f"give its shape: --input-shape {entry.name}=1,3,224,224",
+                    hint=f"such as --input-shape {entry.name}={example_shape(tensor)}",
                 )
         return TensorType(tuple(shape), dtype)
+
+
+def example_shape(tensor: Any) -> str:
+    """The shape of an input as an option's text, with numbers in place of open extents."""
+    extents = [int(d.dim_value) if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
+    likely = (1, *(224 if len(extents) == 4 else 512 for _ in extents[1:]))
+    return ",".join(str(e if e > 0 else guess) for e, guess in zip(extents, likely, strict=True))

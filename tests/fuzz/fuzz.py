@@ -4,7 +4,7 @@
     python tests/fuzz/fuzz.py --reproduce 12345            # one seed again, with its traceback
 
 Every seed stands for one damaged file, made from a corpus of small models. Workers are processes
-of their own with a limit on memory; a case that takes longer than its limit is a hang. What is
+of their own with a limit on memory; a case that computes longer than its limit is a hang. What is
 found is written to --out, with the seed in its name.
 """
 
@@ -37,8 +37,11 @@ for folder in (HERE, HERE.parent, HERE.parent / "models", REPO_ROOT):
 
 #: Larger samples are left out: writing them takes longer than reading.
 MOST_SAMPLE_BYTES = 130_000
-#: A case is a hang from here on; a worker that says nothing for twice as long is killed.
+#: A case that computes for so long is a hang.
 LIMIT_S = 30
+#: A worker that says nothing for so long is killed; on a machine with much else to do it may get
+#: little of it.
+SILENT_S = 600
 #: How often a long run says how far it is.
 PROGRESS_S = 60
 #: Address space of a worker beside what it starts with.
@@ -126,7 +129,7 @@ def try_file(path: Path, compiled: bool, known: set[str] | None = None) -> str:
 def work(first: int, stop: int) -> None:
     """Run seeds, saying on standard output which one comes next and what was found."""
     limit_memory()
-    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGPROF, _hang)
     known: set[str] = set()
     with work_folder() as folder:
         files = corpus(folder)
@@ -166,14 +169,14 @@ def run_seed(
     data, suffix = damaged(files, seed)
     path = folder / f"case{suffix}"
     path.write_bytes(data)
-    signal.alarm(LIMIT_S)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     try:
         return {"result": try_file(path, seed % COMPILED_EVERY == 0, known)}
     except (Exception, Hang) as error:
         lines = traceback.format_exc().splitlines()
         return {"finding": "\n".join(lines[-12:]), "kind": type(error).__name__}
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @dataclass
@@ -217,7 +220,7 @@ def fuzz(
                 _read(selector, key, tally, now)
             for key in list(selector.get_map().values()):
                 worker: _Worker = key.data
-                if now > end or now - worker.heard > 2 * LIMIT_S:
+                if now > end or now - worker.heard > SILENT_S:
                     worker.process.kill()
                     _close(selector, key)
                     if now <= end:
@@ -284,7 +287,7 @@ def _go_on(selector: selectors.BaseSelector, worker: _Worker, tally: Tally, why:
 
 def reproduce(seed: int, out: Path) -> Iterator[str]:
     """Write a seed's file to a folder and run it."""
-    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGPROF, _hang)
     out.mkdir(parents=True, exist_ok=True)
     with work_folder() as folder:
         files = corpus(folder)

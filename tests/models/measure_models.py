@@ -44,8 +44,14 @@ BOARD = "mps2_an386"
 #: A measurement takes this long at most.
 LIMIT_S = 1800
 CASES = 2
-#: Of inputs that a file leaves open.
-SHAPES = {"ppocr_v2_cls.onnx": (("x", (1, 3, 48, 192)),)}
+#: Of inputs that a file leaves open: sizes that the models' makers use.
+SHAPES = {
+    "ppocr_v2_cls.onnx": (("x", (1, 3, 48, 192)),),
+    "ppocr_v3_det_dbnet.onnx": (("x", (1, 3, 96, 96)),),
+    "ppocr_v3_rec_svtr.onnx": (("x", (1, 3, 48, 320)),),
+    "silero_vad_half.onnx": (("input", (1, 512)), ("state", (2, 1, 128))),
+    "silero_vad_op18_ifless.onnx": (("input", (1, 512)), ("state", (2, 1, 128))),
+}
 
 
 def oracle_of(model: Path) -> Oracle:

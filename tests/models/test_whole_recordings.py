@@ -1,7 +1,8 @@
 """Models with state over whole recordings: each side goes on from what it made itself.
 
-DTLN listens to magnitudes of spectra. Its TFLite Micro version keeps its state inside; the float
-versions have it as an input and as an output, which is fed back.
+DTLN's first half listens to magnitudes of spectra, its second to the sound itself. The TFLite Micro
+version keeps its state inside; the float versions have it as an input and as an output, which is
+fed back.
 """
 
 from __future__ import annotations
@@ -20,20 +21,29 @@ from edgec.runners.oracle import open_oracle
 pytestmark = pytest.mark.full
 WORDS = ("yes", "noise")
 #: Framework of each float version, and how far outputs may be from it after a second, as a part of
-#: the largest: the recurrence carries on what differs.
+#: the largest: the recurrence carries on what differs. Rows that are quantized at run time may
+#: round a value to the next integer where a sum differs in its last bit.
 FLOATS = {
+    "dtln_1_drq.tflite": ("litert", 2e-2),
     "dtln_1_f32.onnx": ("onnx", 1e-5),
     "dtln_1_f32.tflite": ("litert", 1e-5),
+    "dtln_2_drq.tflite": ("litert", 2e-2),
+    "dtln_2_f32.onnx": ("onnx", 1e-5),
 }
 
 
-def spectra(shared_dir: Path, word: str, bins: int) -> Iterator[np.ndarray]:
-    """Magnitudes of a recording of one second, `bins` for each window; windows overlap by 3/4."""
+def frames(shared_dir: Path, word: str, window: int) -> Iterator[np.ndarray]:
+    """Windows of a recording of one second, as floats from -1 to 1; they overlap by 3/4."""
     with wave.open(str(shared_dir / "data" / f"tflm_{word}_1000ms.wav")) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16) / 32768.0
-    window = 2 * (bins - 1)
     for start in range(0, len(samples) - window + 1, max(window // 4, 1)):
-        yield np.abs(np.fft.rfft(samples[start : start + window])).astype(np.float32)
+        yield samples[start : start + window].astype(np.float32)
+
+
+def spectra(shared_dir: Path, word: str, bins: int) -> Iterator[np.ndarray]:
+    """Magnitudes of the windows' spectra, `bins` for each."""
+    for frame in frames(shared_dir, word, 2 * (bins - 1)):
+        yield np.abs(np.fft.rfft(frame)).astype(np.float32)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -63,9 +73,13 @@ def test_state_fed_back(
     reference, tolerance = FLOATS[name]
     compiled, built = build(path, "host")
     shapes = [port.shape for port in built.manifest.inputs]
-    (at,) = [n for n, port in enumerate(built.manifest.outputs) if port.shape in shapes]
-    state_input = shapes.index(built.manifest.outputs[at].shape)
-    bins = shapes[1 - state_input][-1]
+    # The state has more axes than the sound; it comes back as an output of its shape.
+    state_input = max(range(len(shapes)), key=lambda n: len(shapes[n]))
+    (at,) = [
+        n for n, port in enumerate(built.manifest.outputs) if port.shape == shapes[state_input]
+    ]
+    width = shapes[1 - state_input][-1]
+    sounds = frames if "dtln_2" in name else spectra
     oracle = open_oracle(path, reference)
     with open_session("host", built) as session:
         runs = (
@@ -74,8 +88,9 @@ def test_state_fed_back(
             compiled.reference,
         )
         states = [np.zeros(shapes[state_input], np.float32) for _ in runs]
-        for magnitudes in spectra(shared_dir, word, bins):
-            x = magnitudes.reshape(shapes[1 - state_input])
+        worst = 0.0
+        for sound in sounds(shared_dir, word, width):
+            x = sound.reshape(shapes[1 - state_input])
             outputs = []
             for side, run in enumerate(runs):
                 pair = (x, states[side])
@@ -84,4 +99,5 @@ def test_state_fed_back(
             for wanted, found, same in zip(*outputs, strict=True):
                 assert found.tobytes() == np.ascontiguousarray(same).tobytes()
                 difference = np.abs(found.reshape(wanted.shape) - wanted).max()
-                assert difference <= tolerance * np.abs(wanted).max()
+                worst = max(worst, difference / np.abs(wanted).max())
+    assert worst <= tolerance

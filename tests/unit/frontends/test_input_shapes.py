@@ -33,6 +33,14 @@ def test_given_shapes_settle_the_inputs(open_model: Path) -> None:
     assert function.params[0].type.shape == function.results[0].type.shape == (1, 3, 8, 12)
 
 
+def test_the_hint_gives_a_shape_that_can_be_used(open_model: Path) -> None:
+    with pytest.raises(ImportFailed) as caught:
+        import_model(open_model)
+    assert caught.value.hint.endswith("--input-shape x=1,3,224,224")
+    function = import_model(open_model, shapes={"x": (1, 3, 224, 224)}).main
+    assert function.params[0].type.shape == (1, 3, 224, 224)
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
