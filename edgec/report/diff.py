@@ -164,7 +164,8 @@ class _Step:
     is_taken: bool = False
 
 
-_LAYER_FIGURES = ("instructions", "macs", "weights_bytes")
+#: What a row of a layer compares.
+LAYER_FIGURES = ("instructions", "macs", "weights_bytes")
 
 
 def _steps(report: Mapping[str, Any]) -> list[_Step]:
@@ -179,7 +180,7 @@ def _steps(report: Mapping[str, Any]) -> list[_Step]:
         found.append(
             _Step(
                 (name, seen[name], sources), name, frozenset(sources),
-                {key: figures[key] for key in _LAYER_FIGURES},
+                {key: figures[key] for key in LAYER_FIGURES},
             )
         )  # fmt: skip
         seen[name] += 1
@@ -214,7 +215,7 @@ def _layer_row(before: Sequence[_Step], after: Sequence[_Step]) -> dict[str, Any
         "title": title,
         **{
             figure: _row(figure, _sum(before, figure), _sum(after, figure))
-            for figure in _LAYER_FIGURES
+            for figure in LAYER_FIGURES
         },
     }
 

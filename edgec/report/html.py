@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from edgec.report.diff import LAYER_FIGURES
 from edgec.report.figures import (
     count,
     percent,
@@ -338,6 +339,7 @@ def _diff(diff: Mapping[str, Any]) -> dict[str, Any]:
          "instructions": _change(layer["instructions"]), "macs": _change(layer["macs"]),
          "weights": _change(layer["weights_bytes"])}
         for layer in diff["layers"]
+        if any(layer[figure]["before"] != layer[figure]["after"] for figure in LAYER_FIGURES)
     ]  # fmt: skip
     return {
         "old": diff["old"],
@@ -345,6 +347,7 @@ def _diff(diff: Mapping[str, Any]) -> dict[str, Any]:
         "figures": [_change(row) for row in diff["figures"]],
         "functions": [_change(row) for row in diff["functions"]],
         "layers": layers,
+        "layer_count": len(diff["layers"]),
         "has_instructions": any(
             layer["instructions"]["before"] is not None
             or layer["instructions"]["after"] is not None

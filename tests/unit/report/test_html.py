@@ -170,6 +170,8 @@ def test_diff_shows_before_after_and_colour() -> None:
     assert '<td class="n tone better">\u2212200</td>' in text
     assert '<td class="n tone worse">+357</td>' in text
     assert "model file: other.tflite before, net.tflite now" in parsed.text
+    count = len(old["report"]["layers"] if "report" in old else old["layers"])
+    assert f"Instructions by layer: 1 of {count} changed" in parsed.text
     assert "Compared with" not in page(make_report())[1].text
 
 
