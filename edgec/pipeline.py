@@ -211,6 +211,7 @@ def compile_module(
         Identity(name, board.name if board else board_name, core.name),
         io=options.io,
         golden=golden_run(module.main),
+        merge=options.optimize == "size",
     )
     if homes is not None:
         program = place_program(program, homes, copies=options.optimize == "time")

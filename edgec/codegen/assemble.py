@@ -40,8 +40,12 @@ def assemble(
     *,
     io: IoMode,
     golden: Golden | None,
+    merge: bool = False,
 ) -> Program:
-    """The program of one module, its variants chosen and its buffers placed."""
+    """The program of one module, its variants chosen and its buffers placed.
+
+    merge: functions that differ in integers alone become one.
+    """
     function = module.main
     roots = storage(function)
     constants = _Constants()
@@ -88,6 +92,7 @@ def assemble(
             if region not in (ARENA, STATE) and peak
         ),
         area_of=area_of,
+        merges_functions=merge,
     )
 
 

@@ -50,11 +50,21 @@ COLUMNS = 100
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function in C: the declaration without its semicolon, and the body's lines."""
+    """A function in C: its parameters, and the body's lines, however long."""
 
     name: str
-    signature: str
-    body: tuple[str, ...]
+    params: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    @property
+    def signature(self) -> str:
+        """The declaration without its semicolon, wrapped to 100 columns."""
+        return _signature(self.name, self.params)
+
+    @property
+    def body(self) -> tuple[str, ...]:
+        """The lines, wrapped to 100 columns."""
+        return tuple(part for line in self.lines for part in wrapped(line))
 
     @property
     def text(self) -> str:
@@ -93,8 +103,7 @@ def shows_rows(func: PrimFunc) -> bool:
     return any(isinstance(s, Call) and s.callee == TRACE_ROW for s, _ in walk(func.body))
 
 
-def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
-    """The declaration, wrapped to 100 columns."""
+def _parameters(func: PrimFunc, params: Mapping[Buffer, str]) -> tuple[str, ...]:
     pieces = ["const void *context", "uint32_t trace"] if shows_rows(func) else []
     for param in func.params:
         c_type = C_TYPE[param.dtype]
@@ -103,17 +112,20 @@ def signature(func: PrimFunc, name: str, params: Mapping[Buffer, str]) -> str:
         else:
             const = "" if writes_param(func, param) else "const "
             pieces.append(f"{const}{c_type} *{params[param]}")
-    pieces += [f"int32_t {identifier(var.name)}" for var in func.indices]
+    return (*pieces, *(f"int32_t {identifier(var.name)}" for var in func.indices))
+
+
+def _signature(name: str, params: Sequence[str]) -> str:
     start = f"static void {name}("
     line, lines = start, []
-    for position, piece in enumerate(pieces):
-        text = piece + ("," if position + 1 < len(pieces) else ")")
-        if len(line) + len(text) + 1 > 100 and not line.endswith("("):
+    for position, piece in enumerate(params):
+        text = piece + ("," if position + 1 < len(params) else ")")
+        if len(line) + len(text) + 1 > COLUMNS and not line.endswith("("):
             lines.append(line)
             line = INDENT + INDENT + text
         else:
             line += text if line.endswith("(") else f" {text}"
-    if not pieces:
+    if not params:
         line += "void)"
     return "\n".join((*lines, line))
 
@@ -171,8 +183,7 @@ class _FunctionPrinter:
     def emit(self) -> CFunction:
         lines = self.stmts(self.body, 1)
         lines += self.unused_params()
-        sign = signature(self.func, self.name, self.buffer_names)
-        return CFunction(self.name, sign, tuple(w for line in lines for w in wrapped(line)))
+        return CFunction(self.name, _parameters(self.func, self.buffer_names), tuple(lines))
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()

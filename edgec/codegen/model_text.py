@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec import __version__
@@ -15,6 +15,7 @@ from edgec.codegen.c_data import (
     section_macro,
 )
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
+from edgec.codegen.generalize import General, generalize
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
     Pointers,
@@ -26,7 +27,7 @@ from edgec.codegen.port_text import (
 )
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes
 from edgec.codegen.runtime_source import needed_functions
-from edgec.codegen.share import SharedFunction, share, share_callees
+from edgec.codegen.share import share, share_callees
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = (
@@ -164,6 +165,7 @@ def make_text(program: Program) -> EmittedModel:
     wanted = [f"{program.model}_{identifier(f.function.name)}" for f in shared]
     names = unique(wanted, taken=taken)
     step_functions = [""] * len(program.steps)
+    step_numbers: list[tuple[int, ...]] = [()] * len(program.steps)
     functions: list[FunctionText] = [
         FunctionText(
             (f"/* Called by the steps below: {f.name}. */",),
@@ -172,14 +174,20 @@ def make_text(program: Program) -> EmittedModel:
         )
         for f in callee_functions
     ]
-    for name, item in zip(names, shared, strict=True):
-        emitted = emit_function(item.function, name, callees=callees, known=item.known)
+    emitted = [
+        emit_function(item.function, name, callees=callees, known=item.known)
+        for name, item in zip(names, shared, strict=True)
+    ]
+    for general in _generalized(program, emitted):
+        name, steps = general.function.name, [shared[m].steps for m in general.members]
         marker = _marker("EC_STEP", name, homes)
-        functions.append(FunctionText(_function_comment(program, item), emitted.text, marker))
-        for step in item.steps:
-            step_functions[step] = name
+        comment = _function_comment(program, [step for each in steps for step in each])
+        functions.append(FunctionText(comment, general.function.text, marker))
+        for each, numbers in zip(steps, general.numbers, strict=True):
+            for step in each:
+                step_functions[step], step_numbers[step] = name, numbers
     pointers = Pointers(program, weights)
-    calls = _calls(program, step_functions, pointers)
+    calls = _calls(program, step_functions, step_numbers, pointers)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
     needed = needed_functions(f.text for f in functions)
     helpers = [
@@ -233,7 +241,8 @@ def make_text(program: Program) -> EmittedModel:
         copies=homes.copied,
         state_home=homes.state,
     )
-    placeable = (*(f.name for f in callee_functions), *names, *kernels)
+    steps_own = dict.fromkeys(step_functions)
+    placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
     return EmittedModel(text, tuple(step_functions), weights, placeable, callees)
 
 
@@ -273,9 +282,16 @@ def _emit_callees(program: Program) -> tuple[dict[str, str], list[CFunction]]:
     return mapping, functions
 
 
-def _function_comment(program: Program, item: SharedFunction) -> tuple[str, ...]:
+def _generalized(program: Program, emitted: Sequence[CFunction]) -> tuple[General, ...]:
+    """The steps' functions; those that differ in integers alone once, if the program says so."""
+    if program.merges_functions:
+        return generalize(emitted)
+    return tuple(General(function, (i,), ((),)) for i, function in enumerate(emitted))
+
+
+def _function_comment(program: Program, steps: Sequence[int]) -> tuple[str, ...]:
     lines = []
-    for index in item.steps:
+    for index in steps:
         step = program.steps[index]
         parts = [f"step {index}: {step.title}", step.shapes]
         parts.append(f"{step.macs} MACs" if step.macs else "")
@@ -289,7 +305,12 @@ def _function_comment(program: Program, item: SharedFunction) -> tuple[str, ...]
     )
 
 
-def _calls(program: Program, step_functions: list[str], pointers: Pointers) -> tuple[CallText, ...]:
+def _calls(
+    program: Program,
+    step_functions: Sequence[str],
+    step_numbers: Sequence[tuple[int, ...]],
+    pointers: Pointers,
+) -> tuple[CallText, ...]:
     calls = []
     next_id = len(program.steps)
     for index, step in enumerate(program.steps):
@@ -301,6 +322,7 @@ def _calls(program: Program, step_functions: list[str], pointers: Pointers) -> t
             args = ["context", f"{next_id}u", *args]
         if step.function.indices:
             args.append("(int32_t)context->row")
+        args += map(str, step_numbers[index])
         traces = []
         for trace in step.traces:
             if not trace.by_rows:

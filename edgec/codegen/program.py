@@ -195,7 +195,8 @@ class Program:
     without folders. `buffers` gives sizes in bytes, `offsets` where they lie. All memories are
     `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
     `areas` is what activations need besides the arena, and `area_of` names the region of each
-    buffer that lies there. `homes` has what else lies in a certain region of the board.
+    buffer that lies there. `homes` has what else lies in a certain region of the board. With
+    `merges_functions`, functions that differ in integers alone become one.
     """
 
     model: str
@@ -219,6 +220,7 @@ class Program:
     areas: tuple[Area, ...] = ()
     area_of: Mapping[str, str] = field(default_factory=dict)
     homes: ProgramHomes = field(default_factory=lambda: ProgramHomes())
+    merges_functions: bool = False
 
     @property
     def activation_bytes(self) -> int:

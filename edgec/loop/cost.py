@@ -65,6 +65,10 @@ def costs_for(features: frozenset[str]) -> InstructionCosts:
     return CORTEX_M4 if not features.isdisjoint({"dsp", "avx2", "neon"}) else CORTEX_M3
 
 
+#: Thumb instructions take two or four bytes.
+BYTES_PER_INSTRUCTION = 3
+
+
 @dataclass(frozen=True)
 class Cost:
     """Totals of one run of a function; averages where loop bounds vary."""
@@ -103,6 +107,19 @@ def estimate(
     """
     known = {name: estimate(callee, costs) for name, callee in (callees or {}).items()}
     return _Estimator(costs, known).stmt(lower_blocks(func.body))
+
+
+def estimate_code_bytes(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> int:
+    """About how many bytes its machine code takes, and that of the microkernels that it calls.
+
+    Kernels count as if nothing else called them.
+    """
+    from edgec.loop.microkernel import get_microkernel, kernels_of
+
+    own = _CodeEstimator(costs, {}).stmt(lower_blocks(func.body))
+    kernels = sum(get_microkernel(name).code_bytes for name in kernels_of(func))
+    instructions = own.instructions + len(func.params) + len(func.indices)
+    return round(instructions * BYTES_PER_INSTRUCTION) + kernels
 
 
 def average_trips(loop: For) -> float:
@@ -225,3 +242,19 @@ class _Estimator:
     def intrinsic(self, expr: Intrinsic) -> Cost:
         count = get_intrinsic(expr.name).instructions if is_known(expr.name) else 10
         return self.all(expr.args) + Cost(instructions=count * self.costs.intrinsic_factor)
+
+
+class _CodeEstimator(_Estimator):
+    """Counts what is written instead of what runs: loops once, both ways of a condition."""
+
+    def stmt(self, stmt: Stmt) -> Cost:
+        if isinstance(stmt, For) and stmt.kind == "serial":
+            bounds = 2.0 if stmt.stop.constant is not None else 4.0
+            return self.stmt(stmt.body) + Cost(instructions=self.costs.branch + bounds)
+        if isinstance(stmt, If):
+            body = self.stmt(stmt.body) + Cost(instructions=2)
+            return body if stmt.otherwise is None else body + self.stmt(stmt.otherwise)
+        return super().stmt(stmt)
+
+    def call(self, call: Call) -> Cost:
+        return Cost(instructions=len(call.args) + 2)

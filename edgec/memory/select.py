@@ -154,7 +154,12 @@ def choose_variants(
             position,
             scratch_name(position),
             tuple(
-                Choice(v.scratch_bytes, v.instructions, 0, permitted.get((position, at), ()))
+                Choice(
+                    v.scratch_bytes,
+                    v.instructions,
+                    v.code_bytes if optimize == "size" else 0,
+                    permitted.get((position, at), ()),
+                )
                 for at, v in enumerate(lowered.variants)
             ),
             ALIGN_BYTES,

@@ -13,7 +13,7 @@ from edgec.errors import EdgecError
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 from edgec.loop.access import writes
-from edgec.loop.cost import estimate
+from edgec.loop.cost import estimate, estimate_code_bytes
 from edgec.loop.define import Tensor
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.lowering import Lowering
@@ -65,6 +65,12 @@ class Variant:
     def scratch_bytes(self) -> int:
         """What it needs besides inputs and outputs."""
         return sum(place.size_bytes for place in self.places)
+
+    @cached_property
+    def code_bytes(self) -> int:
+        """About how many bytes its code takes: what it calls with it, what it shares as well."""
+        called = sum(estimate_code_bytes(function) for function in self.callees.values())
+        return estimate_code_bytes(self.function) + called
 
     @cached_property
     def overlaps(self) -> tuple[tuple[Value, int], ...]:

@@ -189,5 +189,6 @@ for _rescaling in RESCALINGS:
                 unpack=partial(unpack_depthwise, _rescaling),
             ),
             instructions=_instructions,
+            code_bytes=840,
         )
     )  # fmt: skip

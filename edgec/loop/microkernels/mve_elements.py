@@ -102,6 +102,7 @@ register(
         needs=frozenset({"mve"}),
         in_order=("out_p", 1),
         instructions=_max_instructions,
+        code_bytes=200,
     )
 )  # fmt: skip
 register(
@@ -116,6 +117,7 @@ register(
         instructions=lambda kernel_h, kernel_w, channels, **_: (
             20 + 15 * channels + (6 * (channels // 16) + 5 * (channels % 16)) * kernel_h * kernel_w
         ),
+        code_bytes=200,
     )
 )
 register(
@@ -128,5 +130,6 @@ register(
         reads_first=True,
         in_order=("out_i", 4),
         instructions=lambda count, **_: 50 + 9 * -(-count // 4),
+        code_bytes=120,
     )
 )

@@ -223,6 +223,7 @@ for _rescaling in RESCALINGS:
             alignment=(("bias", 4),),
             stream=_dense_stream(_rescaling),
             instructions=_dense_instructions,
+            code_bytes=680,
         )
     )
     register(
@@ -239,5 +240,6 @@ for _rescaling in RESCALINGS:
             in_order=("out_p", 2),
             stream=_conv_stream(_rescaling),
             instructions=_conv_instructions,
+            code_bytes=890,
         )
     )  # fmt: skip

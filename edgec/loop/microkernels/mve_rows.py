@@ -76,6 +76,7 @@ register(
         header="mve/rows_s8.h",
         needs=frozenset({"mve"}),
         instructions=_pad_instructions,
+        code_bytes=210,
     )
 )
 register(
@@ -88,5 +89,6 @@ register(
         header="mve/rows_s8.h",
         needs=frozenset({"mve"}),
         instructions=_columns_instructions,
+        code_bytes=150,
     )
 )  # fmt: skip

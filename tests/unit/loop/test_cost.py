@@ -3,7 +3,14 @@
 import pytest
 from test_schedule import conv2d, schedule_conv2d
 
-from edgec.loop.cost import CORTEX_M0, CORTEX_M4, average_trips, costs_for, estimate
+from edgec.loop.cost import (
+    CORTEX_M0,
+    CORTEX_M4,
+    average_trips,
+    costs_for,
+    estimate,
+    estimate_code_bytes,
+)
 from edgec.loop.parser import parse_func
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
@@ -38,3 +45,14 @@ def test_scheduled_convolution_is_cheaper_on_every_core():
 def test_costs_follow_features():
     assert costs_for(frozenset()) is CORTEX_M0
     assert costs_for(frozenset({"thumb2", "dsp"})) is CORTEX_M4
+
+
+def test_code_is_counted_as_written_not_as_run():
+    def nest(kind: str, extent: int) -> int:
+        return estimate_code_bytes(
+            parse_func(f"""func f(x: arena int8[64], y: arena int32[64]) {{
+          {kind}for i in 0..{extent} {{ y[i] = int32(x[i]) * 3 }} }}""")
+        )
+
+    assert nest("", 8) == nest("", 64)
+    assert nest("unrolled ", 64) > 5 * nest("unrolled ", 8) > 5 * nest("", 8)

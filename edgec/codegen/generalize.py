@@ -1,0 +1,151 @@
+"""Make one C function of several that differ in integers alone, which become its parameters.
+
+    f(x):  for (i = 0; i < 576; ++i) ...            f(x, n0):  for (i = 0; i < n0; ++i) ...
+    g(x):  for (i = 0; i < 144; ++i) ...     ->     called as f(x, 576) and f(x, 144)
+
+With its own integers put back, the common function is the text that each of them had, so nothing
+changes but speed. Only integers of type int32_t are taken: indices, bounds of loops and
+conditions, arguments of functions that want that type, and operands of sums and products.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from edgec.codegen.c_function import CFunction
+from edgec.codegen.runtime_source import runtime_functions
+
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|.", re.S)
+_DECLARED_ARRAY = re.compile(r" *\w+ \w+\[\d+\];")
+_BINARY = ("+", "-", "*")
+#: Where everything is of type int32_t.
+_INDEX, _BOUNDS = "index", "bounds"
+#: More parameters than this cost at each call what sharing saves.
+MOST_NUMBERS = 12
+
+
+@dataclass(frozen=True)
+class General:
+    """A function for several: their positions in what was given, and each one's numbers."""
+
+    function: CFunction
+    members: tuple[int, ...]
+    numbers: tuple[tuple[int, ...], ...]
+
+
+def generalize(functions: Sequence[CFunction]) -> tuple[General, ...]:
+    """One function for each set of functions that differ in integers alone, in order."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    split = [_split(function) for function in functions]
+    for position, (function, (pieces, _)) in enumerate(zip(functions, split, strict=True)):
+        groups.setdefault((pieces, function.params), []).append(position)
+    result = []
+    for members in groups.values():
+        general = _common(functions[members[0]], members, [split[m] for m in members])
+        if general is None:
+            result += [General(functions[m], (m,), ((),)) for m in members]
+        else:
+            result.append(general)
+    return tuple(sorted(result, key=lambda general: general.members))
+
+
+def _common(
+    first: CFunction, members: list[int], split: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]
+) -> General | None:
+    """The function that stands for all members; None where it would take too many numbers."""
+    pieces = split[0][0]
+    columns = list(zip(*(numbers for _, numbers in split), strict=True))
+    varying = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
+    if len(varying) > MOST_NUMBERS:
+        return None
+    used = set(re.findall(r"\w+", "".join(pieces)))
+    free = (name for name in map("n{}".format, range(1000)) if name not in used)
+    names = dict(zip(varying, free, strict=False))
+    text = pieces[0]
+    for column, piece in zip(columns, pieces[1:], strict=True):
+        text += names.get(column, str(column[0])) + piece
+    function = CFunction(
+        first.name, (*first.params, *(f"int32_t {n}" for n in names.values())),
+        tuple(text.split("\n")),
+    )  # fmt: skip
+    return General(
+        function, tuple(members), tuple(zip(*varying, strict=True)) or ((),) * len(split)
+    )
+
+
+def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The text between the integers that may become parameters, and these."""
+    pieces, numbers = [""], []
+    for number, line in enumerate(function.lines):
+        if number:
+            pieces[-1] += "\n"
+        tokens = _TOKEN.findall(line)
+        for token, is_free in zip(tokens, _free_integers(line, tokens), strict=True):
+            if is_free:
+                numbers.append(int(token))
+                pieces.append("")
+            else:
+                pieces[-1] += token
+    return tuple(pieces), tuple(numbers)
+
+
+def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:
+    """For each token whether it is an integer that a value of type int32_t can stand for."""
+    is_array = _DECLARED_ARRAY.fullmatch(line) is not None
+    around: list[str | tuple[str, int]] = []  # what the open brackets hold; a call's argument
+    free = []
+    for position, token in enumerate(tokens):
+        if token == "[":
+            around.append("extent" if is_array else _INDEX)
+        elif token == "(":
+            before = tokens[position - 1] if position else ""
+            if before == " ":
+                before = tokens[position - 2]
+            if before in ("for", "if"):
+                around.append(_BOUNDS)
+            elif re.fullmatch(r"[A-Za-z_]\w*", before):
+                around.append((before, 0))
+            else:
+                around.append("")
+        elif token in ")]":
+            around.pop()
+        elif token == "," and around and isinstance(around[-1], tuple):
+            name, index = around[-1]
+            around[-1] = name, index + 1
+        is_integer = token.isdigit() and _is_int32(token)
+        free.append(is_integer and _may_vary(around, tokens, position))
+    return free
+
+
+def _is_int32(token: str) -> bool:
+    return int(token) < 1 << 31
+
+
+def _may_vary(
+    around: Sequence[str | tuple[str, int]], tokens: Sequence[str], position: int
+) -> bool:
+    for kind in reversed(around):
+        if kind in (_INDEX, _BOUNDS):
+            return True
+        if isinstance(kind, tuple):
+            name, index = kind
+            types = _parameter_types(name)
+            return index < len(types) and types[index] == "int32_t"
+        if kind:
+            return False
+    before, after = tokens[:position][-3:], tokens[position + 1 : position + 3]
+    is_right = len(before) == 3 and before[0] != "," and before[1] in _BINARY and before[2] == " "
+    return is_right or (len(after) == 2 and after[0] == " " and after[1] in _BINARY)
+
+
+@cache
+def _parameter_types(name: str) -> tuple[str, ...]:
+    """The types of the parameters of a function of the runtime, without their names."""
+    function = runtime_functions().get(name)
+    found = re.search(rf"\b{name}\(([^)]*)\)", function.text) if function is not None else None
+    if found is None:
+        return ()
+    return tuple(re.sub(r"\s*\w+$", "", p.strip()) for p in found[1].split(","))
