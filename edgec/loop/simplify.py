@@ -28,7 +28,14 @@ from edgec.loop.term import as_term
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
-    """All three steps. The result holds no block and means the same."""
+    """All three steps. The result holds no block and means the same.
+
+    for i in 0..8 {                                   for i in 0..8 {
+      for j in 0..1 {                                   t[0] = x[i] * 3
+        block a(c: spatial = i) { t[c] = x[c] * 3 }  ->   y[i] = t[0] + 1
+        block b(c: spatial = i) { y[c] = t[c] + 1 }     }
+    } }
+    """
     private = private_buffers(func)
     func = replace(func, body=drop_decided(lower_blocks(func.body)))
     func = compact_buffers(func, private)

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def arrays_of(definition, seed=1):
 PRIMITIVES = (
     "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
     "cache_read", "cache_write", "decompose_reduction", "transform_layout",
-    "pack_nibbles", "storage_align",
+    "pack_nibbles", "storage_align", "simplify", "sample_perfect_tile", "sample_categorical",
 )  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def arguments(s, primitive, rng):
             body = body.body
         orders.append(rng.sample(chain, rng.randint(1, len(chain))))
     found = {
-        "split": [(loop, factor) for loop in loops],
+        "split": [(x, factor, tail) for x in loops for tail in ("guard", "exact", "shift")],
         "fuse": [(a, b) for a in loops for b in loops],
         "reorder": [tuple(order) for order in orders],
         "set_kind": [(x, k) for x in loops for k in ("unrolled", "vectorized", "parallel")],
@@ -115,6 +116,9 @@ def arguments(s, primitive, rng):
             ("w", f"CKI -> C K I/{factor} I%{factor}"),
         ],
         "pack_nibbles": [(b,) for b in buffers_of(s.func)],
+        "simplify": [()],
+        "sample_perfect_tile": [(loop, rng.randint(1, 3)) for loop in loops],
+        "sample_categorical": [([1, 2, 3], [0.5, 0.25, 0.25])],
     }[primitive]
     rng.shuffle(found)
     return found
@@ -126,10 +130,15 @@ def apply_one(s, rng):
     for args in arguments(s, primitive, rng):
         before = s.func
         try:
-            getattr(s, primitive)(*args)
-            return
+            result = getattr(s, primitive)(*args)
         except ScheduleError:
             assert s.func is before
+            continue
+        if primitive.startswith("sample_"):  # what is sampled is for a split
+            loop = args[0] if isinstance(args[0], str) else rng.choice(list(loops_of(s.func.body)))
+            with suppress(ScheduleError):
+                s.split(loop, result if isinstance(result, int) else result[-1])
+        return
 
 
 def check_random_schedule(definition, seed, applied):
@@ -156,7 +165,7 @@ def test_random_schedules_keep_the_meaning():
     applied = Counter()
 
     @settings(
-        max_examples=100,
+        max_examples=120,
         deadline=None,
         derandomize=True,
         database=None,

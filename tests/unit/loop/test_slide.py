@@ -20,6 +20,8 @@ from edgec.loop.term import Var
 from edgec.loop.values import int32, maximum, minimum
 from edgec.loop.verify import verify_func
 
+#: The primitives that chains of windows try.
+SLIDING = ("slide", "fold_storage")
 RELAXED = settings(
     max_examples=60, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),

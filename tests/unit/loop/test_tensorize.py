@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from edgec.errors import ScheduleError
 from edgec.loop import microkernel
@@ -12,6 +14,9 @@ from edgec.loop.printer import print_func
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.values import int32
 from edgec.loop.verify import verify_func
+
+#: The primitives that random products try.
+TENSORIZING = ("tensorize",)
 
 
 def dot4(k):
@@ -43,20 +48,21 @@ def registered(monkeypatch):
     )
 
 
-def dense():
+def dense(rows=3, channels=12, depth=8, start=7):
     b = Definition("dense")
-    x = b.input("x", (3, 8), "int8")
-    w = b.constant("w", (12, 8), "int8")
-    out = b.output("out", (3, 12), "int32")
-    acc = b.reduce("acc", [("k", 0, 8)], init=lambda n, c: 7,
+    x = b.input("x", (rows, depth), "int8")
+    w = b.constant("w", (channels, depth), "int8")
+    out = b.output("out", (rows, channels), "int32")
+    acc = b.reduce("acc", [("k", 0, depth)], init=lambda n, c: start,
                    update=lambda acc, n, c, k: acc + int32(w[c, k]) * int32(x[n, k]),
-                   shape=(3, 12), dtype="int32")  # fmt: skip
+                   shape=(rows, channels), dtype="int32")  # fmt: skip
     b.compute(out, lambda n, c: acc[n, c] * 2)
     return b
 
 
-def scheduled():
-    s = Schedule(dense().build())
+def scheduled(definition=None, early=lambda s: None):
+    s = Schedule((definition or dense()).build())
+    early(s)
     c_o, _ = s.split("out_c", 4)
     s.compute_at("acc", c_o)
     s.reorder("acc_k", "acc_c")
@@ -64,6 +70,42 @@ def scheduled():
     s.transform_layout("w", "OI -> O/4 I O%4")
     s.simplify()
     return s
+
+
+@settings(
+    max_examples=60, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(
+    st.integers(2, 6), st.integers(1, 4), st.integers(2, 9), st.integers(-9, 9),
+    st.sampled_from(["", "split", "reorder", "parallel"]), st.integers(1, 3),
+)  # fmt: skip
+def test_random_products_keep_their_meaning(rows, blocks, depth, start, early, factor):
+    definition = dense(rows, 4 * blocks, depth, start)
+
+    def arrange(s):
+        if early == "split":
+            s.split("out_n", factor)
+        elif early == "reorder":
+            s.reorder("out_c", "out_n")
+            s.reorder("out_n", "out_c")
+        elif early == "parallel":
+            s.parallel("out_n")
+
+    s = scheduled(definition, arrange)
+    s.tensorize("acc_k", "ec_mk_dot4_s8", {"k": depth})
+    verify_func(s.func)
+    text = print_func(s.func)
+    assert text.count("call ec_mk_dot4_s8") == 1 and parse_func(text) == s.func
+    rng = np.random.default_rng(depth)
+    arrays = {
+        "x": rng.integers(-128, 128, (rows, depth)).astype("int8"),
+        "w": rng.integers(-128, 128, (4 * blocks, depth)).astype("int8"),
+    }
+    expected = definition.evaluate(arrays)["out"]
+    arrays["w"] = s.repacked["w"](arrays["w"])
+    assert np.array_equal(interpret(s.func, arrays)["out"], expected), text
+    assert replay(definition.build(), s.trace_json()).func == s.func
 
 
 def test_matching_nest_becomes_a_call():

@@ -1,0 +1,52 @@
+"""Every primitive of a schedule shows its loops before and after, and is tried on random nests."""
+
+import inspect
+import re
+
+import pytest
+from test_primitives import PRIMITIVES
+from test_slide import SLIDING
+from test_tensorize import TENSORIZING
+
+from edgec.loop import simplify as simplify_module
+from edgec.loop.primitives import (
+    cache,
+    compute_at,
+    compute_inline,
+    fold_storage,
+    layout,
+    loops,
+    nibbles,
+    reduction,
+    reverse_compute_at,
+    sampling,
+    slide,
+    storage,
+    tensorize,
+)
+from edgec.loop.schedule import Schedule
+
+MODULES = (
+    cache, compute_at, compute_inline, fold_storage, layout, loops, nibbles, reduction,
+    reverse_compute_at, sampling, slide, storage, tensorize, simplify_module,
+)  # fmt: skip
+#: Other names for `set_kind`, and what is no primitive.
+SHORT_NAMES = {"unroll", "vectorize", "parallel"}
+OTHERS = {"trace_json"}
+METHODS = sorted(
+    name
+    for name, _ in inspect.getmembers(Schedule, inspect.isfunction)
+    if not name.startswith("_") and name not in SHORT_NAMES | OTHERS
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_before_and_after_are_shown(name):
+    (function,) = {getattr(module, name) for module in MODULES if hasattr(module, name)}
+    text = inspect.getdoc(function) or ""
+    # Before on the left, after on the right.
+    assert re.search(r"\S {2,}-> {2,}", text, re.M), f"{name} does not show its loops"
+
+
+def test_each_is_tried_on_random_nests():
+    assert {*PRIMITIVES, *SLIDING, *TENSORIZING} == set(METHODS)
