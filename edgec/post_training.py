@@ -26,7 +26,7 @@ from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.scheme import Scheme, Weights, make_scheme
+from edgec.quantize.scheme import Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 
 Sample = Sequence[Array]
@@ -64,13 +64,15 @@ class Recipe:
 class PostTraining:
     """source: the float model after the passes. quantized: the same with QDQ nodes.
 
-    statistics: what calibration saw. scheme: what was decided from it.
+    statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
     """
 
     source: Function
     quantized: Quantized
     statistics: Statistics
     scheme: Scheme
+    ranges: Mapping[Value, Range]
+    recipe: Recipe
 
     @cached_property
     def integers(self) -> Function:
@@ -160,14 +162,25 @@ def quantize_function(
         tried.append((scheme, ranges))
     best = _best(function, [scheme for scheme, _ in tried], statistics.kept[:TRIAL_SAMPLES])
     scheme, ranges = tried[best]
-    if recipe.weights != "int8":
-        bits = dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights])
-        scheme = make_scheme(function, ranges, symmetric=recipe.symmetric, bits=bits)
-        if recipe.reconstruct:
-            scheme = follow(function, scheme, statistics.followed, biases=recipe.correct_biases)
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, statistics.kept)
-    return PostTraining(function, insert_qdq(function, scheme), statistics, scheme)
+    quantized = insert_qdq(function, scheme)
+    made = PostTraining(function, quantized, statistics, scheme, ranges, recipe)
+    if recipe.weights == "int8":
+        return made
+    return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+
+
+def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
+    """The same model and ranges with weights of so many bits, where they are not 8."""
+    recipe, function = made.recipe, made.source
+    scheme = make_scheme(function, made.ranges, symmetric=recipe.symmetric, bits=bits)
+    if recipe.reconstruct:
+        followed = made.statistics.followed
+        scheme = follow(function, scheme, followed, biases=recipe.correct_biases).scheme
+    if recipe.correct_biases:
+        scheme = settle_biases(function, scheme, made.statistics.kept)
+    return replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
 
 
 def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> int:

@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import INPUT_SHAPE, MODEL, PIXELS, json_option, print_json
+from edgec.cli.arguments import INPUT_SHAPE, MODEL, PIXELS, SIZE, json_option, print_json
 from edgec.cli.progress import count_bar
 
+if TYPE_CHECKING:
+    from edgec.post_training import PostTraining
+
 FILE = click.Path(path_type=Path)
+
+
+class LimitType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`40K` or `60%`: a number of bytes, or a part of what int8 takes."""
+
+    name = "SIZE|PERCENT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, bool]:
+        """Return the number, and whether it is a part of one."""
+        if isinstance(value, tuple):
+            return value
+        if value.endswith("%"):
+            try:
+                share = float(value[:-1]) / 100
+            except ValueError:
+                share = 0.0
+            if not 0 < share <= 1:
+                self.fail(f"{value!r} is no part: use 1% to 100%", param, ctx)
+            return share, True
+        return float(SIZE.convert(value, param, ctx)), False
+
+
+LIMIT = LimitType()
 
 
 @click.command()
@@ -27,8 +56,19 @@ FILE = click.Path(path_type=Path)
               help="Use only the first N samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
               help="What black and white are to the model, for images.")  # fmt: skip
-@click.option("--weights", type=click.Choice(["int8", "int4"]), default="int8", show_default=True,
-              help="How weights are stored.")  # fmt: skip
+@click.option("--weights", type=click.Choice(["int8", "int4", "mixed"]), default="int8",
+              show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
+              " with the least loss, layer by layer.")  # fmt: skip
+@click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
+              help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
+@click.option("--board", metavar="B",
+              help="For mixed: the board that the other limits are of.")  # fmt: skip
+@click.option("--max-flash", "max_flash_bytes", type=SIZE, metavar="SIZE",
+              help="For mixed: at most this much flash of the board's build.")  # fmt: skip
+@click.option("--max-ram", "max_ram_bytes", type=SIZE, metavar="SIZE",
+              help="For mixed: at most this much RAM of the board's build.")  # fmt: skip
+@click.option("--max-instructions", type=click.IntRange(1), metavar="N",
+              help="For mixed: at most so many for one inference, counted on a core.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
               help="Zero points of 0 for values, too.")  # fmt: skip
 @click.option("--equalize", is_flag=True,
@@ -56,6 +96,11 @@ def command(
     most: int | None,
     pixels: tuple[float, float],
     weights: str,
+    max_weights: tuple[float, bool] | None,
+    board: str | None,
+    max_flash_bytes: int | None,
+    max_ram_bytes: int | None,
+    max_instructions: int | None,
     symmetric: bool,
     equalize: bool,
     nearest: bool,
@@ -67,12 +112,15 @@ def command(
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
     as_json: bool,
 ) -> None:
-    """Quantize the float MODEL to int8 and say what it cost, layer by layer."""
+    """Quantize the float MODEL to integers and say what it cost, layer by layer."""
     from edgec.cli.samples import load_labels, ports_of
+    from edgec.mixed_precision import Limits, loss_parts, mix
     from edgec.post_training import Recipe, float_function, quantize_function
+    from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization
     from edgec.runners.sample_files import open_samples
     from edgec.staging import staged_file
+    from edgec.target.board import load_board
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
@@ -81,9 +129,21 @@ def command(
     samples = open_samples(ports, calibration, pixels).first(most)
     tests = samples if test_source is None else open_samples(ports, test_source, pixels)
     labels = None if labels_file is None else load_labels(labels_file, len(tests))
-    recipe = Recipe(observer, symmetric, not nearest, not keep_biases, equalize, weights)
+    is_mixed = weights == "mixed"
+    recipe = Recipe(
+        observer, symmetric, not nearest, not keep_biases, equalize, "int8" if is_mixed else weights
+    )
+    builds = (max_flash_bytes, max_ram_bytes, max_instructions)
+    _check_limits(is_mixed, max_weights, builds, board)
+    chosen_board = None if board is None else load_board(board)
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
         made = quantize_function(function, samples, recipe, step)
+    mixed = None
+    if is_mixed:
+        limits = Limits(_most_bytes(made, max_weights), *builds)
+        with count_bar("choosing bits", loss_parts(made), quiet=as_json) as step:
+            mixed = mix(made, limits, chosen_board, progress=step)
+        made = mixed.made
     blames = None
     if not no_blame:
         with count_bar("leaving layers out", made.layers(), quiet=as_json) as step:
@@ -95,7 +155,8 @@ def command(
         "output": str(output),
         "observer": observer,
         "calibration_samples": len(samples),
-        "recipe": dataclasses.asdict(recipe),
+        "recipe": {**dataclasses.asdict(recipe), "weights": weights},
+        "precision": None if mixed is None else precision_report(mixed),
         **dataclasses.asdict(explanation),
     }
     content = made.onnx_bytes()
@@ -110,3 +171,31 @@ def command(
     print_quantization(report)
     if page is not None:
         click.echo(f"page written to {page}")
+
+
+def _check_limits(
+    is_mixed: bool,
+    max_weights: tuple[float, bool] | None,
+    builds: tuple[int | None, int | None, int | None],
+    board: str | None,
+) -> None:
+    """Limits belong to a mix, and those of a build to a board."""
+    has_build = any(limit is not None for limit in builds)
+    if not is_mixed and (max_weights is not None or has_build or board is not None):
+        raise click.UsageError("limits and --board are for --weights mixed")
+    if is_mixed and max_weights is None and not has_build:
+        raise click.UsageError(
+            "--weights mixed needs a limit: --max-weights, or --board with --max-flash, --max-ram"
+            " or --max-instructions"
+        )
+    if has_build and board is None:
+        raise click.UsageError("--max-flash, --max-ram and --max-instructions need --board")
+
+
+def _most_bytes(made: PostTraining, limit: tuple[float, bool] | None) -> int | None:
+    from edgec.mixed_precision import stored_bytes
+
+    if limit is None:
+        return None
+    size, is_part = limit
+    return int(size * sum(stored_bytes(n, 8) for n in made.scheme.weights) if is_part else size)

@@ -12,8 +12,8 @@ makes the mean of the output what it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,14 @@ from edgec.quantize.forms import WEIGHTED
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.moments import MOST_INPUTS, as_rows, from_rows, input_rows, weights_of
 from edgec.quantize.reconstruct import choose_rounding
-from edgec.quantize.scheme import Scheme, Weights, least_scales, limits, quantize_weights
+from edgec.quantize.scheme import (
+    Scheme,
+    Weights,
+    least_scales,
+    limits,
+    nearest_weights,
+    quantize_weights,
+)
 
 #: Rows of a layer's inputs that count, at most, over all samples.
 MOST_ROWS = 1 << 15
@@ -36,34 +43,57 @@ SHARES = np.linspace(1.0, 0.4, 25)
 LEAST_ROWS = 32
 
 
+@dataclass(frozen=True)
+class Followed:
+    """scheme: with the weights that were chosen. others: each layer's in other bits, if it alone
+    had those."""
+
+    scheme: Scheme
+    others: Mapping[Node, Weights]
+
+
 def follow(
     function: Function,
     scheme: Scheme,
     samples: Sequence[Sequence[Array]],
     *,
     biases: bool = True,
-) -> Scheme:
-    """The scheme with weights chosen on these samples, and biases too unless they are to stay."""
+    other_bits: int | None = None,
+) -> Followed:
+    """The scheme with weights chosen on these samples, and biases too unless they are to stay.
+
+    other_bits: choose weights of so many bits beside them, for layers that have others.
+    """
     quantized = insert_qdq(function, scheme).function
     batches = Batch(function), Batch(quantized)
     at_once = min(batch.count for batch in batches)
     exact, found = (_Side(batch, samples, at_once) for batch in batches)
-    others = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    named = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
     weights: dict[Node, Weights] = dict(scheme.weights)
+    others: dict[Node, Weights] = {}
     for node in function.nodes:
         if node not in weights:
             continue
-        other = others[node.name]
+        place = named[node.name]
         exact.run_before(node)
-        found.run_before(other)
+        found.run_before(place)
+        x_scale = scheme.values[node.inputs[0]].quant.scale[0]
+        given = [weights[node]]
+        if other_bits is not None and other_bits != given[0].bits:
+            given.append(nearest_weights(node, x_scale, other_bits))
         depth = as_rows(node, weights_of(node)).shape[2]
-        moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(other))
+        moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(place))
         if moments is not None and moments.count >= LEAST_ROWS:
-            x_scale = scheme.values[node.inputs[0]].quant.scale[0]
-            chosen = _chosen(node, weights[node], moments, x_scale)
-            weights[node] = chosen if biases else replace(chosen, bias=weights[node].bias)
-        found.override(other, weights[node])
-    return replace(scheme, weights=weights)
+            chosen = [_chosen(node, each, moments, x_scale) for each in given]
+            given = [
+                new if biases else replace(new, bias=old.bias)
+                for new, old in zip(chosen, given, strict=True)
+            ]
+        weights[node] = given[0]
+        if len(given) > 1:
+            others[node] = given[1]
+        found.override(place, weights[node])
+    return Followed(replace(scheme, weights=weights), others)
 
 
 class _Side:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from edgec.report.figures import plural, short_title
 from edgec.report.html import LONG_TABLE, page_environment
+from edgec.report.precision import precision_chart, precision_lines
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
 from edgec.report.table import format_table, number
@@ -61,6 +62,8 @@ def print_quantization(report: Mapping[str, Any]) -> None:
             "most of the error: "
             + ", ".join(f"{short_title(r['name'])} ({100 * r['blame']:.0f} %)" for r in blamed)
         )
+    if report["precision"] is not None:
+        lines += precision_lines(report["precision"])
     lines.append(f"written to {report['output']}")
     click.echo("\n".join(lines))
 
@@ -92,6 +95,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
                 for row in blamed
             ],
             chart=_chart(report),
+            precision=_precision(report["precision"]),
             rows=rows,
             long_table=LONG_TABLE,
             settings=[
@@ -101,6 +105,25 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             ],
         )
     )
+
+
+def _precision(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The front's drawing and the layers' rows of a mix."""
+    if found is None:
+        return None
+    rows = [
+        {
+            "name": short_title(row["name"]),
+            "operator": row["operator"],
+            "bits": row["bits"],
+            "bytes": f"{row['weights_bytes']:,}",
+            "loss": f"{row['loss']:.1e}",
+        }
+        for row in found["layers"]
+    ]
+    share = 100 * found["weights_bytes"] / found["int8_weights_bytes"]
+    total = f"{found['weights_bytes']:,} bytes of weights, {share:.1f} % of int8"
+    return {"chart": precision_chart(found["front"]), "rows": rows, "total": total}
 
 
 def _word(value: Any) -> str:

@@ -1,0 +1,128 @@
+"""Choose one precision for every layer: the least loss within limits, exactly.
+
+Every layer offers options, each with what it costs and what it loses; costs and losses add up.
+Layer after layer, all sums are kept that no other is as good as in bytes, in instructions and in
+loss at once (the dominance of multiple-choice knapsack problems: H. Kellerer, U. Pferschy,
+D. Pisinger, "Knapsack Problems", 2004, chapter 11).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Losses and instructions are rounded to multiples of this part of the largest sum.
+FINEST = 1e-6
+#: As many sums are kept.
+MOST_SUMS = 10_000
+
+
+@dataclass(frozen=True)
+class Option:
+    """One precision of one layer. loss: of all outputs, in any unit; never negative."""
+
+    bits: int
+    weights_bytes: int
+    instructions: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """An assignment: which option of each layer, and the sums."""
+
+    chosen: tuple[int, ...]
+    weights_bytes: int
+    instructions: int
+    loss: float
+
+
+#: Bytes, steps of instructions and of loss, and the option of each layer so far.
+_Sum = tuple[int, int, int, tuple[int, ...]]
+
+
+def all_best(layers: Sequence[Sequence[Option]]) -> list[Point]:
+    """Every assignment that no other is as good as in all three, the fewest bytes first.
+
+    Losses and instructions are told apart to a millionth of all; where that makes too many sums,
+    ten times as coarsely, until it does not.
+    """
+    part = FINEST
+    while True:
+        sums = _sums(layers, part)
+        if sums is not None:
+            return [_point(layers, chosen) for *_, chosen in sums]
+        part *= 10
+
+
+def _sums(layers: Sequence[Sequence[Option]], part: float) -> list[_Sum] | None:
+    loss_step = part * sum(max(o.loss for o in options) for options in layers) or 1.0
+    time_step = part * sum(max(o.instructions for o in options) for options in layers) or 1.0
+    sums: list[_Sum] = [(0, 0, 0, ())]
+    for options in layers:
+        steps = [
+            (o.weights_bytes, round(o.instructions / time_step), round(o.loss / loss_step), place)
+            for place, o in enumerate(options)
+        ]
+        sums = _undominated(
+            [
+                (size + more, time + longer, loss + worse, (*chosen, place))
+                for size, time, loss, chosen in sums
+                for more, longer, worse, place in steps
+            ]
+        )
+        if len(sums) > MOST_SUMS:
+            return None
+    return sums
+
+
+def least_loss(
+    points: Sequence[Point], most_bytes: float, most_instructions: float
+) -> Point | None:
+    """The point with the least loss within limits; None if there is none."""
+    within = [
+        point
+        for point in points
+        if point.weights_bytes <= most_bytes and point.instructions <= most_instructions
+    ]
+    return min(within, key=lambda p: (p.loss, p.weights_bytes), default=None)
+
+
+def front_of(points: Sequence[Point]) -> list[Point]:
+    """Those that no other is as good as in bytes and loss, whatever their instructions."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.weights_bytes, p.loss)):
+        if not found or point.loss < found[-1].loss:
+            found.append(point)
+    return found
+
+
+def _point(layers: Sequence[Sequence[Option]], chosen: tuple[int, ...]) -> Point:
+    taken = [options[place] for options, place in zip(layers, chosen, strict=True)]
+    return Point(
+        chosen,
+        sum(option.weights_bytes for option in taken),
+        sum(option.instructions for option in taken),
+        sum(option.loss for option in taken),
+    )
+
+
+def _undominated(sums: list[_Sum]) -> list[_Sum]:
+    """Sums of which none is as good as another in all three, by ascending bytes."""
+    kept: list[_Sum] = []
+    # Of what was kept so far: instructions ascending, and the least loss down to each.
+    times: list[int] = []
+    losses: list[int] = []
+    for each in sorted(sums):
+        _, time, loss, _ = each
+        place = bisect_right(times, time)
+        if place and losses[place - 1] <= loss:
+            continue
+        kept.append(each)
+        first = last = bisect_left(times, time)
+        while last < len(losses) and losses[last] >= loss:
+            last += 1
+        times[first:last] = [time]
+        losses[first:last] = [loss]
+    return kept

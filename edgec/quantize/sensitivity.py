@@ -1,0 +1,65 @@
+"""How much worse the outputs become when one layer alone gets other weights.
+
+One streaming pass over samples, many at once. In each part the quantized function runs once; then
+for every layer only what depends on its weights runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Function, Node, Value
+from edgec.graph.types import Array
+from edgec.quantize.batches import Batch, parts_of
+from edgec.quantize.insert import insert_qdq
+from edgec.quantize.scheme import Scheme, Weights
+
+
+def losses(
+    function: Function,
+    scheme: Scheme,
+    others: Mapping[Node, Weights],
+    samples: Sequence[Sequence[Array]],
+    progress: Callable[[], None] | None = None,
+) -> dict[Node, float]:
+    """For each node with other weights: the growth of the outputs' squared error, 0 at least.
+
+    Errors are those of the scheme with these weights and of the scheme as it is, both against the
+    float function, as a part of the sum of the outputs' squares. progress: called for each part.
+    """
+    quantized = insert_qdq(function, scheme).function
+    exact, found = Batch(function), Batch(quantized)
+    names = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    places = {node: names[node.name] for node in others}
+    errors, whole, power = dict.fromkeys(others, 0.0), 0.0, 0.0
+    for inputs in parts_of(samples, min(exact.count, found.count)):
+        wanted = exact.run(inputs)
+        known: dict[Value, Array] = {}
+        given = found.run(inputs, known.__setitem__)
+        power += sum(float(np.sum(y.astype(np.float64) ** 2)) for y in wanted)
+        whole += _error(wanted, given)
+        for node, weights in others.items():
+            errors[node] += _error(wanted, _rerun(found, known, places[node], weights))
+        if progress is not None:
+            progress()
+    return {node: max(error - whole, 0.0) / (power or 1.0) for node, error in errors.items()}
+
+
+def _rerun(batch: Batch, known: Mapping[Value, Array], node: Node, weights: Weights) -> list[Array]:
+    """Results with other weights of one node, from what all values were without them."""
+    arrays = {**known, node.inputs[1]: weights.real(), node.inputs[2]: weights.bias}
+    count = len(known[batch.function.params[0]])
+    changed: set[Value] = set()
+    for step in batch.function.nodes:
+        if step is node or any(value in changed for value in step.inputs):
+            arrays[step.output] = batch.step(step, arrays, count)
+            changed.add(step.output)
+    return [arrays[value] for value in batch.function.results]
+
+
+def _error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
+    return sum(
+        float(np.sum((x.astype(np.float64) - y) ** 2)) for x, y in zip(wanted, found, strict=True)
+    )

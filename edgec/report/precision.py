@@ -1,0 +1,135 @@
+"""The mix of weights of four and eight bits: its layers and its front, as text and as a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from edgec.mixed_precision import BITS, Mixed
+from edgec.report.figures import plural, short_title
+from edgec.report.svg import element, number, picture
+from edgec.report.table import Column, format_table
+from edgec.report.table import number as number_column
+
+WIDTH, HEIGHT = 400.0, 200.0  # readable on a phone as it is
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
+#: Points of the front that are told and drawn.
+MOST_POINTS = 24
+
+
+def precision_report(mixed: Mixed) -> dict[str, Any]:
+    """The object for JSON. Losses are parts of the sum of squares of the outputs."""
+    front = _some(mixed)
+    return {
+        "weights_bytes": sum(_bytes(layer.weights_bytes, layer.bits) for layer in mixed.layers),
+        "int8_weights_bytes": sum(layer.weights_bytes for layer in mixed.layers),
+        "layers": [
+            {
+                "name": layer.name,
+                "operator": layer.operator,
+                "bits": layer.bits,
+                "weights_bytes": _bytes(layer.weights_bytes, layer.bits),
+                "loss": layer.loss,
+            }
+            for layer in mixed.layers
+        ],
+        "front": [
+            {
+                "weights_bytes": point.weights_bytes,
+                "loss": point.loss,
+                "short_layers": sum(BITS[place] == 4 for place in point.chosen),
+                "taken": point == mixed.taken,
+            }
+            for point in front
+        ],
+        "build": None if mixed.figures is None else {
+            "flash_bytes": mixed.figures.flash_bytes,
+            "ram_bytes": mixed.figures.ram_bytes,
+            "instructions": mixed.figures.instructions,
+        },
+    }  # fmt: skip
+
+
+def _bytes(size: int, bits: int) -> int:
+    return size if bits == 8 else -(-size // 2)
+
+
+def _some(mixed: Mixed) -> list[Any]:
+    """The ends of the front, what is between them at even steps, and the point that was taken."""
+    points = list(mixed.front)
+    step = max(1, -(-len(points) // MOST_POINTS))
+    kept = {*points[::step], points[-1], mixed.taken}
+    return sorted(kept, key=lambda point: (point.weights_bytes, point.loss))
+
+
+def precision_lines(report: Mapping[str, Any]) -> list[str]:
+    """The tables of layers and of the front."""
+    columns = (
+        Column("layer", least=16, cut="start"), Column("by", optional=1), number_column("bits"),
+        number_column("weights bytes"), number_column("loss in 4 bits"),
+    )  # fmt: skip
+    rows = [
+        (short_title(r["name"]), r["operator"], str(r["bits"]), f"{r['weights_bytes']:,}",
+         f"{r['loss']:.2e}")
+        for r in report["layers"]
+    ]  # fmt: skip
+    share = 100 * report["weights_bytes"] / report["int8_weights_bytes"]
+    points = [
+        f"{p['weights_bytes']:,} ({p['loss']:.1e}){' *' if p['taken'] else ''}"
+        for p in report["front"]
+    ]
+    lines = [
+        "",
+        *format_table(columns, rows),
+        "",
+        f"weights: {report['weights_bytes']:,} bytes, {share:.1f} % of int8",
+        f"bytes (loss), estimated, * taken: {', '.join(points)}",
+    ]
+    if report["build"] is not None:
+        words = [
+            f"flash {report['build']['flash_bytes']:,}",
+            f"RAM {report['build']['ram_bytes']:,}",
+        ]
+        if report["build"]["instructions"] is not None:
+            words.append(f"instructions {report['build']['instructions']:,}")
+        lines.append(f"built: {', '.join(words)}")
+    return lines
+
+
+def precision_chart(front: Sequence[Mapping[str, Any]]) -> Markup:
+    """Bytes of weights against loss: below a point and left of it, no mix is known."""
+    most_bytes: int = max(point["weights_bytes"] for point in front)
+    most_loss = float(max(point["loss"] for point in front)) or 1.0
+
+    def x(point: Mapping[str, Any]) -> float:
+        return LEFT + float(point["loss"]) / most_loss * (WIDTH - LEFT - RIGHT)
+
+    def y(size: float) -> float:
+        return HEIGHT - BOTTOM - size / most_bytes * (HEIGHT - TOP - BOTTOM)
+
+    ordered = sorted(front, key=lambda point: (point["loss"], point["weights_bytes"]))
+    path = [f"M{number(x(ordered[0]))} {number(y(ordered[0]['weights_bytes']))}"]
+    path += [f"H{number(x(p))}V{number(y(p['weights_bytes']))}" for p in ordered[1:]]
+    marks = [
+        element("line", x1=LEFT, y1=y(0), x2=WIDTH - RIGHT, y2=y(0), class_="axis"),
+        element("line", x1=LEFT, y1=TOP, x2=LEFT, y2=y(0), class_="axis"),
+        element("path", d="".join(path), class_="front"),
+    ]
+    for point in ordered:
+        title = (
+            f"{point['weights_bytes']:,} bytes, loss {point['loss']:.2e},"
+            f" {plural(point['short_layers'], 'layer')} in four bits"
+            + (", taken" if point["taken"] else "")
+        )
+        marks.append(
+            element("circle", element("title", title), cx=x(point), cy=y(point["weights_bytes"]),
+                    r=6.0 if point["taken"] else 4.0,
+                    class_="taken" if point["taken"] else "point")
+        )  # fmt: skip
+    for size in (ordered[0]["weights_bytes"], ordered[-1]["weights_bytes"]):
+        marks.append(element("text", f"{size:,}", x=LEFT - 6, y=y(size) + 4, class_="end"))
+    marks.append(element("text", "no loss", x=LEFT, y=HEIGHT - 12))
+    marks.append(element("text", f"{most_loss:.1e}", x=WIDTH - RIGHT, y=HEIGHT - 12, class_="end"))
+    return picture(WIDTH, HEIGHT, "Bytes of weights against loss", *marks)
