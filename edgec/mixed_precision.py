@@ -26,7 +26,6 @@ from edgec.quantize.assign import Option, Point, all_best, front_of, least_loss
 from edgec.quantize.batches import COUNT
 from edgec.quantize.follow import follow
 from edgec.quantize.insert import insert_qdq
-from edgec.quantize.scheme import make_scheme
 from edgec.quantize.sensitivity import losses
 from edgec.target.board import Board
 
@@ -96,7 +95,7 @@ def mix(
     """
     options = options or Options()
     function, statistics = made.source, made.statistics
-    base = make_scheme(function, made.ranges, symmetric=made.recipe.symmetric)
+    base = made.recipe.scheme(function, made.ranges)
     followed = follow(
         function, base, statistics.followed, biases=made.recipe.correct_biases, other_bits=BITS[1]
     )
@@ -257,9 +256,7 @@ def _costs(
     """
     if board is None:
         return {node: (stored_bytes(node, bits), 0) for node in nodes}
-    scheme = make_scheme(
-        made.source, made.ranges, symmetric=made.recipe.symmetric, bits=dict.fromkeys(nodes, bits)
-    )
+    scheme = made.recipe.scheme(made.source, made.ranges, dict.fromkeys(nodes, bits))
     compiled = _compiled(insert_qdq(made.source, scheme).function, board, options)
     found: dict[str, tuple[int, int]] = {}
     for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True):

@@ -49,7 +49,8 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first. weights: `int8` or `int4`.
+    neighbouring layers alike in range first. weights: `int8` or `int4`. activations: `int8`, or
+    `int16` with the ranges of `minmax`.
     """
 
     observer: str = "auto"
@@ -58,6 +59,18 @@ class Recipe:
     correct_biases: bool = True
     equalize: bool = False
     weights: str = "int8"
+    activations: str = "int8"
+
+    def scheme(
+        self,
+        function: Function,
+        ranges: Mapping[Value, Range],
+        bits: Mapping[Node, int] | None = None,
+    ) -> Scheme:
+        """Parameters from ranges, weights rounded to nearest."""
+        return make_scheme(
+            function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations
+        )
 
 
 @dataclass(frozen=True)
@@ -147,11 +160,13 @@ def quantize_function(
         function = equalize(function)
     statistics = calibrate(function, samples, progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
+    if recipe.activations != "int8":  # nothing needs to be clipped
+        names = ("minmax",)
     tried = []
     rounding: Mapping[Node, Weights] = {}
     for name in names:
         ranges = observed_ranges(function, statistics, name, symmetric=recipe.symmetric)
-        scheme = make_scheme(function, ranges, symmetric=recipe.symmetric)
+        scheme = recipe.scheme(function, ranges)
         if recipe.reconstruct:
             # Scales of weights hardly depend on ranges: one choice serves all.
             rounding = rounding or reconstruct(scheme.weights, statistics.moments)
@@ -174,7 +189,7 @@ def quantize_function(
 def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
     """The same model and ranges with weights of so many bits, where they are not 8."""
     recipe, function = made.recipe, made.source
-    scheme = make_scheme(function, made.ranges, symmetric=recipe.symmetric, bits=bits)
+    scheme = recipe.scheme(function, made.ranges, bits)
     if recipe.reconstruct:
         followed = made.statistics.followed
         scheme = follow(function, scheme, followed, biases=recipe.correct_biases).scheme

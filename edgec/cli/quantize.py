@@ -59,6 +59,8 @@ LIMIT = LimitType()
 @click.option("--weights", type=click.Choice(["int8", "int4", "mixed"]), default="int8",
               show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
               " with the least loss, layer by layer.")  # fmt: skip
+@click.option("--activations", type=click.Choice(["int8", "int16"]), default="int8",
+              show_default=True, help="How values between layers are stored.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
@@ -96,6 +98,7 @@ def command(
     most: int | None,
     pixels: tuple[float, float],
     weights: str,
+    activations: str,
     max_weights: tuple[float, bool] | None,
     board: str | None,
     max_flash_bytes: int | None,
@@ -131,7 +134,13 @@ def command(
     labels = None if labels_file is None else load_labels(labels_file, len(tests))
     is_mixed = weights == "mixed"
     recipe = Recipe(
-        observer, symmetric, not nearest, not keep_biases, equalize, "int8" if is_mixed else weights
+        observer,
+        symmetric,
+        not nearest,
+        not keep_biases,
+        equalize,
+        "int8" if is_mixed else weights,
+        activations,
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
     _check_limits(is_mixed, max_weights, builds, board)

@@ -4,7 +4,9 @@ This is what a QDQ model means to its runtime. With `x`, `w` and `y` the scales 
 and output, and rounding `onnx`:
 
 1. convolution, depthwise convolution, dense: integer accumulation, then one requantize with the
-   multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds.
+   multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds. Of
+   int16 values: accumulation in int64 and the rescaling of TFLite's int16x8 kernels, since no
+   runtime has any of its own; so is the arithmetic of 2 and 4.
 2. add, mul: the integer add and mul.
 3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing by the nearest pixel,
    with equal parameters on both sides: the same on integers.
@@ -34,7 +36,7 @@ from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
-from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.tabulate import expression_of, tabulate
 
@@ -74,13 +76,15 @@ def _visit(
         return _table(rewriter, node, inputs[0])
     builder = rewriter.builder
     made: Value | None = None
+    if integers[0].type.dtype == "int16" and rounding == "onnx":
+        rounding = "tflm"
     if above.op.name in ACCUMULATING:
         made = _accumulate(rewriter, above, integers, node, (low, high), rounding)
     elif above.op.name == "add" and integers[1] is not None:
-        attrs = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
-        made = builder.op("add", [integers[0], integers[1]], attrs, **_identity(node, above))
+        sums = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
+        made = _arithmetic(rewriter, above, integers, node, sums)
     elif above.op.name == "mul" and integers[1] is not None:
-        made = _product(rewriter, above, integers[0], integers[1], node, (low, high), rounding)
+        made = _arithmetic(rewriter, above, integers, node, MulAttrs(quant, low, high, rounding))
     elif above.op.name == "avg_pool2d":
         old = above.attrs
         pool = AvgPool2dAttrs(
@@ -100,19 +104,15 @@ def _visit(
     return (made,)
 
 
-def _product(
-    rewriter: Rewriter,
-    above: Node,
-    first: Value,
-    second: Value,
-    node: Node,
-    bounds: tuple[int, int],
-    rounding: Rounding,
+def _arithmetic(
+    rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, attrs: Any
 ) -> Value | None:
-    """The integer product, unless its scales are beyond what integers can do."""
-    attrs = MulAttrs(node.attrs.output, bounds[0], bounds[1], rounding)
+    """The integer sum or product, unless its parameters are beyond what integers can do."""
+    operands = [value for value in integers if value is not None]
+    if any(value.type.dtype != node.attrs.dtype for value in operands):
+        return None
     try:
-        return rewriter.builder.op("mul", [first, second], attrs, **_identity(node, above))
+        return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
     except TypeMismatch:
         return None
 
@@ -265,10 +265,18 @@ def _accumulate(
     if any(weights.type.quant.zero_point) or x.type.quant is None or not x.type.quant.per_tensor:
         return None
     channels = above.output.type.shape[-1]
+    quant: Quant = node.attrs.output
     bias = _integer_bias(rewriter, above, integers, channels)
     if bias is None:
         return None
-    quant: Quant = node.attrs.output
+    if x.type.dtype == "int16":
+        if x.type.quant.zero_point[0]:
+            return None
+        bias = rewriter.builder.constant(bias.name, bias.data.astype(np.int64), None, bias.origin)
+        rounding = "tflm16"
+    factors = multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0], rounding)
+    if rounding == "tflm16" and max(factors) >= MOST_SHORT_FACTOR:
+        return None
     accumulators = rewriter.builder.op(
         above.op,
         [x, weights, bias],
@@ -278,8 +286,7 @@ def _accumulate(
         sources=above.sources,
     )
     attrs = RequantizeAttrs(
-        multiplier=multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0],
-                               rounding),
+        multiplier=factors,
         output=quant,
         minimum=bounds[0],
         maximum=bounds[1],
@@ -291,7 +298,7 @@ def _accumulate(
 
 def _integer_bias(
     rewriter: Rewriter, above: Node, integers: list[Value | None], channels: int
-) -> Value | None:
+) -> Constant | None:
     """The stored int32 bias (its own scale is ignored, as the runtime's kernels do)."""
     bias = integers[2]
     if bias is not None:

@@ -26,6 +26,7 @@ from edgec.quantize.moments import MOST_INPUTS, as_rows, from_rows, input_rows, 
 from edgec.quantize.reconstruct import choose_rounding
 from edgec.quantize.scheme import (
     Scheme,
+    Stored,
     Weights,
     least_scales,
     limits,
@@ -77,14 +78,14 @@ def follow(
         place = named[node.name]
         exact.run_before(node)
         found.run_before(place)
-        x_scale = scheme.values[node.inputs[0]].quant.scale[0]
+        x = scheme.values[node.inputs[0]]
         given = [weights[node]]
         if other_bits is not None and other_bits != given[0].bits:
-            given.append(nearest_weights(node, x_scale, other_bits))
+            given.append(nearest_weights(node, x, other_bits))
         depth = as_rows(node, weights_of(node)).shape[2]
         moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(place))
         if moments is not None and moments.count >= LEAST_ROWS:
-            chosen = [_chosen(node, each, moments, x_scale) for each in given]
+            chosen = [_chosen(node, each, moments, x) for each in given]
             given = [
                 new if biases else replace(new, bias=old.bias)
                 for new, old in zip(chosen, given, strict=True)
@@ -155,14 +156,14 @@ class _Moments:
         self.cross, self.covariance = self.cross / used, self.covariance / used
 
 
-def _chosen(node: Node, given: Weights, moments: _Moments, x_scale: float) -> Weights:
+def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored) -> Weights:
     """The weights of one layer, of as many bits as those that were given."""
     own, bits = as_rows(node, weights_of(node).astype(np.float64)), given.bits
     target = _least_squares(own, moments)
     bias = node.inputs[2]
     assert isinstance(bias, Constant)
     real, axis = from_rows(node, target), WEIGHTED[node.op.name]
-    least = least_scales(real, bias.data, axis, x_scale)
+    least = least_scales(real, bias.data, axis, x)
     _, quant = quantize_weights(real, axis, least, bits)
     scales = np.asarray(quant.scale).reshape(target.shape[:2])
     if bits < 8:

@@ -18,6 +18,8 @@ from edgec.quantize.forms import WEIGHTED, Forms
 Range = tuple[float, float]
 
 LEVELS = 256
+#: int16 reaches so much farther than what was seen: a bit of sixteen is cheaper than clipping.
+ROOM = 2.0
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
 LEAST_SCALE = 2.0**-40
 #: The largest stored bias, and the largest sum of products: together they stay within int32, with
@@ -81,11 +83,12 @@ def make_scheme(
     *,
     symmetric: bool = False,
     bits: Mapping[Node, int] | None = None,
+    dtype: str = "int8",
 ) -> Scheme:
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
     Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
-    where they are not 8.
+    where they are not 8. dtype: of values, int8 or int16, which is always symmetric.
     """
     forms = Forms(function)
     known = dict(ranges)
@@ -99,45 +102,55 @@ def make_scheme(
         leader = forms.leader(value)
         lowest, highest = shared.get(leader, (0.0, 0.0))
         shared[leader] = min(low, lowest), max(high, highest)
-    stored = {leader: Stored(activation_quant(*seen, symmetric)) for leader, seen in shared.items()}
+    stored = {
+        leader: Stored(activation_quant(*seen, symmetric, dtype), dtype)
+        for leader, seen in shared.items()
+    }
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
-        node: nearest_weights(
-            node, values[node.inputs[0]].quant.scale[0], (bits or {}).get(node, 8)
-        )
+        node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8))
         for node in function.nodes
         if node.op.name in WEIGHTED and forms.has_integer_form(node)
     }
     return Scheme(forms, values, weights)
 
 
-def activation_quant(low: float, high: float, symmetric: bool = False) -> Quant:
-    """int8 parameters of a range that holds 0; symmetric ones have the zero point 0."""
+def activation_quant(
+    low: float, high: float, symmetric: bool = False, dtype: str = "int8"
+) -> Quant:
+    """Parameters of a range that holds 0; symmetric ones, and all of int16, have zero point 0."""
     if not low <= 0.0 <= high:
         raise ValueError(f"the range [{low}, {high}] does not hold 0")
-    if symmetric:
-        largest = max(-low, high)
-        return Quant((max(float(np.float32(largest / 127.0)), LEAST_SCALE),), (0,))
+    if symmetric or dtype != "int8":
+        largest = max(-low, high) / float(np.iinfo(dtype).max)
+        largest *= ROOM if dtype == "int16" else 1.0
+        return Quant((max(float(np.float32(largest)), LEAST_SCALE),), (0,))
     scale = max(float(np.float32((high - low) / (LEVELS - 1))), LEAST_SCALE)
     zero_point = int(np.clip(round(-128 - low / scale), -128, 127))
     return Quant((scale,), (zero_point,))
 
 
-def nearest_weights(node: Node, x_scale: float, bits: int = 8) -> Weights:
+def nearest_weights(node: Node, x: Stored, bits: int = 8) -> Weights:
     """A node's own weights, rounded to nearest, and its own bias."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
     axis = WEIGHTED[node.op.name]
-    least = least_scales(weights.data, bias.data, axis, x_scale)
+    least = least_scales(weights.data, bias.data, axis, x)
     data, quant = quantize_weights(weights.data, axis, least, bits)
     return Weights(data, quant, bias.data, bits)
 
 
-def least_scales(weights: Array, bias: Array, axis: int, x_scale: float) -> Array:
-    """The scale of each output channel from which on its sums cannot leave int32."""
-    others = tuple(a for a in range(weights.ndim) if a != axis)
-    products = np.abs(weights).sum(axis=others, dtype=np.float64) * (LEVELS - 1)
-    return np.asarray(np.maximum(np.abs(bias.astype(np.float64)) / x_scale, products) / MOST_PART)
+def least_scales(weights: Array, bias: Array, axis: int, x: Stored) -> Array:
+    """The scale of each output channel from which on its bias fits in int32, and its sums do too.
+
+    Sums of int16 values are taken in int64 where they may not.
+    """
+    least = np.abs(bias.astype(np.float64)) / x.quant.scale[0]
+    if x.dtype == "int8":
+        others = tuple(a for a in range(weights.ndim) if a != axis)
+        products = np.abs(weights).sum(axis=others, dtype=np.float64) * (LEVELS - 1)
+        least = np.maximum(least, products)
+    return np.asarray(least / MOST_PART)
 
 
 def quantize_weights(
