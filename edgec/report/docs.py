@@ -14,6 +14,7 @@ from pathlib import Path
 
 import edgec.ops
 from edgec.graph.op import Op, all_ops, find_importer, importer_kinds
+from edgec.report.mixed_figures import mixed_page
 from edgec.report.models import models_page
 from edgec.report.quantization_figures import quantization_page
 from edgec.target.board import Board, all_boards
@@ -131,6 +132,7 @@ def pages() -> dict[str, str]:
         "boards_table.md": boards_page(),
         "models.md": models_page(FOLDER / "models.toml"),
         "quantization_figures.md": quantization_page(FOLDER / "quantization.toml"),
+        "mixed_precision_figures.md": mixed_page(FOLDER / "mixed_precision.toml"),
     }
 
 
