@@ -23,6 +23,7 @@ from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.follow import follow
 from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.keep_float import named_layers
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
@@ -50,7 +51,7 @@ class Recipe:
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
     neighbouring layers alike in range first. weights: `int8` or `int4`. activations: `int8`, or
-    `int16` with the ranges of `minmax`.
+    `int16` with the ranges of `minmax`. keep_float: layers, by name, that stay in float.
     """
 
     observer: str = "auto"
@@ -60,6 +61,7 @@ class Recipe:
     equalize: bool = False
     weights: str = "int8"
     activations: str = "int8"
+    keep_float: tuple[str, ...] = ()
 
     def scheme(
         self,
@@ -69,8 +71,9 @@ class Recipe:
     ) -> Scheme:
         """Parameters from ranges, weights rounded to nearest."""
         return make_scheme(
-            function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations
-        )
+            function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations,
+            kept=named_layers(function, self.keep_float),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ def quantize_function(
     progress: Progress | None = None,
 ) -> PostTraining:
     """Quantize what `float_function` gives; see `quantize_model`."""
+    named_layers(function, recipe.keep_float)  # before all the work
     if recipe.equalize:
         function = equalize(function)
     statistics = calibrate(function, samples, progress)

@@ -61,6 +61,8 @@ LIMIT = LimitType()
               " with the least loss, layer by layer.")  # fmt: skip
 @click.option("--activations", type=click.Choice(["int8", "int16"]), default="int8",
               show_default=True, help="How values between layers are stored.")  # fmt: skip
+@click.option("--keep-float", multiple=True, metavar="LAYER",
+              help="A layer that stays in float; more than once for more.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
@@ -99,6 +101,7 @@ def command(
     pixels: tuple[float, float],
     weights: str,
     activations: str,
+    keep_float: tuple[str, ...],
     max_weights: tuple[float, bool] | None,
     board: str | None,
     max_flash_bytes: int | None,
@@ -141,6 +144,7 @@ def command(
         equalize,
         "int8" if is_mixed else weights,
         activations,
+        keep_float,
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
     _check_limits(is_mixed, max_weights, builds, board)

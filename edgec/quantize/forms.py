@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.tabulate import is_elementwise
 
@@ -26,8 +28,10 @@ SHARING = (
 class Forms:
     """Decides for every node and value of one float function."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, kept: Collection[Node] = ()) -> None:
+        """kept: nodes that stay in float."""
         self.function = function
+        self.kept = frozenset(kept)
         self.producers = function.producers()
         self.consumers = function.consumers()
         self._sources: dict[Value, Value] = {}
@@ -95,7 +99,7 @@ class Forms:
 
     def _decide(self, node: Node) -> bool:
         name = node.op.name
-        if len(node.outputs) != 1 or node.output.type.dtype != "float32":
+        if node in self.kept or len(node.outputs) != 1 or node.output.type.dtype != "float32":
             return False
         data = [value for value in node.inputs if not isinstance(value, Constant)]
         if any(value.type.dtype != "float32" for value in data) or not data:

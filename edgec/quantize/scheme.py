@@ -6,7 +6,7 @@ exact; weights are symmetric, one scale for each output channel (arXiv:1806.0834
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,13 +84,15 @@ def make_scheme(
     symmetric: bool = False,
     bits: Mapping[Node, int] | None = None,
     dtype: str = "int8",
+    kept: Collection[Node] = (),
 ) -> Scheme:
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
     Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
-    where they are not 8. dtype: of values, int8 or int16, which is always symmetric.
+    where they are not 8. dtype: of values, int8 or int16, which is always symmetric. kept: nodes
+    that stay in float.
     """
-    forms = Forms(function)
+    forms = Forms(function, kept)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size:
