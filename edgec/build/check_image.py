@@ -1,6 +1,6 @@
 """Check a firmware image before anybody flashes it; knows nothing of how it was built.
 
-1. vector table: at the start of the code region, its stack in RAM, its handlers Thumb code;
+1. start: vector table, or boot header and trap table, where the core looks for them (`vectors.py`);
 2. entry: the reset handler;
 3. sections: each whole inside one region of the board, stored bytes inside flash;
 4. symbols: none undefined, none of a libc;
@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgec.build.elf import Elf, read_elf
-from edgec.build.thumb import needs
+from edgec.build.vectors import check_vectors
 from edgec.errors import BuildFailed
 from edgec.target.board import Board
 
@@ -34,7 +34,7 @@ def check_image(elf: Path | Elf, board: Board) -> None:
     """Raise BuildFailed listing everything that is wrong with an image for `board`."""
     read = read_elf(elf) if isinstance(elf, Path) else elf
     problems = [
-        *_check_vectors(read, board),
+        *check_vectors(read, board),
         *_check_sections(read, board),
         *_check_symbols(read),
         *_check_instructions(read, board),
@@ -43,34 +43,6 @@ def check_image(elf: Path | Elf, board: Board) -> None:
         raise BuildFailed(
             f"{read.path.name} is no good image for {board.name}", details=tuple(problems)
         )
-
-
-def _check_vectors(elf: Elf, board: Board) -> list[str]:
-    table = elf.section(".vectors")
-    code = board.memory[board.code]
-    if table is None or not table.is_stored:
-        return ["there is no vector table (section .vectors)"]
-    problems = []
-    if table.address != code.origin:
-        problems.append(f"the vector table is at 0x{table.address:08x}, not at 0x{code.origin:08x}")
-    # DDI 0403E B3.2.5: the table is aligned to its size, rounded up to a power of two.
-    if table.address % (1 << (table.length - 1).bit_length()):
-        problems.append(f"the vector table at 0x{table.address:08x} is not aligned to its size")
-    stack = elf.word(table.address) or 0
-    data = board.memory[board.data]
-    if not (data.origin < stack <= data.end) or stack % 8:
-        problems.append(f"the initial stack pointer 0x{stack:08x} is not in {data.name}")
-    reset = elf.word(table.address + 4) or 0
-    if reset != elf.entry:
-        problems.append(f"the entry 0x{elf.entry:08x} is not the reset vector 0x{reset:08x}")
-    text = [s for s in elf.sections if s.is_code]
-    for number in range(1, table.length // 4):
-        handler = elf.word(table.address + 4 * number) or 0
-        if handler == 0 and number > 3:
-            continue  # reserved, or an interrupt that is never enabled
-        if not handler & 1 or not any(s.holds(handler & ~1) for s in text):
-            problems.append(f"vector {number} is 0x{handler:08x}, not the address of Thumb code")
-    return problems
 
 
 def _check_sections(elf: Elf, board: Board) -> list[str]:
@@ -110,7 +82,7 @@ def _check_instructions(elf: Elf, board: Board) -> list[str]:
     for function in functions:
         lacking: dict[str, int] = {}
         for instruction in elf.instructions(function):
-            feature = needs(instruction)
+            feature = elf.instruction_set.needs(instruction)
             if feature and not board.core.has(feature):
                 lacking.setdefault(feature, instruction.address)
         problems += [

@@ -1,4 +1,4 @@
-"""Read a firmware ELF: sections, symbols and the Thumb code of each function."""
+"""Read a firmware ELF: sections, symbols and the machine code of each function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgec.build.thumb import Instruction, decode
+from edgec.build import riscv, thumb
+from edgec.build.instruction import Instruction, InstructionSet
 from edgec.errors import BuildFailed
 
 
@@ -49,7 +50,7 @@ class Elf:
 
     `undefined` are names that the linker left open; `stack_sizes` maps a function's address to
     the frame that clang states for it; `code_marks` are (address, is code) in order of address,
-    from the mapping symbols `$t` and `$d`.
+    from the mapping symbols `$t` or `$x` and `$d`; `instruction_set` reads its machine code.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Elf:
     undefined: tuple[str, ...]
     stack_sizes: dict[int, int]
     code_marks: tuple[tuple[int, bool], ...]
+    instruction_set: InstructionSet = thumb
 
     def section(self, name: str) -> Section | None:
         """Return the allocated section called `name`, or None."""
@@ -122,7 +124,7 @@ class Elf:
             stop = min(end, marks[index + 1][0]) if index + 1 < len(marks) else end
             if is_code:
                 low = at - section.address
-                yield from decode(section.content[low : low + stop - at], at)
+                yield from self.instruction_set.decode(section.content[low : low + stop - at], at)
             at = stop
             index += 1
 
@@ -164,22 +166,27 @@ def _read_stack_sizes(data: bytes) -> dict[int, int]:
     return sizes
 
 
+#: By what pyelftools calls the ELF's machine.
+INSTRUCTION_SETS: dict[str, InstructionSet] = {"ARM": thumb, "RISC-V": riscv}
+
+
 def read_elf(path: Path) -> Elf:
-    """Read the 32-bit Arm ELF file at `path`. Raises BuildFailed if it is none."""
+    """Read the ELF file of a 32-bit microcontroller at `path`. Raises BuildFailed if it is none."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)
-            if elf.get_machine_arch() != "ARM" or elf.elfclass != 32:
-                raise BuildFailed(f"{path} is not an ELF file for Cortex-M")
-            return _read(path, elf)
+            code = INSTRUCTION_SETS.get(elf.get_machine_arch())
+            if code is None or elf.elfclass != 32:
+                raise BuildFailed(f"{path} is not an ELF file for Cortex-M or 32-bit RISC-V")
+            return _read(path, elf, code)
     except (OSError, ELFError) as error:
         raise BuildFailed(f"cannot read the ELF file {path}: {error}") from error
 
 
-def _read(path: Path, elf: object) -> Elf:
+def _read(path: Path, elf: object, code: InstructionSet) -> Elf:
     import typing
 
     file: typing.Any = elf
@@ -216,15 +223,15 @@ def _read(path: Path, elf: object) -> Elf:
         elif symbol["st_shndx"] == "SHN_UNDEF":
             if symbol.name and symbol["st_info"]["bind"] == "STB_GLOBAL":
                 undefined.append(symbol.name)
-        elif symbol.name[:2] in ("$t", "$d", "$a"):
-            marks[symbol["st_value"]] = symbol.name[:2] == "$t"
+        elif symbol.name[:2] in ("$t", "$d", "$a", "$x"):
+            marks[symbol["st_value"]] = symbol.name[:2] in ("$t", "$x")
         elif symbol.name and kind != "STT_SECTION":
             is_local = symbol["st_info"]["bind"] == "STB_LOCAL"
             value = symbol["st_value"]
             symbols.append(
                 Symbol(
                     name=symbol.name,
-                    address=value & ~1 if kind == "STT_FUNC" else value,
+                    address=value & ~code.FUNCTION_BIT if kind == "STT_FUNC" else value,
                     length=symbol["st_size"],
                     kind=kind,
                     section=names.get(symbol["st_shndx"], ""),
@@ -240,4 +247,5 @@ def _read(path: Path, elf: object) -> Elf:
         undefined=tuple(undefined),
         stack_sizes=_read_stack_sizes(stated.data()) if stated is not None else {},
         code_marks=tuple(sorted(marks.items())),
+        instruction_set=code,
     )

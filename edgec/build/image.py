@@ -66,7 +66,7 @@ def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = N
     """Return the sizes of an image for `board`.
 
     `stack_usage` are gcc's `.su` files; by default those beside the ELF and in `objects/` there.
-    Raises BuildFailed if the file is no ELF for Cortex-M.
+    Raises BuildFailed if the file is no ELF of a microcontroller.
     """
     read = read_elf(elf) if isinstance(elf, Path) else elf
     if stack_usage is None:

@@ -2,12 +2,14 @@
 
 1. Frames: what the compiler states (gcc `-fstack-usage`, clang `.stack_sizes`), or the sum of all
    that a function's instructions take off the stack pointer, if that is more: inline assembly.
-2. Calls: every BL, and every branch that leaves its function (a tail call, counted as if the
-   caller's frame stayed). A call through a register may reach any function whose address the
-   program holds somewhere, in data or in code, other than in the vector table. A veneer, which a
+2. Calls: every BL or JAL, and every branch that leaves its function (a tail call, counted as if
+   the caller's frame stayed). A call through a register may reach any function whose address the
+   program holds somewhere, in data or in code, other than in the vector table; a jump through a
+   table stays in its function. A veneer, which a
    linker puts where code is far away, branches to the address that it holds.
-3. One interrupt may come at the deepest point: its hardware frame, and its handler's own chain.
-   All interrupts have one priority, so they do not nest; faults are fatal and not counted.
+3. One interrupt may come at the deepest point: the frame that Arm's hardware pushes (RISC-V's
+   pushes none), and its handler's own chain. All interrupts have one priority, so they do not
+   nest; faults are fatal and not counted.
 """
 
 from __future__ import annotations
@@ -18,11 +20,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from edgec.build.elf import Elf, Symbol
-from edgec.build.thumb import flow, frame_growth, half_constant
+from edgec.build.vectors import interrupt_handlers
 from edgec.target.core import Core
-
-FIRST_INTERRUPT = 15
-"""Exceptions from SysTick (15) on are interrupts; those below are reset and faults."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +106,15 @@ class _Analysis:
         grown: int | None = 0
         edges: dict[int, _Edge] = {}
         is_indirect = False
-        for instruction in self.elf.instructions(function):
-            growth = frame_growth(instruction)
+        code = self.elf.instruction_set
+        instructions = list(self.elf.instructions(function))
+        for growth in map(code.frame_growth, instructions):
             grown = None if grown is None or growth is None else grown + growth
-            kind, target = flow(instruction)
-            if kind in ("indirect_call", "indirect_branch"):
+        for kind, target in code.transfers(instructions):
+            if kind == "indirect_call":
                 is_indirect = True
+            elif kind == "indirect_branch":
+                is_indirect = is_indirect or not _has_jump_table(self.elf, function)
             elif kind in ("call", "branch") and not function.address < target < end:
                 # A call into a function's own body is a local subroutine of hand-written code.
                 edge = _Edge.CALL if kind == "call" else _Edge.BRANCH
@@ -121,7 +123,8 @@ class _Analysis:
                     edges[callee.address] = max(edge, edges.get(callee.address, edge))
         if is_veneer(function):
             held = _held_by(self.elf, function)
-            edges |= {f.address: _Edge.BRANCH for f in self.functions if f.address | 1 in held}
+            bit = code.FUNCTION_BIT
+            edges |= {f.address: _Edge.BRANCH for f in self.functions if f.address | bit in held}
         elif is_indirect:
             self.through_pointers.append(function)
         base = function.name.split(".", 1)[0]
@@ -194,8 +197,8 @@ class _Analysis:
 def find_pointed_at(elf: Elf, functions: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     """Return the functions whose address the image holds, other than in the vector table.
 
-    Looks at the words of constant and variable data, at literals in code, and at pairs of MOVW
-    and MOVT. Weights are numbers, not pointers, and are left out.
+    Looks at the words of constant and variable data, at literals in code, and at addresses that
+    pairs of instructions make. Weights are numbers, not pointers, and are left out.
     """
     held: set[int] = set()
     for section in elf.sections:
@@ -209,7 +212,23 @@ def find_pointed_at(elf: Elf, functions: tuple[Symbol, ...]) -> tuple[Symbol, ..
     for function in functions:
         if not is_veneer(function):
             held |= _held_by(elf, function)
-    return tuple(function for function in functions if function.address | 1 in held)
+    bit = elf.instruction_set.FUNCTION_BIT
+    called = (f for f in functions if f.section != ".vectors")  # only the hardware goes there
+    return tuple(function for function in called if function.address | bit in held)
+
+
+def _has_jump_table(elf: Elf, function: Symbol) -> bool:
+    """Whether a jump through a register in `function` goes to one of its own places.
+
+    So it is where the function makes the address of a table whose words point into its middle, by
+    themselves or as distances from the table.
+    """
+    inside = range(function.address + 1, function.address + function.length)
+    for table in elf.instruction_set.made_constants(elf.instructions(function)):
+        word = elf.word(table)
+        if word is not None and (word in inside or (table + word) % (1 << 32) in inside):
+            return True
+    return False
 
 
 def is_veneer(function: Symbol) -> bool:
@@ -218,38 +237,31 @@ def is_veneer(function: Symbol) -> bool:
 
 
 def _held_by(elf: Elf, function: Symbol) -> set[int]:
-    """The literals of a function, and what it makes of MOVW and MOVT."""
-    held = set(elf.literals(function))
-    halves: dict[str, set[tuple[int, int]]] = {"low": set(), "high": set()}
-    for instruction in elf.instructions(function):
-        constant = half_constant(instruction)
-        if constant is not None:
-            halves[constant[0]].add(constant[1:])
-    held.update(
-        high << 16 | low
-        for register, low in halves["low"]
-        for other, high in halves["high"]
-        if register == other
-    )
-    return held
+    """The literals of a function, and the addresses that its instructions make."""
+    made = elf.instruction_set.made_constants(elf.instructions(function))
+    return set(elf.literals(function)) | made
+
+
+def _interrupt_frame_bytes(core: Core) -> int:
+    """What the hardware pushes on an interrupt.
+
+    On Cortex-M 8 words, or 26 with the FPU's, and a word to align to 8 bytes (DDI 0403E B1.5.6
+    and B1.5.7); on RISC-V nothing.
+    """
+    if core.isa == "rv32":
+        return 0
+    return (26 if core.has("fpu") else 8) * 4 + 4
 
 
 def bound_stack(elf: Elf, core: Core, stated: dict[str, int]) -> StackBound:
     """Return the bound for the program in `elf`; `stated` are frames that gcc wrote down."""
     analysis = _Analysis(elf, stated)
-    reset = analysis.at(elf.entry & ~1)
+    reset = analysis.at(elf.entry & ~elf.instruction_set.FUNCTION_BIT)
     main_bytes = analysis.depth(reset.address) if reset is not None else None
-    vectors = elf.section(".vectors")
-    handlers: dict[int, None] = {}
-    if vectors is not None:
-        for number in range(FIRST_INTERRUPT, vectors.length // 4):
-            target = elf.word(vectors.address + 4 * number) or 0
-            function = analysis.at(target & ~1) if target else None
-            if function is not None:
-                handlers[function.address] = None
-    # Hardware frame: 8 words, or 26 with the FPU's, and a word to align to 8 bytes (DDI 0403E
-    # B1.5.6 and B1.5.7).
-    entry_bytes = (26 if core.has("fpu") else 8) * 4 + 4
+    handlers = dict.fromkeys(
+        function.address for function in map(analysis.at, interrupt_handlers(elf)) if function
+    )
+    entry_bytes = _interrupt_frame_bytes(core)
     depths = [analysis.depth(handler) for handler in handlers]
     total: int | None = None
     if main_bytes is not None and all(depth is not None for depth in depths):

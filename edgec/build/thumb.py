@@ -7,25 +7,14 @@ what later cores added, of the Armv8-M manual (DDI 0553).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
-Flow = Literal["", "call", "branch", "indirect_call", "indirect_branch"]
+from edgec.build.instruction import Flow, Instruction
 
+NAME = "thumb"
 
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction: its `address`, its half-words, and `second` = -1 if it has only one."""
-
-    address: int
-    first: int
-    second: int = -1
-
-    @property
-    def length(self) -> int:
-        """Bytes: 2 or 4."""
-        return 2 if self.second < 0 else 4
+FUNCTION_BIT = 1
+"""What a pointer to a function has set in its lowest bit: the code is Thumb."""
 
 
 def decode(code: bytes, address: int) -> Iterator[Instruction]:
@@ -80,6 +69,11 @@ def flow(instruction: Instruction) -> tuple[Flow, int]:
         offset = sign << 20 | j2 << 19 | j1 << 18 | (first & 0x3F) << 12 | (second & 0x7FF) << 1
         return "branch", base + _sign_extend(offset, 21)
     return "", 0
+
+
+def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]:
+    """Yield how control leaves each instruction of a function, and to where (0: unknown)."""
+    return (flow(instruction) for instruction in instructions)
 
 
 def _needs_32(first: int, second: int) -> str:
@@ -201,3 +195,18 @@ def half_constant(instruction: Instruction) -> tuple[str, int, int] | None:
         return None
     value = (first & 15) << 12 | (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
     return ("high" if first & 0x80 else "low"), second >> 8 & 15, value
+
+
+def made_constants(instructions: Iterable[Instruction]) -> set[int]:
+    """Return the words that pairs of MOVW and MOVT may make, whatever lies between the two."""
+    halves: dict[str, set[tuple[int, int]]] = {"low": set(), "high": set()}
+    for instruction in instructions:
+        constant = half_constant(instruction)
+        if constant is not None:
+            halves[constant[0]].add(constant[1:])
+    return {
+        high << 16 | low
+        for register, low in halves["low"]
+        for other, high in halves["high"]
+        if register == other
+    }

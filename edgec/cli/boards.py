@@ -152,7 +152,7 @@ def _engines(board: Any) -> list[str]:
     """Where a program for the board can run; a real board's is `serial`."""
     if board.is_host:
         return ["host"]
-    engines = [] if board.core.has("mve") else ["core"]
+    engines = ["core"] if board.core.is_simulated else []
     engines += ["qemu"] if board.qemu is not None else []
     return engines + (["serial"] if board.link is not None and board.runners else [])
 

@@ -134,7 +134,12 @@ def _board_files(
         "main.c": main,
         LINKER_SCRIPT: linker_script(board, placed=program.homes.parts),
         f"{PORT_DIR}/ec_board.h": board_header(board),
-        "toolchain.cmake": _render("toolchain.cmake.j2", core=board.core.name),
+        "toolchain.cmake": _render(
+            "toolchain.cmake.j2",
+            core=board.core.name,
+            prefix=board.core.gcc_programs[0].removesuffix("gcc"),
+            processor={"thumb": "arm", "rv32": "riscv"}[board.core.isa],
+        ),
         "CMakePresets.json": _render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),
         DEBUG_SCRIPT: _render(
             "debug.gdb.j2",

@@ -1,4 +1,4 @@
-"""What a program says when its core stops it: the text of `ec_fault` in startup.c."""
+"""What a program says when its core stops it: the text of `ec_fault` or `ec_trap` in startup.c."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _HEX = "([0-9a-f]{8})"
-_TEXT = re.compile(f"fault {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
+_TEXT = re.compile(f"(fault|trap) {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
 
 #: The longest such text, with the line end before it.
 FAULT_BYTES = 60
 
-#: Exception numbers of Cortex-M (DDI 0403 B1.5.2) that startup.c reports.
-_EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault",
-               7: "SecureFault"}  # fmt: skip
+#: Exceptions of Cortex-M (DDI 0403 B1.5.2) are reported as faults, causes of RISC-V (Instruction
+#: Set Manual, volume II, table 3.6) as traps.
+_EXCEPTIONS = {
+    "fault": {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault",
+              7: "SecureFault"},
+    "trap": {0: "misaligned jump", 1: "jump to no code", 2: "illegal instruction", 3: "breakpoint",
+             4: "misaligned load", 5: "load from no memory", 6: "misaligned store",
+             7: "store to no memory", 11: "call of the system"},
+}  # fmt: skip
 
 Locate = Callable[[int], str]
 """Names the function at an address, "" for none."""
@@ -23,10 +29,12 @@ Locate = Callable[[int], str]
 @dataclass(frozen=True)
 class Fault:
     """An exception of the core, by its number, and where: at `pc`, called from before `lr`.
-
     Both are None where the stack holds no frame; `sp` is then where it had come to.
+
+    `kind` is "fault" on Cortex-M, "trap" on RISC-V, whose numbers mean other things.
     """
 
+    kind: str
     exception: int
     pc: int | None
     lr: int | None
@@ -35,7 +43,7 @@ class Fault:
     @property
     def name(self) -> str:
         """The exception's name."""
-        return _EXCEPTIONS.get(self.exception, f"exception {self.exception}")
+        return _EXCEPTIONS[self.kind].get(self.exception, f"exception {self.exception}")
 
     def explain(self, locate: Locate | None = None) -> tuple[str, ...]:
         """Return where it happened, one line for each address."""
@@ -54,6 +62,7 @@ def find_fault(text: str) -> Fault | None:
     found = _TEXT.search(text)
     if found is None:
         return None
-    exception, pc, lr, sp = (None if word is None else int(word, 16) for word in found.groups())
+    kind, *words = found.groups()
+    exception, pc, lr, sp = (None if word is None else int(word, 16) for word in words)
     assert exception is not None
-    return Fault(exception, pc, lr, sp)
+    return Fault(kind, exception, pc, lr, sp)

@@ -56,10 +56,14 @@ CORTEX_M4 = InstructionCosts(1, 1, 1, 1, 1, 3, 1, 1)
 CORTEX_M3 = InstructionCosts(1, 1, 1, 1, 1, 3, 1.5, 40)
 # ARMv6-M: no multiply-add, no sign-extending load with an offset, 32x32 -> 64 bits by hand.
 CORTEX_M0 = InstructionCosts(2, 2, 1, 2, 1, 3, 5, 60)
+# RV32IM: every sum of products is two instructions, and so is a product of 64 bits.
+RV32IMC = InstructionCosts(1, 1, 1, 2, 1, 2, 2, 50)
 
 
 def costs_for(features: frozenset[str]) -> InstructionCosts:
     """The costs of a core with these features (words of `edgec.target.core`)."""
+    if "rv32m" in features:
+        return RV32IMC
     if "thumb2" not in features and features.isdisjoint({"avx2", "neon"}):
         return CORTEX_M0
     return CORTEX_M4 if not features.isdisjoint({"dsp", "avx2", "neon"}) else CORTEX_M3

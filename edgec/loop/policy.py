@@ -90,7 +90,7 @@ class Policy:
     @property
     def _is_narrow(self) -> bool:
         """Whether straight code is long: products of 64 bits have to be composed."""
-        return self.core.is_embedded and not self.core.has("thumb2")
+        return self.core.is_embedded and not self.core.multiplies_wide
 
     @property
     def trades_scratch(self) -> bool:

@@ -114,9 +114,8 @@ def _measure(
             built = deploy(compiled, board, Path(folder) / "project", traced=layers)
         except EdgecError as error:
             return {**row, "error": error.message}
-        # The M55 is emulated by QEMU only.
-        engine = "qemu" if board.core.has("mve") else default_engine(board)
-        engine = "core" if engine == "qemu" and not board.core.has("mve") else engine
+        engine = default_engine(board)
+        engine = "core" if engine == "qemu" and board.core.is_simulated else engine
         types = [(port.shape, port.dtype) for port in built.manifest.inputs]
         with open_session(engine, built) as session:
             inputs = generate_inputs(1, types)

@@ -58,7 +58,9 @@ PACKAGES = (
 PROGRAMS = (
     ("gcc", "gcc", "building for this computer with gcc (clang serves too)"),
     ("arm-none-eabi-gcc", "gcc-arm-none-eabi", "building firmware with gcc (clang serves too)"),
+    ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf", "RISC-V firmware with gcc (likewise)"),
     ("qemu-system-arm", "qemu-system-arm", "the engine `qemu`: whole boards"),
+    ("qemu-system-riscv32", "qemu-system-misc", "the engine `qemu`: RISC-V boards"),
     ("gdb-multiarch", "gdb-multiarch", "`edgec debug`"),
     ("cmake", "cmake", "building a project in a larger one"),
 )
@@ -66,7 +68,9 @@ PROGRAMS = (
 #: Oldest versions that this edgec is known to work with.
 OLDEST = {
     "arm-none-eabi-gcc": (10, 0),
+    "riscv64-unknown-elf-gcc": (11, 1),
     "qemu-system-arm": (7, 0),
+    "qemu-system-riscv32": (7, 0),
     "cmake": (3, 13),
     "openocd": (0, 11),
     "esptool": (5, 0),

@@ -171,7 +171,7 @@ def _score(
 
 def _modelled_cycles(built: Built) -> int | None:
     """Cycles of one inference on the simulated core; None for cores that are not modelled."""
-    if built.board is None or built.board.core.has("mve"):
+    if built.board is None or not built.board.core.is_simulated:
         return None
     with open_session("core", built) as session:
         ports = built.manifest.inputs

@@ -192,8 +192,7 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
             f"{folder} was built for {built.board.name}, where instructions are not counted",
             hint="build it for a microcontroller board",
         )
-    # The simulated core has no MVE.
-    engine = "qemu" if built.board.core.has("mve") else "core"
+    engine = "core" if built.board.core.is_simulated else "qemu"
     inputs = generate_inputs(seed, [(port.shape, port.dtype) for port in built.manifest.inputs])
     with open_session(engine, built) as session:
         result, traced = session.run(inputs), session.run(inputs, profile=True)

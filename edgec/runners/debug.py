@@ -18,7 +18,7 @@ from edgec.errors import BoardError, RunFailed, ToolMissing
 from edgec.runners.qemu import qemu_command
 from edgec.target.board import Board
 
-GDBS = ("gdb-multiarch", "arm-none-eabi-gdb")
+GDBS = ("gdb-multiarch", "arm-none-eabi-gdb", "riscv64-unknown-elf-gdb")
 SERVERS = ("qemu", "openocd")
 _START_TIMEOUT_S = 15.0
 _SHOWN_LINES = 5
@@ -85,8 +85,8 @@ def gdb_command(
     program = gdb or next((path for name in GDBS if (path := shutil.which(name))), None)
     if program is None:
         raise ToolMissing(
-            "no GDB for Arm is installed",
-            details=(f"looked for {' and '.join(GDBS)}",),
+            "no GDB for microcontrollers is installed",
+            details=(f"looked for {', '.join(GDBS)}",),
             hint="Debian: apt install gdb-multiarch; or start the server alone with --server-only",
         )
     line = [program, "-q", "-nx", "-x", str(script)]

@@ -14,7 +14,6 @@ starting again. A traced run uses the project's traced artefact, which is opened
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy.typing as npt
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.commands import Stops
+from edgec.runners.emulator import missing_emulator
 from edgec.target.board import Board
 from edgec.target.core import is_this_computer
 
@@ -250,7 +250,7 @@ def default_engine(board: Board | None, port: str | None = None) -> str:
         return "serial"
     if board is None or board.is_host:
         return "host"
-    if board.qemu is not None and shutil.which("qemu-system-arm") is not None:
+    if missing_emulator(board) is None or not board.core.is_simulated:
         return "qemu"
     return "core"
 
@@ -275,24 +275,19 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
             f"what is built for {board.name} runs on a computer with {board.core.title}",
             hint="copy the project there and run it there, or build for the board 'host'",
         )
-    if engine == "qemu" and board is not None and board.qemu is None:
-        raise RunFailed(
-            f"QEMU does not emulate {board.name}", hint="use --engine core, or a real board"
-        )
-    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
-        raise ToolMissing(
-            "qemu-system-arm is not installed",
-            hint="install QEMU (Debian: apt install qemu-system-arm), or use --engine core",
-        )
+    if engine == "qemu" and board is not None:
+        problem = missing_emulator(board)
+        if problem is not None:
+            raise problem
     if engine == "core" and importlib.util.find_spec("unicorn") is None:
         raise ToolMissing(
             "the core simulator needs the Python package unicorn",
             hint="pip install 'edgec[sim]', or use --engine qemu",
         )
-    if engine == "core" and board is not None and board.core.has("mve"):
+    if engine == "core" and board is not None and not board.core.is_simulated:
         raise RunFailed(
             f"the core engine does not simulate the {board.core.name} of {board.name}",
-            hint="use --engine qemu, or a real board",
+            hint="use --engine qemu, or a real board" if board.qemu else "use a real board",
         )
 
 

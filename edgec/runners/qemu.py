@@ -1,4 +1,4 @@
-"""The qemu engine: a board's whole firmware on qemu-system-arm, spoken to over its UART.
+"""The qemu engine: a board's whole firmware on an emulated board, spoken to over its UART.
 
 With `-icount shift=0` one instruction takes one nanosecond of emulated time, so the board's tick
 counter counts instructions, the same on every machine and every day.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,16 +18,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgec.errors import LinkError, RunFailed, ToolMissing
+from edgec.errors import LinkError, RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity, Stops
 from edgec.link.errors import PortUnavailable
 from edgec.link.transport import SerialTransport, SocketTransport, Transport
+from edgec.runners.emulator import find_emulator
 from edgec.runners.engine import Array, Project, RunResult, StepCost
 from edgec.runners.on_link import LinkModel, LinkSession
 from edgec.target.board import Board
-
-PROGRAM = "qemu-system-arm"
 
 # Emulated nanoseconds: shift=0 makes an instruction last 2**0 of them.
 _INSTRUCTIONS_PER_SECOND = 1_000_000_000
@@ -43,16 +41,8 @@ def qemu_command(board: Board, elf: Path, chardev: str) -> list[str]:
 
     Raises RunFailed for a board that QEMU does not emulate, ToolMissing without QEMU.
     """
-    if board.qemu is None:
-        raise RunFailed(
-            f"QEMU does not emulate {board.name}", hint="use --engine core, or a real board"
-        )
-    program = shutil.which(PROGRAM)
-    if program is None:
-        raise ToolMissing(
-            f"{PROGRAM} is not installed",
-            hint="install QEMU (Debian: apt install qemu-system-arm), or use --engine core",
-        )
+    program = find_emulator(board)
+    assert board.qemu is not None
     return [
         program,
         *("-M", board.qemu.machine, *board.qemu.args),

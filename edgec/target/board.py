@@ -34,6 +34,9 @@ class MemoryRegion:
     `access` is the linker's attributes ("rx", "rwx"). A region that is `hardware_only` is absent
     under emulation, so nothing is placed in it unless a build asks for it.
 
+    `fetch_origin` is where the core fetches instructions of the region, if it does so by another
+    bus than data, at other addresses: code runs there, and is stored with all else.
+
     An access of data takes `wait_states` cycles more than in the fastest memory, on average, and
     one that is wider than `width_bytes` is several; a fetched instruction takes
     `fetch_wait_states` more.
@@ -48,6 +51,12 @@ class MemoryRegion:
     wait_states: float = 0.0
     fetch_wait_states: float = 0.0
     width_bytes: int = 4
+    fetch_origin: int | None = None
+
+    @property
+    def code_origin(self) -> int:
+        """The address at which the region's first instruction runs."""
+        return self.origin if self.fetch_origin is None else self.fetch_origin
 
     @property
     def end(self) -> int:
@@ -55,8 +64,9 @@ class MemoryRegion:
         return self.origin + self.length
 
     def holds(self, address: int, length: int = 0) -> bool:
-        """Return whether `length` bytes from `address` lie inside."""
-        return self.origin <= address and address + length <= self.end
+        """Return whether `length` bytes from `address` lie inside, by whichever bus."""
+        starts = {self.origin, self.code_origin}
+        return any(s <= address and address + length <= s + self.length for s in starts)
 
 
 @dataclass(frozen=True)
@@ -173,13 +183,17 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
             wait_states=entry.number("wait_states", 0.0),
             fetch_wait_states=entry.number("fetch_wait_states", entry.number("wait_states", 0.0)),
             width_bytes=entry.integer("width_bits", 32) // 8,
+            fetch_origin=entry.integer("fetch_origin") if "fetch_origin" in entry.names() else None,
         )
+        if regions[name].fetch_origin is not None and kind != "flash":
+            raise BoardError(f"{entry.where}: only flash has a fetch_origin")
         if regions[name].width_bytes not in (1, 2, 4, 8):
             raise BoardError(f"{entry.where}: width_bits is none of 8, 16, 32, 64")
         entry.finish()
-    ordered = sorted(regions.values(), key=lambda region: region.origin)
-    for low, high in pairwise(ordered):
-        if low.end > high.origin:
+    spans = [(r.origin, r) for r in regions.values()]
+    spans += [(r.fetch_origin, r) for r in regions.values() if r.fetch_origin is not None]
+    for (at, low), (after, high) in pairwise(sorted(spans, key=lambda span: span[0])):
+        if at + low.length > after:
             raise BoardError(f"{table.where}: regions '{low.name}' and '{high.name}' overlap")
     return regions
 

@@ -15,11 +15,15 @@ from edgec.errors import BoardError
 from edgec.resources import resource_dir
 from edgec.target.board import Board, MemoryRegion
 
-_CORTEX_M = ("cortex_m/startup.c", "cortex_m/rx_queue.c", "cortex_m/memory.c")
+_COMMON = ("common/start.c", "common/rx_queue.c", "common/memory.c")
+_CORTEX_M = ("cortex_m/startup.c", *_COMMON)
+_RISCV = ("riscv/startup.c", *_COMMON)
 _SYSTICK = (*_CORTEX_M, "cortex_m/systick.c")
 
 PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "host": (),
+    "esp32c3": (*_RISCV, "esp32c3/port.c"),
+    "riscv_virt": (*_RISCV, "riscv_virt/port.c"),
     "cmsdk_uart": (*_SYSTICK, "cmsdk_uart/port.c"),
     "stm32f1": (*_SYSTICK, "stm32/usart_sr.c", "stm32f1/port.c"),
     "stm32f4": (*_SYSTICK, "stm32/usart_sr.c", "stm32f4/port.c"),
@@ -35,6 +39,13 @@ PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "rp2350": (*_SYSTICK, "rp2/port.c", "rp2350/image_def.c"),
 }
 """C files of each port, below `runtime_c/ports/`."""
+
+
+#: Bytes, by instruction set; elsewhere 8. RISC-V's calling convention asks for 16.
+_STACK_ALIGNMENT = {"rv32": 16}
+
+FETCH_REGION = "fetch"
+"""The linker's name for the program's region where instructions are fetched by another bus."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,12 @@ def _region_text(region: MemoryRegion) -> _RegionText:
     return _RegionText(region.name, f"0x{region.origin:08X}", f"0x{region.length:X}", region.access)
 
 
+def _fetch_text(region: MemoryRegion) -> _RegionText:
+    """The same memory as the core's instructions see it."""
+    at = f"0x{region.code_origin:08X}"
+    return _RegionText(FETCH_REGION, at, f"0x{region.length:X}", region.access)
+
+
 @dataclass(frozen=True)
 class _PartText:
     kind: str
@@ -143,7 +160,7 @@ def linker_script(
 ) -> str:
     """Return the linker script of `board`.
 
-    `stack_bytes` (default: the board's) is reserved for the stack, rounded up to 8;
+    `stack_bytes` (default: the board's) is reserved for the stack, rounded up to its alignment;
     `hardware_only` includes the regions that an emulator lacks. `placed` are ("weights", RAM
     region), of weights that are copied there, and ("code", region), of code outside of the
     program's region. Raises BoardError for the host.
@@ -153,18 +170,24 @@ def linker_script(
     regions = [r for r in board.memory.values() if hardware_only or not r.hardware_only]
     extra = [r for r in regions if r.name not in (board.code, board.data)]
     stack = board.stack_bytes if stack_bytes is None else stack_bytes
+    alignment = _STACK_ALIGNMENT.get(board.core.isa, 8)
+    home = board.memory[board.code]
+    fetch = [] if home.fetch_origin is None else [_fetch_text(home)]
     return _render(
         "link.ld.j2",
         {
+            "fetch": fetch,
+            "run": f"{FETCH_REGION} AT > {board.code}" if fetch else board.code,
             "name": board.name,
             "title": board.title,
-            "regions": [_region_text(r) for r in regions],
+            "regions": [*map(_region_text, regions), *fetch],
             "code": board.code,
             "data": board.data,
             "boot": [_region_text(r) for r in regions if r.kind == "boot"],
             "extra_flash": [_region_text(r) for r in extra if r.kind == "flash"],
             "extra_ram": [_region_text(r) for r in extra if r.kind == "ram"],
             "placed": [_part_text(board, kind, region) for kind, region in placed],
-            "stack_bytes": (stack + 7) // 8 * 8,
+            "stack_bytes": (stack + alignment - 1) // alignment * alignment,
+            "stack_alignment": alignment,
         },
     )

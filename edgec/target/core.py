@@ -10,6 +10,8 @@ A core is code because schedules, microkernels and checks depend on its features
     fpu_double  double-precision too
     v8m         ARMv8-M Mainline: stack limit registers, security states
     mve         Helium, integer and float vectors of 128 bits
+    rv32m       RISC-V's multiply and divide
+    rv32c       its instructions of 16 bits
     avx2, neon  desktop vectors that the core's compiler flags enable
 """
 
@@ -26,20 +28,43 @@ from edgec.errors import BoardError
 class Core:
     """One instruction set, with the flags that make each compiler emit it.
 
-    `gcc_flags` are for arm-none-eabi-gcc (Cortex-M) or the host's gcc; `clang_flags` for the
-    clang inside the `ziglang` package, which has its own spelling of targets.
+    `isa` is the family of its machine code: "thumb", "rv32", "x86_64" or "aarch64". `gcc_flags`
+    are for one of the `gcc_programs` (a microcontroller's cross compilers, the best first) or the
+    host's gcc; `clang_flags` for the clang inside the `ziglang` package, which has its own
+    spelling of targets.
     """
 
     name: str
     title: str
+    isa: str
     features: frozenset[str]
     gcc_flags: tuple[str, ...]
     clang_flags: tuple[str, ...]
-    is_embedded: bool = True
+    gcc_programs: tuple[str, ...] = ()
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is a microcontroller's, with programs of its own and no system below."""
+        return bool(self.gcc_programs)
+
+    @property
+    def multiplies_wide(self) -> bool:
+        """Whether a product of 64 bits takes one or two instructions (on microcontrollers)."""
+        return has_wide_products(self.features)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the engine `core` has it: Cortex-M without vectors."""
+        return self.isa == "thumb" and not self.has("mve")
 
     def has(self, feature: str) -> bool:
         """Return whether the core has `feature` (a word of the module's list)."""
         return feature in self.features
+
+
+def has_wide_products(features: frozenset[str]) -> bool:
+    """Whether a microcontroller with these features has products of 64 bits."""
+    return not features.isdisjoint({"thumb2", "rv32m"})
 
 
 _V6M: frozenset[str] = frozenset()
@@ -67,7 +92,9 @@ def _cortex_m(
     return Core(
         name=name,
         title=title,
+        isa="thumb",
         features=features,
+        gcc_programs=("arm-none-eabi-gcc",),
         gcc_flags=(
             f"-mcpu={cpu}",
             "-mthumb",
@@ -127,20 +154,38 @@ _TABLE = (
         "Arm Cortex-M55 with Helium (ARMv8.1-M Mainline)",
     ),
     Core(
+        name="rv32imc",
+        title="32-bit RISC-V with multiply and compressed instructions (RV32IMC)",
+        isa="rv32",
+        features=frozenset({"rv32m", "rv32c"}),
+        gcc_programs=(
+            "riscv64-unknown-elf-gcc",
+            "riscv32-unknown-elf-gcc",
+            "riscv-none-elf-gcc",
+            "riscv32-esp-elf-gcc",
+        ),
+        gcc_flags=("-march=rv32imc", "-mabi=ilp32"),
+        clang_flags=(
+            "--target=riscv32-freestanding-none",
+            "-mcpu=generic_rv32+m+c",
+            "-mabi=ilp32",
+        ),
+    ),
+    Core(
         name="x86_64",
         title="64-bit x86, as old as SSE2",
+        isa="x86_64",
         features=frozenset({"unaligned", "fpu", "fpu_double", "sse2"}),
         gcc_flags=("-m64",),
         clang_flags=("-mcpu=baseline",),
-        is_embedded=False,
     ),
     Core(
         name="aarch64",
         title="64-bit Arm (ARMv8-A)",
+        isa="aarch64",
         features=frozenset({"unaligned", "fpu", "fpu_double", "neon"}),
         gcc_flags=(),
         clang_flags=("-mcpu=baseline",),
-        is_embedded=False,
     ),
 )
 

@@ -1,6 +1,7 @@
 """Compilers: find one for a core, and call it.
 
-For Cortex-M: `gcc` is arm-none-eabi-gcc, `clang` is the clang inside the `ziglang` package. For
+For a microcontroller: `gcc` is a cross compiler such as arm-none-eabi-gcc (the core's table names
+them), `clang` is the clang inside the `ziglang` package. For
 the host: `gcc` is gcc, `clang` is clang if installed, else ziglang's again; and `cc` is what the
 system calls its compiler. For another computer's Linux: the cross compiler by its usual name, or
 ziglang's. Facts about zig that this file knows (measured with ziglang 0.17): ENTRY of a linker
@@ -143,7 +144,7 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
     found: list[tuple[str, Family, tuple[str, ...], bool]] = []
     is_foreign = not core.is_embedded and not is_this_computer(core)
     if core.is_embedded:
-        programs: tuple[tuple[str, Family], ...] = (("arm-none-eabi-gcc", "gcc"),)
+        programs: tuple[tuple[str, Family], ...] = tuple((p, "gcc") for p in core.gcc_programs)
     elif is_foreign:
         programs = ((f"{core.name}-linux-gnu-gcc", "gcc"),)
     else:
@@ -181,7 +182,7 @@ def find_toolchain(core: Core, prefer: str | None = None) -> Toolchain:
     for name, family, command, is_zig in _candidates(core):
         if prefer in (None, name) or (prefer == "zig" and is_zig):
             return Toolchain(name, family, core, command, _first_line(command), is_zig)
-    gcc = "arm-none-eabi-gcc" if core.is_embedded else "gcc"
+    gcc = core.gcc_programs[0] if core.is_embedded else "gcc"
     if not core.is_embedded and not is_this_computer(core):
         gcc = f"{core.name}-linux-gnu-gcc"
     raise ToolMissing(

@@ -40,13 +40,20 @@ def test_other_bytes_are_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "name"), [("00000003", "HardFault"), ("0000000c", "exception 12")]
+    ("number", "name"),
+    [
+        ("fault 00000003", "HardFault"),
+        ("fault 0000000c", "exception 12"),
+        ("trap 00000002", "illegal instruction"),
+        ("trap 0000000b", "call of the system"),
+        ("trap 0000000c", "exception 12"),
+    ],
 )
 def test_faults_are_explained(number: str, name: str) -> None:
     def locate(address: int) -> str:
         return "kws_run + 12" if address == 0x1234 else ""
 
-    line = f"fault {number} pc 00001234 lr 00000099"
+    line = f"{number} pc 00001234 lr 00000099"
     assert Monitor(locate).feed(line.encode() + b"\r\n") == [
         line,
         f"[the program stopped by a {name}]",

@@ -16,6 +16,7 @@ import pytest
 from built_models import DIGITS, MODELS, build
 
 from edgec.options import Options
+from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import fnv1a32, generate_inputs
@@ -24,7 +25,10 @@ from edgec.verify import verify_model
 
 #: (board, engine): the core engine on every core, QEMU on every board it has, and the host.
 CORE = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505")
-QEMU = ("mps2_an385", "netduinoplus2", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547")
+QEMU = (
+    "mps2_an385", "netduinoplus2", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547",
+    "qemu_riscv32",
+)  # fmt: skip
 PLACES = (("host", "host"), *((b, "core") for b in CORE), *((b, "qemu") for b in QEMU))
 COMPILERS = ("gcc", "clang")
 NAMES = (*MODELS, "digits")
@@ -46,10 +50,14 @@ def path_of(name: str, sample_model: Callable[[str], Path]) -> Path:
 
 
 def need_tools(engine: str, compiler: str, board: str) -> None:
-    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
-    if compiler == "gcc" and board != "host" and shutil.which("arm-none-eabi-gcc") is None:
-        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    missing = missing_emulator(load_board(board)) if engine == "qemu" else None
+    if missing is not None:
+        pytest.skip(f"{missing.message}; {missing.hint}")
+    programs = load_board(board).core.gcc_programs
+    if compiler == "gcc" and programs and not any(map(shutil.which, programs)):
+        pytest.skip(
+            f"{programs[0]} is not installed (Debian package gcc-arm-none-eabi or the like)"
+        )
     if engine == "core":
         pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 
@@ -110,6 +118,11 @@ def test_vectors_with_each_compiler(
 ) -> None:
     """Assembly whose operands hold equal constants, such as the extents of a 2x2 window."""
     compare_outputs(path_of(name, sample_model), "mps3_an547", "qemu", compiler, range(1, 3))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_on_risc_v(name: str, sample_model: Callable[[str], Path]) -> None:
+    compare_outputs(path_of(name, sample_model), "qemu_riscv32", "qemu", "gcc", range(1, 2))
 
 
 def test_a_microbit_runs_what_fits(sample_model: Callable[[str], Path]) -> None:

@@ -15,8 +15,10 @@ from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
 from float_cases import float_network
 from measure_models import read_table, stack_bound
 
+from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
+from edgec.target.board import load_board
 
 M4 = "mps2_an386"
 CORES = ("sim_m0", "mps2_an385", M4, "mps2_an500", "mps2_an505")
@@ -71,11 +73,12 @@ def test_floats_by_functions_of_the_compiler(board: str, tmp_path: Path) -> None
     check(*figures(float_network(tmp_path / "floats.tflite"), board))
 
 
-@pytest.mark.parametrize("board", ["bbc_microbit", M4, "mps3_an547"])
+@pytest.mark.parametrize("board", ["bbc_microbit", M4, "mps3_an547", "qemu_riscv32"])
 def test_whole_program_in_qemu(board: str) -> None:
     """Start-up, link and interrupts included, since the reset; its bound is the whole image's."""
-    if shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    missing = missing_emulator(load_board(board))
+    if missing is not None:
+        pytest.skip(f"{missing.message}; {missing.hint}")
     _, built = build(DIGITS, board)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
     with open_session("qemu", built) as session:

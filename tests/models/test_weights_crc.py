@@ -19,11 +19,12 @@ from test_int16_models import int16_model
 from edgec.build.firmware import build_firmware
 from edgec.codegen.c_data import make_weights
 from edgec.deploy import Built
-from edgec.runners.engine import STATUS_NAMES, open_session
+from edgec.runners.emulator import missing_emulator
+from edgec.runners.engine import STATUS_NAMES, default_engine, open_session
 from edgec.target.board import load_board
 from edgec.target.toolchain import find_toolchain
 
-BOARDS = ("host", "mps2_an386", "sim_m0")
+BOARDS = ("host", "mps2_an386", "sim_m0", "qemu_riscv32")
 
 
 def weights_of(elf: Path, model: str) -> tuple[int, bytes]:
@@ -39,7 +40,10 @@ def weights_of(elf: Path, model: str) -> tuple[int, bytes]:
 
 
 def selftest(built: Built) -> str:
-    engine = "host" if built.board is not None and built.board.is_host else "core"
+    assert built.board is not None
+    engine = default_engine(built.board) if not built.board.core.is_simulated else "core"
+    if engine == "qemu" and (missing := missing_emulator(built.board)) is not None:
+        pytest.skip(f"{missing.message}; {missing.hint}")
     if engine == "core":
         pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     with open_session(engine, built) as session:

@@ -13,6 +13,7 @@ import pytest
 from edgec.deploy import Built, deploy
 from edgec.options import Options
 from edgec.pipeline import compile_model
+from edgec.runners.emulator import PROGRAMS
 from edgec.target.board import load_board
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -45,5 +46,6 @@ def images() -> list[np.ndarray]:
 
 @pytest.fixture
 def qemu() -> None:
-    if shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    for program, package in PROGRAMS.values():
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (Debian package {package})")

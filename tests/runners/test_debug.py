@@ -57,7 +57,7 @@ def test_command_lines() -> None:
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
-    with pytest.raises(ToolMissing, match="no GDB for Arm"):
+    with pytest.raises(ToolMissing, match="no GDB for microcontrollers"):
         gdb_command(Server("qemu", (), ()), Path("a"), Path("b"), [])
     with pytest.raises(ToolMissing, match="openocd is not installed"):
         openocd_server(load_board("stm32"), {"config": "a.cfg"}, 1)

@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 from edgec.deploy import Built
-from edgec.errors import RunFailed
-from edgec.runners import engine
-from edgec.runners.engine import STATUS_NAMES, Traced, collect_traces, default_engine, open_session
+from edgec.errors import RunFailed, ToolMissing
+from edgec.runners import emulator
+from edgec.runners.engine import (
+    STATUS_NAMES,
+    Traced,
+    collect_traces,
+    default_engine,
+    open_session,
+    require_engine,
+)
 from edgec.target.board import load_board
 
 REPO = Path(__file__).resolve().parents[2]
@@ -27,14 +34,28 @@ def test_status_names_are_those_of_the_header() -> None:
 
 def test_default_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     emulated, real = load_board("stm32"), load_board("nucleo_f446re")
-    monkeypatch.setattr(engine.shutil, "which", lambda program: f"/bin/{program}")
+    monkeypatch.setattr(emulator.shutil, "which", lambda program: f"/bin/{program}")
     assert default_engine(load_board("host")) == "host"
     assert default_engine(None) == "host"
     assert default_engine(emulated) == "qemu"
     assert default_engine(real) == "core"
     assert default_engine(emulated, "/dev/ttyACM0") == "serial"
-    monkeypatch.setattr(engine.shutil, "which", lambda program: None)
+    monkeypatch.setattr(emulator.shutil, "which", lambda program: None)
     assert default_engine(emulated) == "core"
+
+
+def test_boards_that_the_core_engine_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    risc_v, real = load_board("qemu_riscv32"), load_board("esp32c3_devkitm")
+    assert default_engine(risc_v) == default_engine(real) == "qemu"
+    with pytest.raises(RunFailed, match="does not simulate the rv32imc") as caught:
+        require_engine("core", risc_v)
+    assert caught.value.hint == "use --engine qemu, or a real board"
+    with pytest.raises(RunFailed, match="QEMU does not emulate esp32c3_devkitm") as caught:
+        require_engine("qemu", real)
+    assert caught.value.hint == "use a real board"
+    monkeypatch.setattr(emulator.shutil, "which", lambda program: None)
+    with pytest.raises(ToolMissing, match="qemu-system-riscv32 is not installed"):
+        require_engine("qemu", risc_v)
 
 
 def test_engines_that_do_not_fit_are_named(digits: Callable[..., Built]) -> None:

@@ -19,6 +19,7 @@ from edgec.errors import RunFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind
 from edgec.link.errors import DeviceFault, PortUnavailable, SilentDevice, WrongModel
+from edgec.runners import emulator as emulator_module
 from edgec.runners import qemu as qemu_module
 from edgec.runners.engine import RunResult, open_session
 from edgec.runners.qemu import QemuProcess, QemuSession, qemu_command
@@ -37,6 +38,7 @@ BOARDS = (
     "mps2_an500",
     "mps2_an505",
     "mps3_an547",
+    "qemu_riscv32",
 )
 
 
@@ -45,7 +47,7 @@ def is_alive(session: QemuSession) -> list[bool]:
 
 
 def test_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(qemu_module.shutil, "which", lambda program: f"/opt/{program}")
+    monkeypatch.setattr(emulator_module.shutil, "which", lambda program: f"/opt/{program}")
     assert qemu_command(load_board("stm32"), tmp_path / "a.elf", "pty") == [
         "/opt/qemu-system-arm",
         "-M", "netduinoplus2",
@@ -60,9 +62,12 @@ def test_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_absent_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(qemu_module.shutil, "which", lambda program: None)
+    monkeypatch.setattr(emulator_module.shutil, "which", lambda program: None)
     with pytest.raises(ToolMissing, match="qemu-system-arm is not installed"):
         qemu_command(load_board("stm32"), tmp_path, "pty")
+    with pytest.raises(ToolMissing, match="qemu-system-riscv32 is not installed") as caught:
+        qemu_command(load_board("qemu_riscv32"), tmp_path, "pty")
+    assert "qemu-system-misc" in caught.value.hint and "core" not in caught.value.hint
     with pytest.raises(RunFailed, match="does not emulate nucleo_f446re"):
         qemu_command(load_board("nucleo_f446re"), tmp_path, "pty")
 
@@ -74,8 +79,8 @@ def test_same_bits_and_instructions_as_the_core(
 ) -> None:
     built = digits(board)
     results: dict[str, RunResult] = {}
-    # The simulated core has no M55; its bits are compared with the host's.
-    for engine in ("qemu", "core" if board != "mps3_an547" else "host"):
+    # What the simulated core lacks is compared with the host's bits.
+    for engine in ("qemu", "core" if load_board(board).core.is_simulated else "host"):
         project = digits("host") if engine == "host" else built
         with open_session(engine, project) as session:
             results[engine] = session.run([images[2]], trace=True)
@@ -218,11 +223,14 @@ def test_qemu_that_dies_is_named(digits: Digits, images: list[np.ndarray]) -> No
 
 @pytest.mark.usefixtures("qemu")
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
-def test_serial_engine_on_a_pseudo_terminal(digits: Digits, images: list[np.ndarray]) -> None:
+@pytest.mark.parametrize("board", ["stm32", "qemu_riscv32"])
+def test_serial_engine_on_a_pseudo_terminal(
+    digits: Digits, images: list[np.ndarray], board: str
+) -> None:
     """The real board's code, pyserial included, with QEMU in the board's place."""
-    built = digits("stm32")
+    built = digits(board)
     assert built.traced is not None
-    process = QemuProcess(load_board("stm32"), built.traced, uart="pty")
+    process = QemuProcess(load_board(board), built.traced, uart="pty")
     with process:
         assert process.transport is not None
         port = process.transport.name
@@ -241,7 +249,7 @@ def test_serial_engine_on_a_pseudo_terminal(digits: Digits, images: list[np.ndar
 
 
 @pytest.mark.usefixtures("qemu")
-@pytest.mark.parametrize("board", ["netduinoplus2", "mps2_an386"])
+@pytest.mark.parametrize("board", ["netduinoplus2", "mps2_an386", "qemu_riscv32"])
 def test_one_percent_of_bad_bytes(digits: Digits, images: list[np.ndarray], board: str) -> None:
     built = digits(board)
     assert built.artefact is not None

@@ -24,7 +24,7 @@ def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     except ToolMissing as error:
         pytest.skip(error.message)
     library = build_host_library(
-        [resource_dir("runtime_c") / "ports" / "cortex_m" / "memory.c"],
+        [resource_dir("runtime_c") / "ports" / "common" / "memory.c"],
         tmp_path_factory.mktemp("memory") / library_name("memory"),
         toolchain=toolchain,
         defines=[f"{name}=ec_{name}" for name in NAMES],

@@ -1,6 +1,7 @@
 """The strictest compilers stay silent: clang with every warning it has, and C++ around the header.
 
-clang for a bare Arm target stands for armclang, which is the same compiler with another library.
+clang for a bare Arm target stands for armclang, which is the same compiler with another library;
+for bare RISC-V it is what its vendors ship beside GCC.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ NOT_WANTED_WITH_VECTORS = {
 TRIPLES = {
     "cortex-m0": "armv6m", "cortex-m0plus": "armv6m", "cortex-m3": "armv7m", "cortex-m4": "armv7em",
     "cortex-m4+nofp": "armv7em", "cortex-m7": "armv7em", "cortex-m7+nofp.dp": "armv7em",
-    "cortex-m33": "armv8m.main", "cortex-m55": "armv8.1m.main",
+    "cortex-m33": "armv8m.main", "cortex-m55": "armv8.1m.main", "rv32imc": "riscv32",
 }  # fmt: skip
-CORES = ("cortex-m0", "cortex-m4", "cortex-m33", "cortex-m55")
+CORES = ("cortex-m0", "cortex-m4", "cortex-m33", "cortex-m55", "rv32imc")
 #: Without it clang for an M55 knows no vectors, and the C beside the assembly is read.
 WITH_VECTORS = "--target=thumbv8.1m.main-none-eabihf"
 
@@ -58,12 +59,13 @@ def needs(program: str) -> str:
     return found
 
 
-def arm_command(core_name: str, not_wanted: dict[str, str]) -> list[str]:
+def strict_command(core_name: str, not_wanted: dict[str, str]) -> list[str]:
     core = find_core(core_name)
-    cpu = next(flag for flag in core.gcc_flags if flag.startswith("-mcpu")).split("+")[0]
+    words = ("-mcpu", "-march", "-mabi")
+    cpu = [flag.split("+")[0] for flag in core.gcc_flags if flag.startswith(words)]
     fpu = [flag for flag in core.gcc_flags if flag.startswith("-mfpu") and "auto" not in flag]
     return [
-        needs(CLANG), f"--target={TRIPLES[core_name]}-none-eabi", cpu, *fpu,
+        needs(CLANG), f"--target={TRIPLES[core_name]}-none-eabi", *cpu, *fpu,
         "-std=c99", "-ffreestanding", "-fsyntax-only", "-Weverything", "-Werror",
         *(f"-Wno-{word}" for word in not_wanted),
     ]  # fmt: skip
@@ -96,9 +98,9 @@ def test_emitted_c(core: str, folder: Path) -> None:
     sources = [str(c) for project in emitted(core, folder) for c in sorted(project.glob("*.c"))]
     assert len(sources) == 2 * len(MODELS)
     not_wanted = NOT_WANTED_WITH_VECTORS if core == "cortex-m55" else NOT_WANTED
-    run([*arm_command(core, not_wanted), *sources])
+    run([*strict_command(core, not_wanted), *sources])
     if core == "cortex-m55":
-        run([*arm_command(core, not_wanted), WITH_VECTORS, *sources])
+        run([*strict_command(core, not_wanted), WITH_VECTORS, *sources])
 
 
 def embedded() -> list[Board]:
@@ -115,7 +117,7 @@ def test_runtime(tmp_path: Path) -> None:
         (include / "ec_board.h").write_text(board_header(board))
         folders = [include, runtime / "link", runtime / "mlperf", *port_include_dirs(board)]
         run([
-            *arm_command(board.core.name, NOT_WANTED_IN_RUNTIME),
+            *strict_command(board.core.name, NOT_WANTED_IN_RUNTIME),
             *(f"-I{path}" for path in folders),
             *(str(path) for path in (*served, *port_sources(board))),
         ])  # fmt: skip

@@ -10,8 +10,9 @@ import shutil
 
 from edgec.errors import ToolMissing
 from edgec.link.client import LinkClient
+from edgec.runners.emulator import PROGRAMS
 from edgec.runners.flash.runner import Flashed, FlashFailed, FlashTool, Job, Progress
-from edgec.runners.qemu import PROGRAM, QemuProcess
+from edgec.runners.qemu import QemuProcess
 
 _HELLO_PATIENCE_S = 20.0
 _SELFTEST_TIMEOUT_S = 600.0
@@ -23,11 +24,14 @@ class Qemu(FlashTool):
     name = "qemu"
 
     def missing(self) -> ToolMissing | None:
-        """Return what is not installed, or None."""
-        if shutil.which(PROGRAM) is not None:
+        """Return what is not installed, or None: which program it is depends on the board."""
+        programs = [program for program, _ in PROGRAMS.values()]
+        if any(map(shutil.which, programs)):
             return None
+        packages = " ".join(package for _, package in PROGRAMS.values())
         return ToolMissing(
-            f"{PROGRAM} is not installed", hint="install QEMU (Debian: apt install qemu-system-arm)"
+            f"none of {', '.join(programs)} is installed",
+            hint=f"install QEMU (Debian: apt install {packages})",
         )
 
     def flash(self, job: Job, progress: Progress | None = None) -> Flashed:

@@ -1,4 +1,4 @@
-/* What every Cortex-M port uses: registers of the core, interrupts, and the receive queue.
+/* What every Cortex-M port uses: registers of the core and interrupts.
  *
  * Register addresses: Arm v6-M and v7-M Architecture Reference Manuals (DDI 0419 B3.2, DDI 0403
  * B3.2 system control space). A volatile access per register, no structure overlays.
@@ -10,16 +10,13 @@
 #include <stdint.h>
 
 #include "ec_board.h"
+#include "ec_cpu.h"
+#include "ec_rx_queue.h"
 
 /* Tests on another computer give a function of their own. */
 #ifndef EC_REG32
 #define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 #endif
-
-/* A load or store above must not move across a change of the interrupt mask. */
-#define EC_DISABLE_INTERRUPTS() __asm__ volatile("cpsid i" ::: "memory")
-#define EC_ENABLE_INTERRUPTS() __asm__ volatile("cpsie i" ::: "memory")
-#define EC_WAIT_FOR_INTERRUPT() __asm__ volatile("dsb\n\twfi" ::: "memory")
 
 #define EC_SYST_CSR EC_REG32(0xE000E010u) /* SysTick control and status */
 #define EC_SYST_RVR EC_REG32(0xE000E014u) /* SysTick reload */
@@ -47,13 +44,5 @@ void ec_fault(uint32_t exception, const uint32_t *frame);
 
 /* Start the tick counter; systick.c implements it for cores that have SysTick. */
 void ec_ticks_start(uint32_t clock_hz);
-
-/* The receive queue, in rx_queue.c: filled by the UART's interrupt, emptied by ec_port_getc. */
-bool ec_rx_push(uint8_t byte); /* false if it is full; the byte is then not taken */
-bool ec_rx_is_full(void);
-void ec_rx_count_loss(void);
-
-/* A port implements it: let the receiver interrupt again after the queue was full. */
-void ec_rx_resume(void);
 
 #endif /* EC_CORTEX_M_H */

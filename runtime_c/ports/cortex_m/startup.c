@@ -1,25 +1,10 @@
-/* Start-up of any Cortex-M: vector table, memory set-up, FPU, stack paint, faults.
- *
- * The linker script (templates/link.ld.j2) defines the symbols named __*; their addresses are
- * their values.
- */
+/* Start-up of any Cortex-M: vector table, FPU, stack paint, reset, faults. */
 #include "ec_cortex_m.h"
 #include "ec_port.h"
+#include "ec_start.h"
 
-extern uint32_t __stack_limit[];  /* lowest address of the stack */
-extern uint32_t __stack_top[];    /* first address above it */
-extern uint32_t __data_start__[]; /* initialised variables in RAM */
-extern uint32_t __data_end__[];
-extern const uint32_t __data_load__[]; /* their initial values in flash */
-extern uint32_t __bss_start__[];       /* variables that start as 0 */
-extern uint32_t __bss_end__[];
-
-int main(void);
 void Reset_Handler(void);
 void ec_fault_entry(void);
-void ec_start(void);
-
-#define EC_STACK_PAINT 0xA5A5A5A5u
 
 /* Above the highest interrupt that a port enables there is nothing to name. */
 #ifdef EC_TIMER_IRQ
@@ -67,40 +52,6 @@ __attribute__((section(".vectors"), used)) const ec_vector_table ec_vectors = {
         },
 };
 
-/* Linker symbols are addresses, not ends of one array: compare them as numbers. */
-static inline uint32_t words_between(const uint32_t *low, const uint32_t *high) {
-    return (uint32_t)((uintptr_t)high - (uintptr_t)low) / 4u;
-}
-
-/* Kept apart from Reset_Handler: the compiler may use FPU or vector registers here, and must not
- * before they are switched on. */
-__attribute__((noinline, noreturn)) void ec_start(void) {
-    const uint32_t *from = __data_load__;
-    uint32_t *to = __data_start__;
-    for (uint32_t left = words_between(__data_start__, __data_end__); left != 0u; left--) {
-        *to++ = *from++;
-    }
-    to = __bss_start__;
-    for (uint32_t left = words_between(__bss_start__, __bss_end__); left != 0u; left--) {
-        *to++ = 0u;
-    }
-    (void)main();
-    for (;;) {
-        EC_WAIT_FOR_INTERRUPT();
-    }
-}
-
-/* Paint everything below this function's own frame: nothing lives there yet, except what the
- * compiler may still push in this function, for which 64 bytes stay clear. */
-static inline void paint_stack(void) {
-    const uint32_t *sp;
-    __asm__ volatile("mov %0, sp" : "=r"(sp));
-    volatile uint32_t *word = __stack_limit;
-    for (uint32_t left = words_between(__stack_limit, sp) - 16u; left != 0u; left--) {
-        *word++ = EC_STACK_PAINT;
-    }
-}
-
 __attribute__((noreturn)) void Reset_Handler(void) {
     /* A debugger or boot loader may have left interrupts masked or the table elsewhere. */
     EC_DISABLE_INTERRUPTS();
@@ -119,22 +70,9 @@ __attribute__((noreturn)) void Reset_Handler(void) {
     __asm__ volatile("msr msplim, %0" : : "r"(__stack_limit));
 #endif
     __asm__ volatile("dsb\n\tisb" ::: "memory");
-    paint_stack();
+    ec_paint_stack();
     EC_ENABLE_INTERRUPTS();
     ec_start();
-}
-
-uint32_t ec_port_stack_high_water(void) {
-    const volatile uint32_t *word = __stack_limit;
-    uint32_t left = words_between(__stack_limit, __stack_top);
-    for (; left != 0u && *word == EC_STACK_PAINT; left--) {
-        word++;
-    }
-    return left * 4u;
-}
-
-uint32_t ec_port_stack_size(void) {
-    return words_between(__stack_limit, __stack_top) * 4u;
 }
 
 void ec_port_reset(void) {
@@ -145,34 +83,22 @@ void ec_port_reset(void) {
     }
 }
 
-static void put_text(const char *text) {
-    while (*text != '\0') {
-        ec_port_putc((uint8_t)*text++);
-    }
-}
-
-static void put_hex(uint32_t value) {
-    for (uint32_t shift = 32u; shift != 0u; shift -= 4u) {
-        ec_port_putc((uint8_t) "0123456789abcdef"[(value >> (shift - 4u)) & 15u]);
-    }
-}
-
 __attribute__((weak, noreturn)) void ec_fault(uint32_t exception, const uint32_t *frame) {
     EC_DISABLE_INTERRUPTS();
-    put_text("\r\nfault ");
-    put_hex(exception);
+    ec_put_text("\r\nfault ");
+    ec_put_hex(exception);
     /* A stack pointer outside the stack means there is no frame to read. */
     const uintptr_t sp = (uintptr_t)frame;
     if (sp >= (uintptr_t)__stack_limit && sp + 32u <= (uintptr_t)__stack_top) {
-        put_text(" pc ");
-        put_hex(frame[6]);
-        put_text(" lr ");
-        put_hex(frame[5]);
+        ec_put_text(" pc ");
+        ec_put_hex(frame[6]);
+        ec_put_text(" lr ");
+        ec_put_hex(frame[5]);
     } else {
-        put_text(" stack overflow, sp ");
-        put_hex((uint32_t)sp);
+        ec_put_text(" stack overflow, sp ");
+        ec_put_hex((uint32_t)sp);
     }
-    put_text("\r\n");
+    ec_put_text("\r\n");
     for (;;) {
         EC_WAIT_FOR_INTERRUPT();
     }

@@ -24,7 +24,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         [PORTS / "cortex_m" / "systick.c", HERE / "simulated_ticks.c"],
         folder / "ticks.so",
         toolchain=find_toolchain(find_core("host")),
-        include_dirs=[folder, PORTS, PORTS / "cortex_m", HERE],
+        include_dirs=[folder, PORTS, PORTS / "cortex_m", PORTS / "common", HERE],
         defines=["EC_HAVE_DWT"],
     )
     loaded = ctypes.CDLL(str(library))

@@ -51,6 +51,9 @@ def test_the_promised_boards_are_there() -> None:
         "nrf5340dk",
         "rpi_pico",
         "rpi_pico2",
+        "esp32c3_devkitm",
+        "qemu_riscv32",
+        "raspberry_pi",
     }
 
 
@@ -110,6 +113,11 @@ def test_absent_file_is_said(tmp_path: Path) -> None:
         (("clock_hz = 25_000_000", "clock_hz = true"), "not a whole number"),
         (('kind = "ram"', 'kind = "rom"'), "kind is 'rom'"),
         (("origin = 0x2000_0000", "origin = 0x8000"), "regions 'flash' and 'ram' overlap"),
+        (
+            ('kind = "flash"', 'kind = "flash"\nfetch_origin = 0x2000_2000'),
+            "regions 'ram' and 'flash' overlap",
+        ),
+        (('kind = "ram"', 'kind = "ram"\nfetch_origin = 0x4000_0000'), "only flash has a fetch"),
         (("[layout]", '[layout]\ncode = "ram"'), "names 'ram', which is no flash region"),
         (("[memory.ram]", "[memory.ram"), "is not TOML"),
         (('stack = "1K"', ""), "the key 'stack' is missing"),

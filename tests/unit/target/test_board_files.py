@@ -63,7 +63,16 @@ def test_script_has_the_memory(name: str) -> None:
     text = linker_script(board)
     found = re.findall(r"(\w+) \((\w+)\) : ORIGIN = (\w+), LENGTH = (\w+)", text)
     assert {(n, a, int(o, 16), int(size, 16)) for n, a, o, size in found} == {
-        (r.name, r.access, r.origin, r.length) for r in board.memory.values() if not r.hardware_only
+        *(
+            (r.name, r.access, r.origin, r.length)
+            for r in board.memory.values()
+            if not r.hardware_only
+        ),
+        *(
+            ("fetch", r.access, r.fetch_origin, r.length)
+            for r in board.memory.values()
+            if r.fetch_origin is not None
+        ),
     }
     assert f". += {board.stack_bytes};" in text
 

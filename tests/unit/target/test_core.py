@@ -27,7 +27,7 @@ def test_host_is_this_computer() -> None:
 def test_compilers_agree_with_the_features(core: Core) -> None:
     toolchains = available_toolchains(core)
     if not toolchains:
-        pytest.skip("no compiler for Cortex-M is installed")
+        pytest.skip(f"no compiler for {core.name} is installed")
     for toolchain in toolchains:
         done = subprocess.run(
             [*toolchain.command, *toolchain.core_flags, "-dM", "-E", "-x", "c", "-"],
@@ -37,6 +37,12 @@ def test_compilers_agree_with_the_features(core: Core) -> None:
             check=True,
         )
         macros = dict(([*line.split(" ", 2), "", ""])[1:3] for line in done.stdout.splitlines())
+        if core.isa == "rv32":
+            assert (macros["__riscv_xlen"], macros["__riscv_float_abi_soft"]) == ("32", "1")
+            assert ("__riscv_mul" in macros) == core.has("rv32m"), toolchain.name
+            assert ("__riscv_compressed" in macros) == core.has("rv32c"), toolchain.name
+            assert not {"__riscv_flen", "__riscv_atomic", "__riscv_vector"} & set(macros)
+            continue
         assert ("__ARM_FEATURE_DSP" in macros) == core.has("dsp"), toolchain.name
         assert ("__ARM_FP" in macros) == core.has("fpu"), toolchain.name
         assert ("__ARM_PCS_VFP" in macros) == core.has("fpu"), toolchain.name

@@ -64,7 +64,11 @@ int main(void) {
         } else if (c == 'C') { /* two million instructions */
             const uint64_t start = ec_port_ticks();
             uint32_t left = 1000000u;
+#if defined(__riscv)
+            __asm__ volatile("1:\n\taddi %0, %0, -1\n\tbnez %0, 1b" : "+r"(left));
+#else
             __asm__ volatile(".syntax unified\n1:\n\tsubs %0, #1\n\tbne 1b" : "+l"(left) : : "cc");
+#endif
             text("counted ");
             number(ec_port_ticks() - start);
             text("\r\n");
@@ -84,7 +88,11 @@ int main(void) {
         } else if (c == 'R') {
             ec_port_reset();
         } else if (c == 'F') {
+#if defined(__riscv)
+            __asm__ volatile("unimp");
+#else
             __asm__ volatile("udf #0");
+#endif
         } else {
             ec_port_putc((uint8_t)c);
         }

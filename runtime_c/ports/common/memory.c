@@ -1,4 +1,4 @@
-/* The four memory functions that C compilers call by themselves, and the names that the Arm
+/* The four memory functions that C compilers call by themselves, and on Arm the names that its
  * run-time ABI (IHI 0043, 4.3.4) has for them. All are weak: a libc's own win.
  *
  * The empty assembly in each loop keeps the compiler from recognising the loop as the very
@@ -113,6 +113,7 @@ __attribute__((weak)) int memcmp(const void *left, const void *right, size_t cou
     return 0;
 }
 
+#if defined(__arm__)
 /* clang calls these; gcc does not. The 4 and 8 promise alignment. The order of set's arguments is
  * the ABI's own. */
 #define ABI_COPY(name)                                                          \
@@ -148,3 +149,4 @@ ABI_SET(__aeabi_memset8)
 ABI_CLEAR(__aeabi_memclr)
 ABI_CLEAR(__aeabi_memclr4)
 ABI_CLEAR(__aeabi_memclr8)
+#endif

@@ -3,8 +3,10 @@
  * One writer, one reader, each owning one index: no masking of interrupts is needed. One slot
  * stays empty to tell full from empty.
  */
-#include "ec_cortex_m.h"
+#include "ec_board.h"
+#include "ec_cpu.h"
 #include "ec_port.h"
+#include "ec_rx_queue.h"
 
 #ifndef EC_PORT_RX_BYTES
 #define EC_PORT_RX_BYTES 512

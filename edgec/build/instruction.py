@@ -1,0 +1,48 @@
+"""What the readers of machine code share: an instruction, and what each of them can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Flow = Literal["", "call", "branch", "indirect_call", "indirect_branch"]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its `address`, its half-words, and `second` = -1 if it has only one."""
+
+    address: int
+    first: int
+    second: int = -1
+
+    @property
+    def length(self) -> int:
+        """Bytes: 2 or 4."""
+        return 2 if self.second < 0 else 4
+
+
+class InstructionSet(Protocol):
+    """How to read the machine code of a family of cores; the modules `thumb` and `riscv` are."""
+
+    NAME: str
+    """The word that `target.core.Core.isa` has for it."""
+
+    FUNCTION_BIT: int
+    """What a pointer to a function has set in its lowest bit."""
+
+    def decode(self, code: bytes, address: int) -> Iterator[Instruction]:
+        """Yield the instructions of `code`, which starts at `address` and holds no literals."""
+
+    def transfers(self, instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]:
+        """Yield how control leaves each instruction of a function, and to where (0: unknown)."""
+
+    def frame_growth(self, instruction: Instruction) -> int | None:
+        """Return by how many bytes it lowers the stack pointer; None if that is unknown."""
+
+    def made_constants(self, instructions: Iterable[Instruction]) -> set[int]:
+        """Return the addresses that instructions of a function may put together."""
+
+    def needs(self, instruction: Instruction) -> str:
+        """Return the feature word that a core must have; "" if every one of the family has it."""

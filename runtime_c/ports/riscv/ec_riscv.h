@@ -1,0 +1,23 @@
+/* What every RISC-V port uses: registers, and what its interrupt does. */
+#ifndef EC_RISCV_H
+#define EC_RISCV_H
+
+#include <stdint.h>
+
+#include "ec_board.h"
+#include "ec_cpu.h"
+#include "ec_rx_queue.h"
+
+/* Tests on another computer give a function of their own. */
+#ifndef EC_REG32
+#define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
+#endif
+
+/* A port implements it: takes care of every interrupt that it enables. */
+void ec_interrupt(void);
+
+/* Called once on an exception, with its cause (mcause) and where it was (mepc, ra, sp). The weak
+ * one in startup.c sends a line of text and stops. Does not return. */
+void ec_trap(uint32_t cause, uint32_t pc, uint32_t ra, uint32_t sp);
+
+#endif /* EC_RISCV_H */
