@@ -43,7 +43,10 @@ class Fault:
     @property
     def name(self) -> str:
         """The exception's name."""
-        return _EXCEPTIONS[self.kind].get(self.exception, f"exception {self.exception}")
+        known = _EXCEPTIONS[self.kind].get(self.exception)
+        if known is None:
+            return f"exception {self.exception}"
+        return known if self.kind == "fault" else f"trap ({known})"
 
     def explain(self, locate: Locate | None = None) -> tuple[str, ...]:
         """Return where it happened, one line for each address."""

@@ -44,8 +44,8 @@ def test_other_bytes_are_readable() -> None:
     [
         ("fault 00000003", "HardFault"),
         ("fault 0000000c", "exception 12"),
-        ("trap 00000002", "illegal instruction"),
-        ("trap 0000000b", "call of the system"),
+        ("trap 00000002", "trap (illegal instruction)"),
+        ("trap 0000000b", "trap (call of the system)"),
         ("trap 0000000c", "exception 12"),
     ],
 )

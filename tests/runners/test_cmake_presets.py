@@ -14,14 +14,18 @@ import pytest
 from edgec.build.image import measure
 from edgec.deploy import Built
 from edgec.runners.engine import open_session
+from edgec.target.board import load_board
 
 
 @pytest.mark.usefixtures("qemu")
-def test_presets(digits: Callable[..., Built], images: list[np.ndarray], tmp_path: Path) -> None:
-    for program in ("cmake", "make", "arm-none-eabi-gcc"):
+@pytest.mark.parametrize("board", ["mps2_an386", "qemu_riscv32"])
+def test_presets(
+    digits: Callable[..., Built], images: list[np.ndarray], tmp_path: Path, board: str
+) -> None:
+    for program in ("cmake", "make", load_board(board).core.gcc_programs[0]):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    built = digits("mps2_an386")
+    built = digits(board)
     project = tmp_path / "project"
     shutil.copytree(built.project, project)
     elfs = {}
@@ -36,8 +40,10 @@ def test_presets(digits: Callable[..., Built], images: list[np.ndarray], tmp_pat
     assert built.image is not None and built.board is not None and built.artefact is not None
     ours, theirs = built.image, measure(elfs["release"], built.board)
     if b"GCC:" in built.artefact.read_bytes():  # not where edgec took clang
-        # The same code in another order.
-        assert theirs.code_bytes == ours.code_bytes and theirs.weights_bytes == ours.weights_bytes
+        # The same code in another order; on RISC-V near calls are shorter than far ones.
+        allowed = ours.code_bytes // 100 if built.board.core.isa == "rv32" else 0
+        assert abs(theirs.code_bytes - ours.code_bytes) <= allowed
+        assert theirs.weights_bytes == ours.weights_bytes
     with open_session("qemu", built) as session:
         expected = session.run([images[0]]).outputs[0]
     for elf in elfs.values():

@@ -189,9 +189,16 @@ def test_unusable_image_shows_what_qemu_says(digits: Digits, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("qemu")
-@pytest.mark.parametrize("board", ["mps2_an386", "bbc_microbit"])
+@pytest.mark.parametrize(
+    ("board", "undefined", "name"),
+    [
+        ("mps2_an386", "00de", "HardFault"),  # udf 0
+        ("bbc_microbit", "00de", "HardFault"),
+        ("qemu_riscv32", "0000", r"trap \(illegal instruction\)"),  # c.unimp
+    ],
+)
 def test_program_that_faults_is_named(
-    digits: Digits, images: list[np.ndarray], tmp_path: Path, board: str
+    digits: Digits, images: list[np.ndarray], tmp_path: Path, board: str, undefined: str, name: str
 ) -> None:
     """The model's function is an undefined instruction: the port says so, and nobody waits."""
     built = digits(board)
@@ -202,10 +209,10 @@ def test_program_that_faults_is_named(
     section = next(s for s in read_elf(built.artefact).sections if s.holds(run.address))
     code = section.content[run.address - section.address :][: run.length]
     at = bytes(data).index(code)
-    data[at : at + 2] = b"\x00\xde"  # udf 0
+    data[at : at + 2] = bytes.fromhex(undefined)
     elf.write_bytes(data)
     with QemuSession(replace(built, artefact=elf)) as session:
-        with pytest.raises(DeviceFault, match="stopped by a HardFault") as caught:
+        with pytest.raises(DeviceFault, match=f"stopped by a {name}") as caught:
             session.run([images[0]])
         assert f"pc 0x{run.address:08x} is in digits_int8_run + 0" in caught.value.render()
 
