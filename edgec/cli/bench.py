@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "boards",
     multiple=True,
     metavar="B",
-    help="Boards to measure on (repeatable); default mps2_an386.",
+    help="Boards to measure on (repeatable); default: one of each core.",
 )
 @click.option("--model", "names", multiple=True, metavar="NAME", help="Only these models.")
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
@@ -66,11 +66,11 @@ def command(
         return
     if engine or port:
         raise click.UsageError("--engine and --port are for a --suite")
-    from edgec.report.bench import measure_help_s, measure_models, print_bench
+    from edgec.report.bench import EVERY_CORE, measure_help_s, measure_models, print_bench
     from edgec.runners.pool import Pool
 
     with Pool.load(pool_file) if pool_file is not None else nullcontext() as pool:
-        rows = measure_models(path, boards or ("mps2_an386",), names, layers=layers, pool=pool)
+        rows = measure_models(path, boards or EVERY_CORE, names, layers=layers, pool=pool)
     help_s = measure_help_s()
     if as_json:
         print_json({"rows": rows, "help_s": round(help_s, 3)})

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,28 @@ from edgec.target.board import Board, load_board
 
 #: Baselines are named by core; ours by board. The M33 has the M4's instructions.
 BASELINE_CORE = {"cortex-m4": "m4", "cortex-m7": "m7", "cortex-m33": "m4", "cortex-m55": "m55"}
-PUBLISHED = ("x_cube_ai_9_v1_2", "plumerai_v1_1")
-#: Clock of the board that the published results were measured on (NUCLEO-L4R5ZI).
-PUBLISHED_CLOCK_HZ = 120_000_000
+#: The boards measured by default: one of each core that baselines and published results know.
+EVERY_CORE = (
+    "sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Published:
+    """Results of others on a board with this core: its clock, and whose columns they are in."""
+
+    clock_hz: int
+    st: str = ""
+    other: str = ""
+
+
+#: By core; the names are those of the file of baselines.
+PUBLISHED = {
+    "cortex-m0": Published(64_000_000, other="m0plus_64mhz_bosch"),
+    "cortex-m4": Published(120_000_000, "x_cube_ai_9_v1_2", "plumerai_v1_1"),
+    "cortex-m7": Published(280_000_000, "m7_280mhz_x_cube_ai_9"),
+    "cortex-m33": Published(160_000_000, "m33_160mhz_st_v1_3"),
+}
 
 
 def measure_models(
@@ -128,6 +148,7 @@ def _measure(
         "stack_bytes": result.stack_bytes,
         "code_bytes": built.image.code_bytes,
         "flash_bytes": built.image.flash_bytes,
+        "ram_bytes": built.image.ram_bytes,
         "per_mac": (result.instructions or 0) / compiled.macs,
         "cycles_per_mac": result.cycles / compiled.macs if result.cycles else None,
     }
@@ -139,11 +160,15 @@ def _measure(
             row[f"{label}_ratio"] = (result.instructions or 0) / base["instructions"]
             row[f"{label}_code_bytes"] = base["code_bytes"]
             row[f"{label}_arena_bytes"] = base["arena_planned_bytes"]
-    if result.cycles and board.core.name == "cortex-m4":
-        row["modelled_ms"] = result.cycles / PUBLISHED_CLOCK_HZ * 1000
+            row[f"{label}_ram_bytes"] = base["ram_bytes"]
+            row[f"{label}_flash_bytes"] = base["flash_bytes"]
+    published = PUBLISHED.get(board.core.name)
+    if published is not None:
+        if result.cycles:
+            row["modelled_ms"] = result.cycles / published.clock_hz * 1000
         row["published_ms"] = {
             name: stated["published_ms"][name][key]
-            for name in PUBLISHED
+            for name in (published.st, published.other)
             if key in stated["published_ms"].get(name, {})
         }
     if traced is not None:
@@ -175,74 +200,66 @@ def _layer_rows(
 
 
 def print_bench(rows: Sequence[dict[str, Any]], help_s: float) -> None:
-    """Show the rows as tables, board by board: speed, then memory, then layers.
+    """Show the rows as one table, then the layers of each.
 
     help_s: seconds that `edgec --help` takes.
     """
     lines: list[str] = []
-    for board in dict.fromkeys(row["board"] for row in rows):
-        measured = [row for row in rows if row["board"] == board and "error" not in row]
-        if measured:
-            lines += [f"{board}: one inference, beside TFLite Micro with CMSIS-NN", ""]
-            lines += [*_speed_lines(measured), "", *_memory_lines(measured), ""]
-        for row in measured:
-            if row["layers"]:
-                lines += [f"{row['model']} on {board}, layer by layer", ""]
-                lines += [*_detail_lines(row), ""]
-        lines += [
-            f"{row['model']} on {board}: {row['error']}"
-            for row in rows
-            if row["board"] == board and "error" in row
-        ]
+    measured = [row for row in rows if "error" not in row]
+    if measured:
+        lines += ["One inference, beside TFLite Micro with CMSIS-NN (theirs)", ""]
+        lines += [*_table_lines(measured), "", *_LEGEND, ""]
+    for row in measured:
+        if row["layers"]:
+            lines += [f"{row['model']} on {row['board']}, layer by layer", ""]
+            lines += [*_detail_lines(row), ""]
+    lines += [f"{row['model']} on {row['board']}: {row['error']}" for row in rows if "error" in row]
     slowest = max((row["compile_s"] for row in rows), default=0.0)
     lines.append(f"edgec --help: {help_s:.2f} s; slowest compilation: {slowest:.2f} s")
     click.echo("\n".join(lines))
 
 
-def _speed_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    clock = f"ms at {PUBLISHED_CLOCK_HZ // 1_000_000} MHz"
+_LEGEND = (
+    "RAM and flash: bytes of the whole program. The M33 is beside the baselines' M4.",
+    "ms: modelled cycles at the clock of the published results (M4 120, M0 64,",
+    "M7 280, M33 160 MHz). ST: X-CUBE-AI; other: Plumerai (M4), Bosch (M0+).",
+)
+
+
+def _table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     columns = (
-        Column("model"), number("instructions"), number("ratio"), number("a MAC"),
-        number("cycles a MAC"), number(clock), number("ST", 1), number("Plumerai", 1),
+        Column("model"), Column("core"), number("instructions"), number("ratio"),
+        number("a MAC", 8), number("Mcycles", 4), number("a MAC", 7), number("ms", 3),
+        number("ST", 3), number("other", 6), number("RAM"), number("theirs"), number("flash"),
+        number("theirs"), number("code", 9), number("stack", 10), number("compile s", 11),
     )  # fmt: skip
-    return format_table(
-        columns,
-        [
+    cells = []
+    for row in rows:
+        published = PUBLISHED.get(row["core"], Published(0))
+        theirs = row.get("published_ms", {})
+        cycles = row["cycles"]
+        cells.append(
             (
                 row["model"],
+                row["core"].removeprefix("cortex-").upper(),
                 count(row["instructions"]),
                 _decimal(row.get("cmsis_nn_ratio"), 3),
                 _decimal(row["per_mac"], 2),
+                _decimal(cycles / 1e6 if cycles else None, 2),
                 _decimal(row["cycles_per_mac"], 2),
-                _decimal(row.get("modelled_ms"), 2),
-                *(_decimal(row.get("published_ms", {}).get(name), 2) for name in PUBLISHED),
-            )
-            for row in rows
-        ],
-    )
-
-
-def _memory_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    columns = (
-        Column("model"), number("arena"), number("theirs"), number("code"), number("theirs"),
-        number("flash", 1), number("stack"), number("compile s"),
-    )  # fmt: skip
-    return format_table(
-        columns,
-        [
-            (
-                row["model"],
-                count(row["arena_bytes"]),
-                count(row.get("cmsis_nn_arena_bytes")),
-                count(row["code_bytes"]),
-                count(row.get("cmsis_nn_code_bytes")),
+                _decimal(row.get("modelled_ms"), 1),
+                _decimal(theirs.get(published.st), 1),
+                _decimal(theirs.get(published.other), 1),
+                count(row["ram_bytes"]),
+                count(row.get("cmsis_nn_ram_bytes")),
                 count(row["flash_bytes"]),
+                count(row.get("cmsis_nn_flash_bytes")),
+                count(row["code_bytes"]),
                 count(row["stack_bytes"]),
                 _decimal(row["compile_s"], 2),
             )
-            for row in rows
-        ],
-    )
+        )
+    return format_table(columns, cells)
 
 
 def _detail_lines(row: dict[str, Any]) -> list[str]:

@@ -64,7 +64,7 @@ def test_what_an_engine_does_not_count_has_no_column(capsys: pytest.CaptureFixtu
     assert "10,770,000" in text  # the most
 
 
-@pytest.mark.parametrize("width", ["80", "200"])
+@pytest.mark.parametrize("width", ["80", "100", "200"])
 def test_a_benchmark_keeps_its_numbers(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,16 +73,28 @@ def test_a_benchmark_keeps_its_numbers(
               "macs": 99, "instructions": 10_769_277, "cmsis_nn_instructions": None,
               "ratio": None}  # fmt: skip
     row = {
-        "model": "person_detect", "board": "mps2_an386", "instructions": 110_769_277,
-        "cycles": 9, "cmsis_nn_ratio": 0.4321, "per_mac": 1.5, "cycles_per_mac": None,
-        "arena_bytes": 46_148, "cmsis_nn_arena_bytes": 73_728, "code_bytes": 12_345,
-        "flash_bytes": 234_567, "stack_bytes": None, "compile_s": 1.234, "layers": [detail],
+        "model": "person_detect", "board": "mps2_an386", "core": "cortex-m4",
+        "instructions": 110_769_277, "cycles": 9_123_456, "cmsis_nn_ratio": 0.4321,
+        "per_mac": 1.5, "cycles_per_mac": None, "ram_bytes": 46_148,
+        "cmsis_nn_ram_bytes": 73_728, "code_bytes": 12_345, "flash_bytes": 234_567,
+        "cmsis_nn_flash_bytes": 343_600, "modelled_ms": 76.03,
+        "published_ms": {"x_cube_ai_9_v1_2": 88.9, "plumerai_v1_1": 98.8},
+        "stack_bytes": None, "compile_s": 1.234, "layers": [detail],
     }  # fmt: skip
+    other = {**row, "board": "sim_m0", "core": "cortex-m0", "cmsis_nn_ratio": None,
+             "published_ms": {"m0plus_64mhz_bosch": 1414}, "layers": []}  # fmt: skip
+    for name in ("cmsis_nn_ram_bytes", "cmsis_nn_flash_bytes", "modelled_ms"):
+        del other[name]
     broken = {"model": "huge", "board": "mps2_an386", "error": "it does not fit",
               "compile_s": 2.345, "layers": []}  # fmt: skip
-    print_bench([row, broken], 0.0912)
+    print_bench([row, other, broken], 0.0912)
     text = capsys.readouterr().out
-    for word in ("110,769,277", "0.432", "46,148", "73,728", "12,345", "1.23", "10,769,277",
+    (m4,) = (line.split() for line in text.splitlines() if " M4 " in line[:30])
+    shown = ("0.432", "46,148", "73,728", "234,567", "343,600")
+    if int(width) >= 100:
+        shown = ("0.432", "9.12", "76.0", "88.9", *shown[1:])
+    assert [word for word in m4 if word in shown] == list(shown)
+    for word in ("110,769,277", "0.432", "46,148", "73,728", "234,567", "M0", "10,769,277",
                  "huge on mps2_an386: it does not fit",
                  "edgec --help: 0.09 s; slowest compilation: 2.35 s"):  # fmt: skip
         assert word in text
