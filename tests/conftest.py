@@ -7,9 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from shared_folder import SHARED_VARIABLE, find_shared
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
+
+# No test is timed: how long one example takes says how busy the computer is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
