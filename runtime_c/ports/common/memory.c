@@ -11,7 +11,8 @@
 
 typedef uint32_t __attribute__((may_alias)) word_t;
 
-void *memcpy(void *restrict to, const void *restrict from, size_t count);
+void *memcpy(void *restrict to, const void *restrict from, size_t count)
+    __attribute__((weak, alias("copy_forwards")));
 void *memmove(void *to, const void *from, size_t count);
 void *memset(void *to, int value, size_t count);
 int memcmp(const void *left, const void *right, size_t count);
@@ -20,18 +21,20 @@ static int are_words(const void *left, const void *right) {
     return (((uintptr_t)left | (uintptr_t)right) & 3u) == 0u;
 }
 
-__attribute__((weak)) void *memcpy(void *restrict to, const void *restrict from, size_t count) {
+/* memcpy, from the first byte on: right unless `to` lies inside `from`. memmove calls it by this
+ * name, since a libc's memcpy may go the other way. */
+__attribute__((noinline, used)) static void *copy_forwards(void *to, const void *from,
+                                                           size_t count) {
     uint8_t *out = to;
     const uint8_t *in = from;
     if (are_words(to, from)) {
         for (; count >= 16u; count -= 16u, out += 16, in += 16) {
             const word_t *source = (const word_t *)(const void *)in;
             word_t *target = (word_t *)(void *)out;
-            const uint32_t a = source[0], b = source[1], c = source[2], d = source[3];
-            target[0] = a;
-            target[1] = b;
-            target[2] = c;
-            target[3] = d;
+            target[0] = source[0];
+            target[1] = source[1];
+            target[2] = source[2];
+            target[3] = source[3];
             KEEP_LOOP();
         }
         for (; count >= 4u; count -= 4u, out += 4, in += 4) {
@@ -51,17 +54,7 @@ __attribute__((weak)) void *memmove(void *to, const void *from, size_t count) {
     const uint8_t *in = from;
     if ((uintptr_t)out - (uintptr_t)in >= count) {
         /* Forwards is safe: `to` is below `from` or beyond its end. */
-        if (are_words(to, from)) {
-            for (; count >= 4u; count -= 4u, out += 4, in += 4) {
-                *(word_t *)(void *)out = *(const word_t *)(const void *)in;
-                KEEP_LOOP();
-            }
-        }
-        for (; count != 0u; count--) {
-            *out++ = *in++;
-            KEEP_LOOP();
-        }
-        return to;
+        return copy_forwards(to, from, count);
     }
     if (are_words(to, from)) {
         for (; (count & 3u) != 0u; count--) {
