@@ -70,6 +70,7 @@ FUNCTIONS = {
     "ec_requantize_tflm_relu": "int32x3",
     "ec_requantize_tflm_small_s8": "to_s8",
     "ec_requantize_tflm_relu_s8": "to_s8",
+    "ec_high_by_halves": "int32x2",
     "ec_requantize_single": "int32x3",
     "ec_requantize_tflm16": "int64",
     "ec_requantize_tflm16_high": "int32x3",
@@ -193,6 +194,15 @@ def test_short_forms_hold_for_small_accumulators(call: Call) -> None:
         np.testing.assert_array_equal(small, expected)
         relu = call("ec_requantize_tflm_relu", values, multiplier, shift)
         np.testing.assert_array_equal(np.maximum(relu, 0), np.maximum(expected, 0))
+
+
+def test_high_half_of_a_product_by_halves(call: Call) -> None:
+    a, b = accumulators(11), multipliers(12)
+    for low in (0, 0x7FFF, 0x8000, 0xFFFF):  # carries between the halves
+        a[low & 7 :: 8] = a[low & 7 :: 8] & ~0xFFFF | low
+        b[low & 5 :: 16] = b[low & 5 :: 16] & ~0xFFFF | low
+    expected = (a.astype(np.int64) * b + (1 << 31)) >> 32
+    np.testing.assert_array_equal(call("ec_high_by_halves", a, b), expected)
 
 
 def test_requantized_to_int8(call: Call) -> None:

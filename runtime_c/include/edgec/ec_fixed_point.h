@@ -43,6 +43,23 @@ static inline int32_t ec_requantize_tflm_right(int32_t acc, int32_t multiplier, 
     return ec_rounding_divide_by_power_of_two(high, -shift);
 }
 
+/* The high 32 bits of a * b, rounded half up, b >= 0, for cores whose longest product has 32 bits.
+ * One function for all layers: calling it costs less than its code does that often.
+ *
+ * a = ah * 2^16 + al and b alike: a * b = ah * bh * 2^32 + (ah * bl + middle) * 2^16 + ..., where
+ * the middle, al * bh and the upper half of al * bl, is below 2^31 even when 2^15 is added to
+ * round. It and ah * bl are added by halves, since their sum may not fit. */
+static EC_SHARED int32_t ec_high_by_halves(int32_t a, int32_t b) {
+    const uint32_t al = (uint32_t)a & 0xFFFFu;
+    const uint32_t bl = (uint32_t)b & 0xFFFFu;
+    const int32_t ah = a >> 16;
+    const int32_t bh = b >> 16;
+    const uint32_t middle = al * (uint32_t)bh + ((al * bl) >> 16) + 0x8000u;
+    const int32_t mixed = ah * (int32_t)bl;
+    const uint32_t carry = ((middle & 0xFFFFu) + ((uint32_t)mixed & 0xFFFFu)) >> 16;
+    return ah * bh + (mixed >> 16) + (int32_t)((middle >> 16) + carry);
+}
+
 /* The high 32 bits of 2 * acc * multiplier, rounded half up; -2^30 <= acc < 2^30. Doubling the
  * accumulator instead of the product leaves no shift: one SMMULR where a core has it. */
 static inline int32_t ec_high_of_double(int32_t acc, int32_t multiplier) {
@@ -50,6 +67,8 @@ static inline int32_t ec_high_of_double(int32_t acc, int32_t multiplier) {
     int32_t high;
     __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"(acc * 2), "r"(multiplier));
     return high;
+#elif defined(__ARM_ARCH) && __ARM_ARCH == 6
+    return ec_high_by_halves(acc * 2, multiplier);
 #else
     const int64_t product = (int64_t)(acc * 2) * multiplier;
     return (int32_t)((product + (INT64_C(1) << 31)) >> 32);
