@@ -7,7 +7,8 @@
   1. A block's axes are replaced by their bindings; its init becomes an `if` on the first step of
      the loops behind its reduce axes, or disappears where that is known.
   2. Unrolled loops of constant extent are written out; loops of one step lose their `for`.
-  3. Conditions that the bounds of their terms decide are taken or dropped.
+  3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
+     number of a step.
   4. Two loops that walk evenly through everything become one (`collapse.py`).
 What remains are serial loops, If, Store, Call and Seq.
 """
@@ -17,7 +18,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.codegen.collapse import collapse
-from edgec.loop.ir import Block, Call, For, If, PrimFunc, Seq, Stmt, Store
+from edgec.loop.ir import (
+    Binary,
+    Block,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    IndexValue,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+)
 from edgec.loop.rewrite import Substitute
 from edgec.loop.term import Term, Var, as_term
 
@@ -29,6 +44,18 @@ _First = tuple[tuple[Term, Term], ...] | None
 def expand(func: PrimFunc) -> tuple[Stmt, ...]:
     """The function's body as a flat list of statements."""
     return tuple(collapse(stmt) for stmt in _Expander().stmts(func.body, {}, {}))
+
+
+class _Decided(Substitute):
+    """With the steps' numbers in place; what they choose is chosen."""
+
+    def expr(self, expr: Expr) -> Expr:
+        found = super().expr(expr)
+        match found:
+            case Select(Binary("eq", IndexValue(term), Const(number)), yes, no):
+                if term.constant is not None:
+                    return yes if term.constant == number else no
+        return found
 
 
 class _Expander:
@@ -44,7 +71,7 @@ class _Expander:
         if isinstance(stmt, If):
             return self._if(stmt, values, first)
         assert isinstance(stmt, (Store, Call))
-        return [Substitute(values).stmt(stmt) if values else stmt]
+        return [_Decided(values).stmt(stmt) if values else stmt]
 
     def _loop(
         self, loop: For, values: Mapping[Var, Term], first: Mapping[Var, _First]

@@ -43,6 +43,7 @@ from edgec.loop.policies.per_element import (
 from edgec.loop.policies.recurrent import RECURRENT, schedule_recurrent
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.rewrite import buffers_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -118,13 +119,18 @@ class Policy:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:
             return window_schedules(func, tables, window, self.core.features)
-        found = self._plain_schedules(func, form, window)
+        found = self._plain_schedules(func, form, tables, window)
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:
                 schedule.pack_nibbles("w")
+        for schedule in found if not self.rescaling else ():  # lines leave few shifts
+            if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
+                schedule.complement("shift")
         return found
 
-    def _plain_schedules(self, func: PrimFunc, form: str, window: Window | None) -> list[Schedule]:
+    def _plain_schedules(
+        self, func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+    ) -> list[Schedule]:
         schedule = Schedule(func)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
@@ -142,9 +148,9 @@ class Policy:
         elif not temporaries:
             schedule_elements(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif func.name in RECURRENT:
-            schedule_recurrent(schedule, 1 if is_small else UNROLLED_ELEMENTS)
+            schedule_recurrent(schedule, 1 if is_small else UNROLLED_ELEMENTS, tables)
         elif "acc" not in temporaries:
-            schedule_rows(schedule)
+            schedule_rows(schedule, 1 if is_small else UNROLLED_ELEMENTS)
         elif func.name in ("conv2d", "dense"):
             schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, self._is_narrow)
         elif not is_small and has_short_windows(func):

@@ -23,9 +23,11 @@ from typing import Any, Literal
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc, Scope
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
+from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.fold_storage import fold_storage
+from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import pack_nibbles
@@ -160,6 +162,14 @@ class Schedule:
         """Store a constant of numbers in [-8, 7] as two to a byte."""
         self._repack(buffer, self._apply(pack_nibbles, buffer=buffer))
 
+    def complement(self, buffer: str) -> None:
+        """Store a constant of negative numbers as what they lack to -1."""
+        self._repack(buffer, self._apply(complement, buffer=buffer))
+
+    def inline_constant(self, buffer: str, values: Sequence[int | float]) -> None:
+        """Write the numbers of a small constant into the code that reads them."""
+        self._apply(inline_constant, buffer=buffer, values=list(values))
+
     def _repack(self, buffer: str, repack: Repack) -> None:
         before = self.repacked.get(buffer)
         self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
@@ -283,7 +293,8 @@ REPLAYABLE = frozenset(
     {
         "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
-        "decompose_reduction", "transform_layout", "pack_nibbles", "storage_align",
+        "decompose_reduction", "transform_layout", "pack_nibbles", "complement",
+        "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -211,11 +211,12 @@ class _Passes:
         def place(g: Any, part: Any, k: Any) -> Any:
             return (g * radix + part) * size + k
 
-        def turned(g: Any, p: Any, k: Any, c: int) -> Any:
+        def turned(g: Any, p: Any, k: Any, c: Any) -> Any:
             at = place(g, p + 1, k)
             first = divided(at, 0) * loops.int32(turns[p, k, c])
             second = divided(at, 1) * loops.int32(turns[p, k, 1 - c])
-            return loops.int16(_rounded(first + second if c else first - second))
+            both = loops.select(loops.index(c).equals(0), first - second, first + second)
+            return loops.int16(_rounded(both))
 
         groups = self.count // (radix * size)
         self.define.compute(
@@ -225,20 +226,16 @@ class _Passes:
             at=lambda g, k, c: (place(g, 0, k), c),
             name=f"{name}_first",
         )
-        for c in (0, 1):
-            self._rotate(f"{name}_turned{c}", turned, place, (groups, radix - 1, size), c)
+        self.define.compute(
+            rotated,
+            turned,
+            shape=(groups, radix - 1, size, 2),
+            at=lambda g, p, k, c: (place(g, p + 1, k), c),
+            name=f"{name}_turned",
+        )
         for part in range(radix):
             for c in (0, 1):
                 self._add(f"{name}_part{part}_{c}", place, (groups, size), radix, part, c)
-
-    def _rotate(self, name: str, turned: Any, place: Any, shape: tuple[int, ...], c: int) -> None:
-        self.define.compute(
-            self.rotated,
-            lambda g, p, k: turned(g, p, k, c),
-            shape=shape,
-            at=lambda g, p, k: (place(g, p + 1, k), c),
-            name=name,
-        )
 
     def _add(
         self, name: str, place: Any, shape: tuple[int, ...], radix: int, part: int, c: int

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
 from edgec.loop.policies.common import decompose, find_param, largest_divisor
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+
+Array = npt.NDArray[Any]
+
+GATES = 4
+
+#: What the names of constants that rescale begin with.
+FACTORS = ("multiplier", "shift")
 
 #: Functions that this policy knows.
 LSTMS = ("lstm", "lstm_float")
 RECURRENT = (*LSTMS, "svdf_time")
 
 
-def schedule_recurrent(schedule: Schedule, straight: int) -> None:
+def schedule_recurrent(schedule: Schedule, straight: int, tables: Mapping[str, Array]) -> None:
     """Each sum in a register, where it is used; `straight` products at a time.
 
     for out_d1 in 0..80 {                          for out_d1 in 0..80 {
@@ -24,8 +36,11 @@ def schedule_recurrent(schedule: Schedule, straight: int) -> None:
     if schedule.func.name in LSTMS:
         for name in ("own", "given"):
             _gates_at_once(schedule, name)
+        for loop, weights in (("own_k", "w"), ("given_k", "w2")):
+            _in_line(schedule, loop, find_param(schedule.func, weights).shape[1], min(straight, 2))
         if straight > 1:
             schedule.unroll("gates_g")
+            _factors_in_code(schedule, tables)
         return
     schedule.compute_at("acc", "out_d1")
     decompose(schedule, "acc")
@@ -43,6 +58,13 @@ def _gates_at_once(schedule: Schedule, name: str) -> None:
     schedule.reorder(f"{name}_k", f"{name}_g")
     for loop in (f"{name}_g", f"{name}_g_init"):
         schedule.unroll(loop)
+
+
+def _factors_in_code(schedule: Schedule, tables: Mapping[str, Array]) -> None:
+    """The gates' multipliers and shifts: each is read at one place."""
+    for name, table in tables.items():
+        if name.startswith(FACTORS) and table.shape == (GATES,):
+            schedule.inline_constant(name, table.tolist())
 
 
 def _in_line(schedule: Schedule, loop: str, steps: int, straight: int) -> None:

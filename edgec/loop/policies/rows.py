@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import For
+from edgec.loop.ir import Block, For
 from edgec.loop.policies.common import decompose, find_param, largest_divisor, output_loops
 from edgec.loop.rewrite import loops_of, walk
 from edgec.loop.schedule import Schedule
@@ -22,8 +22,11 @@ def schedule_elements(schedule: Schedule, straight: int) -> None:
         schedule.unroll(inner)
 
 
-def schedule_rows(schedule: Schedule) -> None:
-    """Temporaries of one element per row (softmax) become registers; others stay in scratch."""
+def schedule_rows(schedule: Schedule, straight: int) -> None:
+    """Temporaries of one element per row (softmax) become registers; others stay in scratch.
+
+    Between those, pairs such as complex numbers are straight code.
+    """
     func = schedule.func
     rank = len(find_param(func, "out").shape)
     names = [b for b in func.params if b.scope == "scratch"]
@@ -34,3 +37,7 @@ def schedule_rows(schedule: Schedule) -> None:
             loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
             if f"{buffer.name}_k" in loops:
                 decompose(schedule, buffer.name)
+    elif straight > 1:
+        for name, loop in loops_of(func.body).items():
+            if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
+                schedule.unroll(name)

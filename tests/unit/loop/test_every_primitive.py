@@ -11,9 +11,11 @@ from test_tensorize import TENSORIZING
 from edgec.loop import simplify as simplify_module
 from edgec.loop.primitives import (
     cache,
+    complement,
     compute_at,
     compute_inline,
     fold_storage,
+    inline_constant,
     layout,
     loops,
     nibbles,
@@ -27,8 +29,8 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, compute_at, compute_inline, fold_storage, layout, loops, nibbles, reduction,
-    reverse_compute_at, sampling, slide, storage, tensorize, simplify_module,
+    cache, complement, compute_at, compute_inline, fold_storage, inline_constant, layout, loops,
+    nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel"}

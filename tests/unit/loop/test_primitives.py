@@ -51,6 +51,7 @@ def definitions(draw):
     channels, kernel = draw(st.integers(1, 6)), draw(st.integers(1, 3))
     x = b.input("x", (height, inner), "int8")
     w = b.constant("w", (channels, kernel, inner), "int8")
+    small = b.constant("small", (channels,), "int8")
     source = x
     if draw(st.booleans()):
         source = b.compute("pre", lambda h, i: int8(int32(x[h, i]) * 3 + 1),
@@ -59,20 +60,28 @@ def definitions(draw):
                  empty=draw(st.booleans()))  # fmt: skip
     value = acc
     if draw(st.booleans()):
-        value = b.compute("mid", lambda h, c: acc[h, c] * 7 - 3, shape=acc.shape, dtype="int32")
+        value = b.compute("mid", lambda h, c: acc[h, c] * 7 - int32(small[c]),
+                          shape=acc.shape, dtype="int32")  # fmt: skip
     out = b.output("out", acc.shape, "int32")
     if draw(st.booleans()):
         flip = acc.shape[0] - 1
         b.compute(out, lambda h, c: value[flip - h, c] + value[h, c])
     else:
-        b.compute(out, lambda h, c: value[h, c] + 1)
+        b.compute(out, lambda h, c: value[h, c] + int32(small[c]))
     return b
+
+
+def small_numbers(count):
+    """What the constant `small` has, which `inline_constant` must be told."""
+    return np.arange(-3, count - 3, dtype=np.int8)
 
 
 def arrays_of(definition, seed=1):
     rng = np.random.default_rng(seed)
     return {
-        name: rng.integers(*((-8, 8) if name == "w" else (-128, 128)), t.shape).astype(t.dtype)
+        name: small_numbers(*t.shape)
+        if name == "small"
+        else rng.integers(*((-8, 8) if name == "w" else (-128, 128)), t.shape).astype(t.dtype)
         for name, t in definition.tensors.items()
         if t.buffer.scope == "constant" or name == "x"
     }
@@ -81,8 +90,18 @@ def arrays_of(definition, seed=1):
 PRIMITIVES = (
     "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
     "cache_read", "cache_write", "decompose_reduction", "transform_layout",
-    "pack_nibbles", "storage_align", "simplify", "sample_perfect_tile", "sample_categorical",
+    "pack_nibbles", "complement", "inline_constant", "storage_align", "simplify",
+    "sample_perfect_tile", "sample_categorical",
 )  # fmt: skip
+
+
+def small_values(s):
+    """The arguments that inline the constant `small` as it is stored by now."""
+    count = getattr(s, "small_count", 0)
+    if not count or "small" not in buffers_of(s.func):
+        return []
+    stored = s.repacked.get("small", lambda array: array)(small_numbers(count))
+    return [("small", stored.tolist())]
 
 
 def arguments(s, primitive, rng):
@@ -119,6 +138,8 @@ def arguments(s, primitive, rng):
         "simplify": [()],
         "sample_perfect_tile": [(loop, rng.randint(1, 3)) for loop in loops],
         "sample_categorical": [([1, 2, 3], [0.5, 0.25, 0.25])],
+        "complement": [(b,) for b in buffers_of(s.func)],
+        "inline_constant": [("w", [0]), *small_values(s)],
     }[primitive]
     rng.shuffle(found)
     return found
@@ -147,11 +168,15 @@ def check_random_schedule(definition, seed, applied):
     expected = definition.evaluate(arrays)["out"]
     assert np.array_equal(interpret(func, arrays)["out"], expected)
     s = Schedule(func)
+    s.small_count = len(arrays["small"])
     rng = random.Random(seed)
     for _ in range(rng.randint(1, 10)):
         apply_one(s, rng)
     applied.update(step.primitive for step in s.trace)
-    given_arrays = {k: s.repacked[k](v) if k in s.repacked else v for k, v in arrays.items()}
+    left = {p.name for p in s.func.params}
+    given_arrays = {
+        k: s.repacked[k](v) if k in s.repacked else v for k, v in arrays.items() if k in left
+    }
     lowered = simplify(s.func)
     for version in (s.func, lowered, expand_unrolled_func(lowered)):
         verify_func(version)
