@@ -16,15 +16,16 @@ void *memcpy(void *to, const void *from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
 
 /* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
- * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it.
+ * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it. It
+ * is aligned to 4 bytes also where size counts: assembly computes addresses from the pc.
  * EC_SHARED: one that stays one, whose callers may know which registers it leaves alone.
  * EC_UNUSED: a function that only the C beside some assembly calls. */
 #if defined(__clang__)
-#define EC_KERNEL __attribute__((noinline, unused))
+#define EC_KERNEL __attribute__((noinline, unused, aligned(4)))
 #define EC_SHARED __attribute__((noinline, unused))
 #define EC_UNUSED __attribute__((unused))
 #elif defined(__GNUC__)
-#define EC_KERNEL __attribute__((noipa, unused))
+#define EC_KERNEL __attribute__((noipa, unused, aligned(4)))
 #define EC_SHARED __attribute__((noinline, unused))
 #define EC_UNUSED __attribute__((unused))
 #else
