@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
 from edgec import __version__
-from edgec.errors import ImportFailed
+from edgec.errors import EdgecError, ImportFailed
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -18,6 +19,7 @@ from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Statistics, calibrate
+from edgec.quantize.check_samples import checked_samples
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
@@ -25,18 +27,23 @@ from edgec.quantize.follow import follow
 from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.keep_float import named_layers
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
+from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
 from edgec.quantize.scheme import Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
+from edgec.quantize.undo_dynamic_range import undo_dynamic_range
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
 
 #: What `auto` tries: `local` is the observer with the least error for each value by itself.
 CANDIDATES = ("local", "minmax", "percentile", "mse")
-#: Calibration samples that it tries them on.
-TRIAL_SAMPLES = 16
+#: Calibration samples that it tries them on: as many as this many products are made by.
+TRIAL_MACS = 1e9
+LEAST_TRIALS = 16
+#: The first samples, by which channels are equalized.
+EQUALIZE_SAMPLES = 32
 #: Calibration samples that layers are blamed on.
 BLAME_SAMPLES = 8
 #: Bits of the weights by what a recipe calls them.
@@ -58,10 +65,22 @@ class Recipe:
     symmetric: bool = False
     reconstruct: bool = True
     correct_biases: bool = True
-    equalize: bool = False
+    equalize: bool = True
     weights: str = "int8"
     activations: str = "int8"
     keep_float: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        observers = ("auto", "local", *OBSERVERS)
+        for what, given, known in (
+            ("observer", self.observer, observers),
+            ("storage of weights", self.weights, tuple(WEIGHT_BITS)),
+            ("storage of values", self.activations, ("int8", "int16")),
+        ):
+            if given not in known:
+                raise EdgecError(
+                    f"there is no {what} {given!r}", hint=f"choose one of {', '.join(known)}"
+                )
 
     def scheme(
         self,
@@ -160,9 +179,10 @@ def quantize_function(
 ) -> PostTraining:
     """Quantize what `float_function` gives; see `quantize_model`."""
     named_layers(function, recipe.keep_float)  # before all the work
-    if recipe.equalize:
-        function = equalize(function)
-    statistics = calibrate(function, samples, progress)
+    stream = checked_samples(function.inputs, samples)
+    first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
+    function = equalize(function, first)
+    statistics = calibrate(function, chain(first, stream), progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
     if recipe.activations != "int8":  # nothing needs to be clipped
         names = ("minmax",)
@@ -179,8 +199,8 @@ def quantize_function(
             corrected = correct_biases(scheme.weights, statistics.moments)
             scheme = replace(scheme, weights=corrected)
         tried.append((scheme, ranges))
-    best = _best(function, [scheme for scheme, _ in tried], statistics.kept[:TRIAL_SAMPLES])
-    scheme, ranges = tried[best]
+    trials = statistics.kept[: _trial_samples(function)]
+    scheme, ranges = tried[_best(function, [scheme for scheme, _ in tried], trials)]
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, statistics.kept)
     quantized = insert_qdq(function, scheme)
@@ -200,6 +220,11 @@ def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, made.statistics.kept)
     return replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
+
+
+def _trial_samples(function: Function) -> int:
+    macs = sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
+    return max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1)))
 
 
 def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> int:
@@ -226,7 +251,9 @@ def float_function(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = No
     shapes: of inputs that the file leaves open, by name.
     """
     module = import_model(path, shapes=shapes)
-    function = with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
+    function = undo_dynamic_range(
+        with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
+    )
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
             f"{path.name} is quantized already",

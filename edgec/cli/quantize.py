@@ -75,8 +75,8 @@ LIMIT = LimitType()
               help="For mixed: at most so many for one inference, counted on a core.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
               help="Zero points of 0 for values, too.")  # fmt: skip
-@click.option("--equalize", is_flag=True,
-              help="Make channels of neighbouring layers alike in range first.")  # fmt: skip
+@click.option("--keep-channels", is_flag=True,
+              help="Do not make the channels of a value alike in range first.")  # fmt: skip
 @click.option("--nearest", is_flag=True,
               help="Round weights to nearest instead of by what the layer computes.")  # fmt: skip
 @click.option("--keep-biases", is_flag=True,
@@ -108,7 +108,7 @@ def command(
     max_ram_bytes: int | None,
     max_instructions: int | None,
     symmetric: bool,
-    equalize: bool,
+    keep_channels: bool,
     nearest: bool,
     keep_biases: bool,
     test_source: Path | None,
@@ -141,7 +141,7 @@ def command(
         symmetric,
         not nearest,
         not keep_biases,
-        equalize,
+        not keep_channels,
         "int8" if is_mixed else weights,
         activations,
         keep_float,

@@ -16,7 +16,7 @@ from edgec.quantize.histogram import Histogram
 from edgec.quantize.moments import Moments
 
 #: Samples that are kept as they are, to try parameters on.
-MOST_KEPT = 16
+MOST_KEPT = 64
 #: And to choose weights with.
 MOST_FOLLOWED = 128
 

@@ -1,31 +1,35 @@
-"""Cross-layer equalization (arXiv:1906.04721, 4.1): channels of neighbouring layers alike in range.
+"""Cross-layer equalization (after arXiv:1906.04721, 4.1): channels of a value alike in range.
 
-relu(s * x) = s * relu(x) for s > 0. So channel c of a layer may be made smaller by s[c], and the
-weights of the next layer that read it larger by as much, without changing what the two compute:
+relu(t x) = t relu(x) for t > 0. So channel c of a value may be made larger by t[c], in the weights
+of the layer that makes it, and the weights of the layer that reads it smaller by as much, without
+changing what the two compute. The paper makes weights alike, for weights with one scale in all.
+Here each output channel of weights has its own scale, so weights that are multiplied by channel
+lose nothing, and it is the value, with one scale in all, that gains:
 
-    s[c] = sqrt(r1[c] / r2[c])          r1, r2: largest weights of channel c in both layers
+    t[c] = max r / r[c]             r: largest magnitude of channel c in some samples
 
-after which both are sqrt(r1 r2). Layers are taken in pairs, again and again until little changes;
-between the two may be a ReLU without upper bound, and nothing else may read what is between.
+A layer that reads all channels in each output would lose by it, because its weights become less
+alike along its inputs; a depthwise one reads each channel by weights of one scale. So the values
+that depthwise convolutions read are equalized. Before them may be a ReLU without upper bound, and
+nothing else may read what is between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
 from edgec.quantize.calibrate import has_weights
 from edgec.quantize.forms import WEIGHTED
 
-#: Turns over all pairs, at most, and the factor below which they end.
-MOST_TURNS = 20
-LEAST_CHANGE = 1.01
-#: Channels are not changed by more than this.
-MOST_FACTOR = 1e4
+#: Channels are not changed by more than this: what is small in some samples may be large in others.
+MOST_FACTOR = 4.0
 
 
 @dataclass
@@ -35,17 +39,6 @@ class _Layer:
     node: Node
     weights: Array
     bias: Array
-
-    def output_sizes(self) -> Array:
-        """The largest weight of each output channel."""
-        axis = WEIGHTED[self.node.op.name]
-        others = tuple(a for a in range(self.weights.ndim) if a != axis)
-        return np.asarray(np.abs(self.weights).max(axis=others))
-
-    def input_sizes(self) -> Array:
-        """The largest weight that reads each input channel."""
-        others = tuple(range(self.weights.ndim - 1))
-        return np.asarray(np.abs(self.weights).max(axis=others))
 
     def scale_outputs(self, factors: Array) -> None:
         """Multiply the output channels."""
@@ -59,17 +52,29 @@ class _Layer:
         self.weights = self.weights * factors
 
 
-def equalize(function: Function) -> Function:
-    """The same function with weights of neighbouring layers equalized."""
+def equalize(function: Function, samples: Sequence[Sequence[Array]]) -> Function:
+    """The same function with channels equalized of what depthwise convolutions read.
+
+    samples: some inputs as `interpret` takes them; without any the function stays as it is.
+    """
     layers = {
         node: _Layer(node, *(v.data.astype(np.float64) for v in _constants(node)))
         for node in function.nodes
         if has_weights(node)
     }
     pairs = _pairs(function, layers)
-    for _ in range(MOST_TURNS if pairs else 0):
-        if max(_balance(first, second) for first, second in pairs) < LEAST_CHANGE:
-            break
+    sizes = {second.node.inputs[0]: np.zeros(len(first.bias)) for first, second in pairs}
+    if not sizes or not samples:
+        return function
+
+    def observe(value: Value, array: Array) -> None:
+        if value in sizes:
+            rows = np.abs(array.reshape(-1, array.shape[-1])).astype(np.float64)
+            sizes[value] = np.maximum(sizes[value], rows.max(axis=0))
+
+    for sample in samples:
+        interpret(function, sample, observe)
+    changed = [_balance(first, second, sizes[second.node.inputs[0]]) for first, second in pairs]
 
     def visit(
         rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -84,7 +89,7 @@ def equalize(function: Function) -> Function:
         ]
         return rewriter.keep(node, (inputs[0], *constants))
 
-    return Rewriter(function).run(visit) if pairs else function
+    return Rewriter(function).run(visit) if any(changed) else function
 
 
 def _constants(node: Node) -> tuple[Constant, Constant]:
@@ -94,7 +99,7 @@ def _constants(node: Node) -> tuple[Constant, Constant]:
 
 
 def _pairs(function: Function, layers: dict[Node, _Layer]) -> list[tuple[_Layer, _Layer]]:
-    """Layers of which the second alone reads the first, channel by channel."""
+    """Layers of which the second, depthwise, alone reads the first."""
     consumers = function.consumers()
     found = []
     for node, first in layers.items():
@@ -105,7 +110,10 @@ def _pairs(function: Function, layers: dict[Node, _Layer]) -> list[tuple[_Layer,
             value, reader = reader.output, _only_reader(reader.output, consumers, function)
         if reader is None or reader not in layers or reader.inputs[0] is not value:
             continue
-        if layers[reader].weights.shape[-1] == len(first.bias):
+        # With a channel multiplier, weights of one input channel have several scales: free as well,
+        # but they are not in the order that `scale_inputs` needs.
+        is_depthwise = reader.op.name == "depthwise_conv2d"
+        if is_depthwise and layers[reader].weights.shape[-1] == len(first.bias):
             found.append((first, layers[reader]))
     return found
 
@@ -117,12 +125,18 @@ def _only_reader(
     return readers[0] if len(readers) == 1 and value not in function.results else None
 
 
-def _balance(first: _Layer, second: _Layer) -> float:
-    """Equalize two layers; returns the largest factor by which a channel changed."""
-    outputs, inputs = first.output_sizes(), second.input_sizes()
-    usable = (outputs > 0) & (inputs > 0)
-    ratio = np.divide(inputs, outputs, out=np.ones_like(outputs), where=usable)
-    factors = np.clip(np.sqrt(ratio), 1 / MOST_FACTOR, MOST_FACTOR)
+def _balance(first: _Layer, second: _Layer, sizes: Array) -> bool:
+    """Equalize what is between two layers; returns whether that changed anything.
+
+    sizes: the largest magnitude of each channel. Channels that were never seen stay.
+    """
+    largest = float(sizes.max())
+    if not largest or not np.isfinite(largest):
+        return False
+    ratios = np.divide(largest, sizes, out=np.ones_like(sizes), where=sizes > 0)
+    factors = np.minimum(ratios, MOST_FACTOR)
+    if np.all(factors == 1.0):
+        return False
     first.scale_outputs(factors)
     second.scale_inputs(1 / factors)
-    return float(np.max(np.maximum(factors, 1 / factors)))
+    return True

@@ -1,7 +1,8 @@
 """Rewrite a float function into forms that quantize well; its results stay, but for last bits.
 
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
-2. Subtracting a constant is adding its negative.
+2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
+   what a table of negatives gives.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
     if node.op.name == "reduce" and node.attrs.kind == "mean":
         return _pooled(rewriter, node, inputs[0])
     if node.op.name == "sub" and isinstance(inputs[1], Constant):
-        return _added(rewriter, node, inputs[0], inputs[1])
+        constant = inputs[1]
+        name = f"{constant.name}.negative"
+        return _added(rewriter, node, inputs[0],
+                      rewriter.builder.constant(name, np.negative(constant.data)))  # fmt: skip
+    if node.op.name == "sub" and inputs[0].type.shape == inputs[1].type.shape:
+        name = f"{node.name}/negative"
+        negative = rewriter.builder.op("neg", [inputs[1]], name=name, sources=node.sources)
+        return _added(rewriter, node, inputs[0], negative)
     return None
 
 
@@ -54,8 +62,7 @@ def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
     return made.outputs
 
 
-def _added(rewriter: Rewriter, node: Node, x: Value, constant: Constant) -> Sequence[Value] | None:
-    negative = rewriter.builder.constant(f"{constant.name}.negative", np.negative(constant.data))
+def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:
     made = rewriter.builder.node(
         "add", [x, negative], AddAttrs(), name=node.name, sources=node.sources,
         output_names=[node.output.name], origins=[node.output.origin],

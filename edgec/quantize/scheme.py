@@ -160,18 +160,42 @@ def quantize_weights(
 ) -> tuple[Array, Quant]:
     """Weights of so many bits with one scale for each index along `axis`, `least` or more.
 
-    A channel of zeros has the scale of the largest channel: any would do. `least` keeps sums within
-    int32 where weights are so small that the bias is large in their scale, or very many.
+    A channel of zeros has the scale of the largest channel: any would do. Weights that stand for
+    integers (of dynamic range, or quantized while training) are these again. `least` keeps sums
+    within int32 where weights are so small that the bias is large in their scale, or very many.
     """
     others = tuple(a for a in range(weights.ndim) if a != axis)
     largest = np.abs(weights).max(axis=others).astype(np.float64)
     fallback = largest.max() or 1.0
     low, high = limits(bits)
     scales = (np.where(largest > 0, largest, fallback) / float(high)).astype(np.float32)
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+    steps = own_steps(rows.astype(np.float64), high)
+    scales = np.where(steps > 0, steps, scales).astype(np.float32)
     scales = np.maximum(scales, np.asarray(np.maximum(least, LEAST_SCALE), np.float32))
     shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
     stored = np.clip(np.rint(weights / scales.reshape(shape)), low, high).astype(np.int8)
     return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
+
+
+def own_steps(rows: Array, most: int) -> Array:
+    """For each row the step of which all its numbers are multiples, at most `most` times; else 0.
+
+    The candidate is the least difference between neighbouring magnitudes, 0 among them. It is
+    divided as far as `most` allows, because biases are stored in steps of it, too.
+    """
+    sizes = np.sort(np.abs(rows), axis=1)
+    largest = sizes[:, -1]
+    gaps = np.diff(sizes, axis=1, prepend=0.0)
+    gaps[gaps <= 1e-5 * largest[:, np.newaxis]] = np.inf
+    step = gaps.min(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        top = np.rint(largest / step)
+        counts = sizes * np.divide(top, largest)[:, np.newaxis]  # a gap is less exact than a size
+        off = np.abs(counts - np.rint(counts)).max(axis=1)
+    fits = np.isfinite(step) & (top >= 1) & (top <= most) & (off < 1e-3)
+    top = np.where(fits, top, 1.0)
+    return np.where(fits, largest / (top * np.floor(most / top)), 0.0)
 
 
 def quantize_bias(bias: Array, x_scale: float, weights: Quant) -> tuple[Array, Quant]:

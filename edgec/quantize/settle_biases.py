@@ -18,6 +18,9 @@ from edgec.graph.types import Array
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.scheme import Scheme, Weights
 
+#: Bytes that the largest value may take on all samples; otherwise fewer of them are taken.
+MOST_BYTES = 64 << 20
+LEAST_SAMPLES = 8
 #: A mean of fewer numbers than this says too little.
 LEAST_COUNT = 128
 
@@ -25,6 +28,8 @@ LEAST_COUNT = 128
 def settle_biases(function: Function, scheme: Scheme, samples: Sequence[Sequence[Array]]) -> Scheme:
     """The scheme with biases that keep the means of layers' outputs, on these samples."""
     quantized = insert_qdq(function, scheme).function
+    largest = max(value.type.nbytes for value in function.values())
+    samples = samples[: max(LEAST_SAMPLES, MOST_BYTES // max(largest, 1))]
     exact = _Side(function, samples)
     found = _Side(quantized, samples)
     outputs = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}

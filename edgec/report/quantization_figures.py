@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 _INTRODUCTION = """\
-Float models quantized to int8 by `edgec quantize` with its defaults, calibrated on every fourth
-sample of a set and compared on the others:
+Float models quantized to int8 by `edgec quantize` with its defaults. Samples of a set are dealt
+into four parts; models are calibrated on each part in turn and compared on the next one, so that
+every sample counts once:
 
 - **published**: the int8 file that the model's makers published, on the same samples; for `digits`
   it is ONNX Runtime's, calibrated with images that were trained on.

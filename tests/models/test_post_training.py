@@ -14,6 +14,7 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.pipeline import PASSES
 from edgec.post_training import Recipe, quantize_model
+from edgec.quantize.moments import weights_of
 
 CALIBRATION = 40
 #: What the bounds below were measured with.
@@ -82,11 +83,27 @@ def test_autoencoder_keeps_its_ranking(
     assert explanation.output_sqnr_db > 25.0
 
 
+def test_weights_of_dynamic_range_keep_their_integers(
+    sample_model: Callable[[str], Path], shared_dir: Path
+) -> None:
+    """The float keyword spotter stores some weights in int8: these are kept without an error."""
+    spectrograms = np.load(shared_dir / "data" / "speechcmd_v2_test_dev_mfcc49x10.npz")["mfcc"]
+    samples = [[x[np.newaxis, ..., np.newaxis].astype(np.float32)] for x in spectrograms[:20]]
+    made = quantize_model(
+        sample_model("mlperf_kws_dscnn_f32.tflite"), samples, Recipe("minmax", reconstruct=False)
+    )
+    kept = {node: w for node, w in made.scheme.weights.items() if node.op.name == "conv2d"}
+    assert len(kept) == 5
+    for node, weights in kept.items():
+        np.testing.assert_allclose(weights.real(), weights_of(node), rtol=2e-6, atol=0)
+    assert made.explain(samples).output_sqnr_db > 20.0
+
+
 def test_what_cannot_be_quantized_is_said(sample_model: Callable[[str], Path]) -> None:
     with pytest.raises(ImportFailed, match="is quantized already"):
         quantize_model(sample_model("mlperf_ic_resnet8_int8.tflite"), [])
     with pytest.raises(EdgecError, match="there is no sample"):
         quantize_model(sample_model("mlperf_ic_resnet8_f32.tflite"), [])
     bad = [[np.full((1, 32, 32, 3), np.nan, np.float32)]]
-    with pytest.raises(EdgecError, match=r"input_1: .*NaN"):
+    with pytest.raises(EdgecError, match=r"sample 1, input input_1: .*NaN"):
         quantize_model(sample_model("mlperf_ic_resnet8_f32.tflite"), bad)

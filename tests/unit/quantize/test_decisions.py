@@ -12,7 +12,7 @@ from edgec import ops
 from edgec.errors import EdgecError
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
-from edgec.graph.ir import Function
+from edgec.graph.ir import Function, Value
 from edgec.graph.types import TensorType
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
@@ -141,26 +141,52 @@ def test_reconstruction_makes_the_output_better() -> None:
 
 def test_equalization_keeps_the_function_and_evens_out_channels() -> None:
     function = layers(4, spread=2.0)
-    made = equalize(function)
-    for sample in some(3):
-        (before,), (after,) = interpret(function, sample), interpret(made, sample)
-        np.testing.assert_allclose(before, after, rtol=0, atol=2e-5 * np.abs(before).max())
-    first, _, second, _, third = made.nodes
-    outputs = np.abs(weights_of(first)).max(axis=(1, 2, 3))
-    np.testing.assert_allclose(outputs, np.abs(weights_of(second)).max(axis=(0, 1)), rtol=0.02)
-    inputs = np.abs(weights_of(third)).max(axis=(0, 1, 2))
-    np.testing.assert_allclose(inputs, np.abs(weights_of(second)).max(axis=(0, 1)), rtol=0.02)
+    samples = some(6)
+    made = equalize(function, samples)
+    seen: dict[str, list[np.ndarray]] = {}
+
+    def observe(value: Value, array: np.ndarray) -> None:
+        largest = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
+        seen.setdefault(value.name, []).append(largest)
+
+    for sample in samples:
+        (plain,) = interpret(function, sample)
+        (after,) = interpret(made, sample, observe)
+        np.testing.assert_allclose(plain, after, rtol=0, atol=2e-5 * np.abs(plain).max())
+    # What the depthwise convolution reads reaches equally far in all channels, or four times as far
+    # as before.
+    relu1 = next(node.outputs[0] for node in function.nodes if node.op.name == "clip")
+    before: list[np.ndarray] = []
+    for sample in samples:
+        interpret(function, sample, lambda v, x: before.append(x) if v is relu1 else None)
+    were = np.max([np.abs(x).reshape(-1, x.shape[-1]).max(axis=0) for x in before], axis=0)
+    largest = np.max(seen["relu1"], axis=0)
+    np.testing.assert_allclose(largest, np.minimum(were.max(), 4 * were), rtol=1e-5)
+    assert np.any(largest > 2 * were)
+    # What the last layer reads, all channels in each output, stays as it was.
+    assert made.nodes[4].inputs[1] == function.nodes[4].inputs[1] or np.array_equal(
+        weights_of(made.nodes[4]), weights_of(function.nodes[4])
+    )
+
+
+def test_equalization_without_samples_changes_nothing() -> None:
+    function = layers(4)
+    assert equalize(function, []) is function
+    assert equalize(function, [[np.zeros((1, 6, 7, 3), np.float32)]]) is not None
 
 
 def test_a_bounded_clip_ends_equalization() -> None:
     b = GraphBuilder()
-    x = b.param("x", TensorType((1, 2), "float32"))
-    weights = [b.constant(f"w{i}", np.diag([1.0, 100.0**i]).astype(np.float32)) for i in (0, 1)]
+    x = b.param("x", TensorType((1, 2, 2, 2), "float32"))
+    weights = b.constant("w", np.diag([1.0, 100.0]).reshape(2, 1, 1, 2).astype(np.float32))
+    taps = b.constant("taps", np.ones((1, 1, 2), np.float32))
     zeros = b.constant("b", np.zeros(2, np.float32))
-    y = b.op("dense", [x, weights[0], zeros], name="one")
+    y = b.op("conv2d", [x, weights, zeros], Conv2dAttrs(), name="one")
     y = b.op("clip", [y], ClipAttrs(0.0, 6.0), name="relu6")
-    function = b.finish([b.op("dense", [y, weights[1], zeros], name="two")])
-    assert equalize(function) is function
+    y = b.op("depthwise_conv2d", [y, taps, zeros], DepthwiseConv2dAttrs(), name="two")
+    function = b.finish([y])
+    samples = [[np.ones((1, 2, 2, 2), np.float32)]]
+    assert equalize(function, samples) is function
 
 
 def test_local_takes_for_each_value_what_makes_the_least_error() -> None:
@@ -189,6 +215,7 @@ def test_auto_takes_what_makes_the_outputs_best() -> None:
 def test_biases_settle_what_clipping_does_to_means() -> None:
     function, samples = layers(8), some(24)
     made = quantize_function(function, samples, Recipe("minmax", reconstruct=False))
+    function = made.source
     (relu,) = (value for value in made.quantized.stored if value.name == "relu1")
     tight = dict(made.scheme.values)
     quant = tight[relu].quant
@@ -207,7 +234,7 @@ def test_biases_settle_what_clipping_does_to_means() -> None:
 def test_samples_are_read_once() -> None:
     function = layers(7)
     made = quantize_function(function, iter(some(25)), Recipe())
-    assert made.statistics.count == 25 and len(made.statistics.kept) == 16
+    assert made.statistics.count == 25 and len(made.statistics.kept) == 25
     with pytest.raises(EdgecError, match="no sample to compare"):
         made.explain([])
 
@@ -215,6 +242,7 @@ def test_samples_are_read_once() -> None:
 def test_the_layer_that_is_worst_is_to_blame() -> None:
     function, samples = layers(8), some(20)
     made = quantize_function(function, samples, Recipe("minmax", reconstruct=False))
+    function = made.source
     names = {value.name: value for value in made.quantized.stored}
     coarse = dict(made.scheme.values)
     wide = type(coarse[names["relu2"]])
@@ -230,6 +258,7 @@ def test_the_layer_that_is_worst_is_to_blame() -> None:
 def test_leaving_out_is_what_a_whole_run_gives() -> None:
     function, samples = layers(9), some(12)
     made = quantize_function(function, samples, Recipe())
+    function = made.source
     blames = leave_one_out(function, made.quantized, made.scheme, samples)
 
     def error(f: Function) -> float:

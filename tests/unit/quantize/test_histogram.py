@@ -102,3 +102,18 @@ def test_bias_is_in_the_scale_of_the_accumulators() -> None:
     assert data[0] == round(1.0 / (0.5 * weights.scale[0]))
     assert data[1] == -(2**31)  # saturated, not wrapped
     assert quant.scale == tuple(np.float32(0.5) * np.float32(s) for s in weights.scale)
+
+
+def test_weights_that_were_integers_are_so_again() -> None:
+    rng = np.random.default_rng(3)
+    stored = rng.integers(-90, 91, (5, 40))
+    stored[1] = 0
+    stored[2] = np.where(np.arange(40) % 2, 3, -3)  # three steps, or one
+    scales = np.float32([0.01, 0.2, 3.0, 1e-6, 0.37])
+    weights = (stored * scales[:, None]).astype(np.float32)
+    weights[4, 7] *= np.float32(1.01)  # off the grid
+    data, quant = quantize_weights(weights, 0)
+    real = data * np.float32(quant.scale)[:, None]
+    np.testing.assert_allclose(real[:4], weights[:4], rtol=1e-6, atol=0)
+    assert np.abs(data[2]).max() > 63  # as fine as it can be, for the bias's sake
+    assert quant.scale[4] == pytest.approx(np.abs(weights[4]).max() / 127)

@@ -1,0 +1,68 @@
+"""Dynamic range undone: products of run-time int8 and int8 weights as the floats they stand for.
+
+Some float models come with stored int8 weights; their activations are floats, which such layers
+quantize anew in every run (`edgec.ops.dynamic_range`). To quantize the model for good, the layers
+become plain float ones again, with the weights that the stored ones stand for. Weights of which
+each channel reaches -127 or 127 then get back the integers and scales that they came with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.passes.rewriter import Rewriter
+from edgec.quantize.forms import WEIGHTED
+
+
+def undo_dynamic_range(function: Function) -> Function:
+    """The function without dynamic range; itself if it has none."""
+    if not any(node.op.name == "rescale_rows" for node in function.nodes):
+        return function
+    return Rewriter(function).run(_visit)
+
+
+def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """rescale_rows(product(quantize_rows(x), weights)) as one float product; else None."""
+    if node.op.name != "rescale_rows":
+        return None
+    product = rewriter.producer(inputs[0])
+    if product is None or product.op.name not in WEIGHTED:
+        return None
+    steps, weights, _ = product.inputs
+    quantize = _behind_views(rewriter, steps)
+    if quantize is None or quantize.op.name != "quantize_rows" or not isinstance(weights, Constant):
+        return None
+    x = quantize.inputs[0]
+    if x.type.shape != steps.type.shape:
+        before = rewriter.producer(x)
+        if before is None or before.op.name != "reshape":
+            return None
+        x = before.inputs[0]
+    if x.type.shape != steps.type.shape:
+        return None
+    real = _real(weights.data, node.attrs.scales, WEIGHTED[product.op.name])
+    builder = rewriter.builder
+    stored = builder.constant(f"{weights.name}.real", real, origin=weights.origin)
+    return builder.node(
+        product.op, [x, stored, inputs[1]], product.attrs, name=node.name, sources=node.sources,
+        output_names=[node.output.name], origins=[node.output.origin],
+    ).outputs  # fmt: skip
+
+
+def _behind_views(rewriter: Rewriter, value: Value) -> Node | None:
+    node = rewriter.producer(value)
+    if node is not None and node.op.name == "reshape":
+        node = rewriter.producer(node.inputs[0])
+    return node
+
+
+def _real(stored: Array, scales: tuple[float, ...], axis: int) -> Array:
+    """Stored weights times their scales, one for all or one for each index along `axis`."""
+    shape = [-1 if a == axis else 1 for a in range(stored.ndim)]
+    if len(scales) == 1:
+        shape = [1] * stored.ndim
+    return stored.astype(np.float32) * np.asarray(scales, np.float32).reshape(shape)
