@@ -35,6 +35,13 @@ SEQUENCE_MODELS = {
     "mww_vad": "mww_vad_int8.tflite",
 }
 
+#: The same networks with QuantizeLinear and DequantizeLinear, as `edgec quantize` writes them too.
+QDQ_MODELS = {
+    "kws_qdq": "mlperf_kws_dscnn_qdq.onnx",
+    "ic_qdq": "mlperf_ic_resnet8_qdq.onnx",
+    "ad_qdq": "mlperf_ad_autoencoder_qdq.onnx",
+}
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
+from built_models import DIGITS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, build
 from goals import GOALS, missed, missed_goals
 
 from edgec.runners.engine import open_session
@@ -56,7 +56,7 @@ def figures(model: Path, board: str, optimize: str = "balanced") -> dict[str, in
 def test_within_budget(
     name: str, board: str, sample_model: Callable[[str], Path], request: pytest.FixtureRequest
 ) -> None:
-    files = {**MODELS, **SEQUENCE_MODELS}
+    files = {**MODELS, **QDQ_MODELS, **SEQUENCE_MODELS}
     model = DIGITS if name == "digits" else sample_model(files[name])
     found = figures(model, board)
     over = {
