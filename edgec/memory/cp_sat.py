@@ -82,7 +82,7 @@ def solve_with_cp_sat(
             model.add_no_overlap(stack)
     model.minimize(peak)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.monotonic())
+    solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.process_time())
     solver.parameters.random_seed = 1
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:

@@ -130,7 +130,7 @@ class Search:
     ) -> SearchResult:
         """Search for a plan with a peak of at most `capacity_bytes`.
 
-        Gives up after `node_limit` placements, or when `time.monotonic()` passes `deadline_s`.
+        Gives up after `node_limit` placements, or when `time.process_time()` passes `deadline_s`.
         Everything but the deadline is deterministic.
         """
         instance = self.instance
@@ -163,7 +163,7 @@ class Search:
                 continue
             nodes += 1
             if nodes > node_limit or (
-                nodes % CLOCK_EVERY_NODES == 0 and time.monotonic() > deadline_s
+                nodes % CLOCK_EVERY_NODES == 0 and time.process_time() > deadline_s
             ):
                 return SearchResult(Verdict.GAVE_UP, None, nodes)
             b = frame.choices.pop()

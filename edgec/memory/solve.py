@@ -60,7 +60,7 @@ def plan_memory(
     """
     if solver not in SOLVERS:
         raise PlanError(f"no memory solver is called {solver}", hint="one of " + ", ".join(SOLVERS))
-    deadline_s = time.monotonic() + time_limit_s
+    deadline_s = time.process_time() + time_limit_s
     assignment = assign_regions(problem)
     region_of = assignment.region_of
     solutions: dict[str, RegionSolution] = {}
@@ -142,7 +142,7 @@ def _solve_with_cp_sat(
     from edgec.memory.cp_sat import require_ortools, solve_with_cp_sat
 
     require_ortools()
-    now_s = time.monotonic()
+    now_s = time.process_time()
     own = _solve_exactly(
         instance, overlaps, bound, capacity_bytes, now_s + (deadline_s - now_s) / 3
     )
@@ -211,13 +211,13 @@ def _solve_exactly(
     search: Search | None = None
     prover: WindowProver | None = None
     for effort in _efforts(instance):
-        if proven > best.limit_bytes or time.monotonic() > deadline_s:
+        if proven > best.limit_bytes or time.process_time() > deadline_s:
             break
         search = search or Search(instance)
         low = proven
         target = low if best.peak_bytes is not None else best.limit_bytes
         gave_up = False
-        while low <= best.limit_bytes and time.monotonic() < deadline_s:
+        while low <= best.limit_bytes and time.process_time() < deadline_s:
             verdict = Verdict.GAVE_UP
             for strategy, node_limit in effort:
                 result = search.run(target, strategy, node_limit, deadline_s)

@@ -57,7 +57,7 @@ class WindowProver:
         for window in self.windows:
             if window.fits_in_bytes is not None and window.fits_in_bytes <= capacity_bytes:
                 continue
-            if time.monotonic() > deadline_s:
+            if time.process_time() > deadline_s:
                 return False
             result = window.search.run(capacity_bytes, window.strategy, node_limit, deadline_s)
             if result.verdict is Verdict.NONE:
