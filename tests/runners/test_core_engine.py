@@ -34,7 +34,7 @@ def test_same_bits_as_the_host(digits: Digits, images: list[np.ndarray], io: str
 
 
 @pytest.mark.parametrize(
-    "board", [b.name for b in all_boards() if not (b.is_host or b.qemu or b.core.has("mve"))]
+    "board", [b.name for b in all_boards() if b.core.is_simulated and not b.qemu]
 )
 def test_boards_without_an_emulator_compute_the_same(
     digits: Digits, images: list[np.ndarray], board: str
