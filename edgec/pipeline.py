@@ -181,8 +181,14 @@ def compile_module(
         verify_module(module)
         stages.write("settle_states", print_module(module))
         groups = _lower(settled, policy, options, groups)
-    if options.optimize == "ram" or options.io == "rows" or arena_limit_bytes is not None:
-        choice = choose(module.main, groups, policy, options, limit_bytes=arena_limit_bytes)
+    limit_bytes = arena_limit_bytes
+    if options.optimize == "size" and limit_bytes is not None:
+        # What needs the least code, unless its arena is over the limit.
+        alone = _choose(module.main, groups, options, policy)
+        if peak_bytes(module.main, groups, alone, options) <= limit_bytes:
+            limit_bytes = None
+    if options.optimize == "ram" or options.io == "rows" or limit_bytes is not None:
+        choice = choose(module.main, groups, policy, options, limit_bytes=limit_bytes)
     else:
         alone = _choose(module.main, groups, options, policy)
         if options.optimize != "time":

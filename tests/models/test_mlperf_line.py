@@ -66,12 +66,16 @@ def host(sample_model: Callable[[str], Path], tmp_path: Path) -> Iterator[Host]:
         name = process.transport.name
         process.transport.close()
         found = Host(name)
-        # The board started before anybody listened: come into step, whatever it has said.
-        found.port.write(b"%")
-        while not found.heard.endswith("m-ready\r\n"):
-            found.heard += found.port.read(4096).decode("ascii")
-        while found.port.read(4096):
-            pass
+        # The board started before anybody listened, and may have lost what it was told: come into
+        # step by a word of each try's own, whose answer is the last that is due.
+        for number in range(20):
+            found.port.write(b"step%d%%" % number)
+            answer = f"e-[Unknown command: step{number}]\r\nm-ready\r\n"
+            end = time.monotonic() + SLOW
+            while not found.heard.endswith(answer) and time.monotonic() < end:
+                found.heard += found.port.read(4096).decode("ascii")
+            if found.heard.endswith(answer):
+                break
         found.heard = ""
         yield found
         found.port.close()

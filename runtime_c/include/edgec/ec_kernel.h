@@ -18,20 +18,23 @@ void *memset(void *to, int value, size_t bytes);
 /* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
  * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it. It
  * is aligned to 4 bytes also where size counts: assembly computes addresses from the pc.
- * EC_SHARED: one that stays one, whose callers may know which registers it leaves alone.
  * EC_UNUSED: a function that only the C beside some assembly calls. */
 #if defined(__clang__)
 #define EC_KERNEL __attribute__((noinline, unused, aligned(4)))
-#define EC_SHARED __attribute__((noinline, unused))
 #define EC_UNUSED __attribute__((unused))
 #elif defined(__GNUC__)
 #define EC_KERNEL __attribute__((noipa, unused, aligned(4)))
-#define EC_SHARED __attribute__((noinline, unused))
 #define EC_UNUSED __attribute__((unused))
 #else
 #define EC_KERNEL
-#define EC_SHARED
 #define EC_UNUSED
+#endif
+
+/* A function that stays one, whose callers may know which registers it leaves alone. */
+#if defined(__GNUC__)
+#define EC_SHARED __attribute__((noinline, unused))
+#else
+#define EC_SHARED
 #endif
 
 /* memcpy and memset that a compiler may write as a few loads and stores, where it knows how many

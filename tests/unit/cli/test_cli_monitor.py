@@ -40,14 +40,16 @@ def test_text_and_faults(line: Callable, edgec: Callable, dense_model: Path, wor
     model = Manifest.load(work / "out").model
     symbol = read_elf(work / "out" / "build" / "firmware.elf").symbol(f"{model}_run")
     assert symbol is not None
-    port = line(b"hello\r\n" + f"fault 3 pc 0x{symbol.address + 4:08x} lr 0x0\r\n".encode())
+    fault = f"fault 00000003 pc {symbol.address + 4:08x} lr 00000000"
+    port = line(b"hello\r\n" + fault.encode() + b"\r\n")
     ran = edgec("monitor", "out", "--port", port, "--seconds", "1.2")
     assert ran.status == 0 and f"{port} at 115200 baud" in ran.err
     assert ran.out.splitlines() == [
         "hello",
-        f"fault 3 pc 0x{symbol.address + 4:08x} lr 0x0",
+        fault,
         "[the program stopped by a HardFault]",
-        f"[pc is in {model}_run + 4]",
+        f"[pc 0x{symbol.address + 4:08x} is in {model}_run + 4]",
+        "[lr 0x00000000]",
     ]
 
 
