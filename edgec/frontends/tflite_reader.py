@@ -170,6 +170,8 @@ class _Reader:
         raw = raw or b""
         self.spend(len(raw), 1)
         decoded = raw.decode("utf-8", "replace")
+        if decoded.isprintable() and '"' not in decoded:
+            return decoded
         return "".join(c if c.isprintable() and c != '"' else "?" for c in decoded)
 
     def model(self) -> RawModel:
