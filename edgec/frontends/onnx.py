@@ -1,4 +1,4 @@
-"""ONNX to graph IR. The only file that imports the onnx package."""
+"""ONNX to graph IR."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
+from edgec.frontends.onnx_external import external_tensors
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Module, Node, Value
@@ -48,7 +49,7 @@ def _load(path: Path) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        # External data would let a model file read other files.
+        # What another file holds is never read, whatever it is used for (see below).
         model = onnx.load(str(path), load_external_data=False)
     except (DecodeError, ValueError, UnicodeDecodeError) as error:
         raise ImportFailed(
@@ -60,6 +61,11 @@ def _load(path: Path) -> Any:
     # protobuf hands over a string that is not UTF-8 as bytes.
     if not all(isinstance(name, str) for name in _names(model.graph)):
         raise ImportFailed(f"{path} holds a name that is not UTF-8", hint="the file is damaged")
+    for name in external_tensors(model):
+        raise ImportFailed(
+            f"{path.name}: tensor {name!r} lies in another file",
+            hint="save the model with its weights inside (onnx.save without external data)",
+        )
     return model
 
 
@@ -211,13 +217,8 @@ class _GraphImporter:
             self.values[node.output[0]] = self.builder.constant(node.output[0], data, origin=origin)
 
     def array(self, tensor: Any) -> Array:
-        from onnx import TensorProto, numpy_helper
+        from onnx import numpy_helper
 
-        if tensor.data_location == TensorProto.EXTERNAL:
-            raise ImportFailed(
-                f"{self.path.name}: tensor {tensor.name!r} lies in another file",
-                hint="save the model with its weights inside (onnx.save without external data)",
-            )
         count = 1
         for extent in tensor.dims:
             count *= max(int(extent), 0)

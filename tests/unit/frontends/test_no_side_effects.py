@@ -12,12 +12,16 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from onnx_builder import float_network
 from test_int16_models import int16_model
+
+from edgec.cli.main import main
 
 REPO_ROOT = Path(__file__).resolve().parents[3]
 
@@ -75,12 +79,53 @@ def is_of_python(name: str, what: str) -> bool:
     return name == "open" and any(what.strip("'").startswith(place) for place in places)
 
 
-def trapped_onnx(tmp_path: Path, location: str) -> Path:
+def in_an_initializer(model: Any) -> Any:
+    return model.graph.initializer[0]
+
+
+def in_an_unused_initializer(model: Any) -> Any:
+    return model.graph.initializer.add(name="unused", dims=[1], data_type=1)
+
+
+def in_a_sparse_initializer(model: Any) -> Any:
+    import onnx
+
+    sparse = model.graph.sparse_initializer.add(dims=[1])
+    sparse.indices.CopyFrom(onnx.numpy_helper.from_array(np.zeros(1, np.int64)))
+    sparse.values.CopyFrom(onnx.numpy_helper.from_array(np.ones(1, np.float32), "sparse"))
+    return sparse.values
+
+
+def in_a_constant(model: Any) -> Any:
+    node = model.graph.node.add(op_type="Constant", output=["unused"])
+    return node.attribute.add(name="value", type=4).t
+
+
+def in_a_function(model: Any) -> Any:
+    """A function that no node calls."""
+    model.opset_import.add(domain="own", version=1)
+    function = model.functions.add(name="F", domain="own", output=["y"])
+    function.opset_import.add(version=13)
+    node = function.node.add(op_type="Constant", output=["y"])
+    return node.attribute.add(name="value", type=4).t
+
+
+def in_training_information(model: Any) -> Any:
+    return model.training_info.add().initialization.initializer.add(dims=[1], data_type=1)
+
+
+PLACES = (
+    in_an_initializer, in_an_unused_initializer, in_a_sparse_initializer, in_a_constant,
+    in_a_function, in_training_information,
+)  # fmt: skip
+
+
+def trapped_onnx(tmp_path: Path, place: Callable[[Any], Any], location: str) -> Path:
     import onnx
 
     path = float_network(1, tmp_path / "trapped.onnx")
     model = onnx.load(path)
-    tensor = model.graph.initializer[0]
+    tensor = place(model)
     tensor.ClearField("raw_data")
     tensor.data_location = onnx.TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", "0"), ("length", "4")):
@@ -90,12 +135,29 @@ def trapped_onnx(tmp_path: Path, location: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("location", ["secret.bin", "../secret.bin", "/etc/passwd", "/dev/zero"])
+@pytest.mark.parametrize(
+    "location", ["secret.bin", "../secret.bin", "link.bin", "/etc/passwd", "/dev/zero"]
+)
 def test_external_data_of_onnx_is_not_opened(location: str, tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(bytes(4096))
-    path = trapped_onnx(tmp_path, location)
+    (tmp_path / "link.bin").symlink_to("/etc/passwd")
+    path = trapped_onnx(tmp_path, in_an_initializer, location)
     result, events = imported(path, float_network(0, tmp_path / "warm.onnx"))
-    assert "imported" not in result and not events
+    assert "lies in another file" in result and not events
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_external_data_is_refused_wherever_it_stands(
+    place: Callable[[Any], Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """edgec does not look at all of these tensors, but ONNX Runtime would open their files."""
+    (tmp_path / "secret.bin").write_bytes(bytes(4096))
+    path = trapped_onnx(tmp_path, place, "secret.bin")
+    for command in (["inspect"], ["verify", "--board", "mps2_an386"]):
+        with pytest.raises(SystemExit) as stop:
+            main([*command, str(path)])
+        assert stop.value.code == 1
+        assert "lies in another file" in capsys.readouterr().err
 
 
 def test_good_models_open_nothing_else(tmp_path: Path) -> None:
