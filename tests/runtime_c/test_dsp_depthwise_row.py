@@ -1,4 +1,4 @@
-"""The DSP microkernel of rows of 3x3 depthwise convolutions does what it is registered to mean."""
+"""The DSP microkernels of depthwise rows do what they are registered to mean."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.dsp_depthwise_row import fits_row, row_window
+from edgec.loop.microkernels.dsp_depthwise_row import KERNELS, fits_row, row_window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/depthwise_row_s8.h"
+#include "microkernels/dsp/depthwise_row_s8_by_2.h"
 
-void run_row(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_row_1(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_row_2(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 
-void run_row(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+void run_row_1(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_row_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]); }
+void run_row_2(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_row_2_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]); }
 """
 
 
@@ -39,9 +42,9 @@ def layer(rng, channels, shifts):
     }
 
 
-def check_row(core, rng, sizes, row, tables):
+def check_row(core, rng, sizes, row, tables, stride):
     """C against meaning; sizes as the kernel's."""
-    kernel = get_microkernel("ec_depthwise_row_s8_dsp")
+    kernel = get_microkernel(KERNELS[stride])
     named = dict(zip(kernel.sizes, sizes, strict=True))
     stream = kernel.stream.pack(tables, **named)
     assert stream.size == kernel.stream.words(**named)
@@ -49,41 +52,52 @@ def check_row(core, rng, sizes, row, tables):
     x = x.astype(np.int8)
     out = np.full(named["out_width"] * named["channels"], 77, np.int8)
     expected = meant(kernel, out, [x, stream], (*sizes, row))
-    assert np.array_equal(run_on_core(core, "run_row", out, [x, stream], (*sizes, row)), expected)
+    assert np.array_equal(
+        run_on_core(core, f"run_row_{stride}", out, [x, stream], (*sizes, row)), expected
+    )
 
 
-def shapes():
-    """(sizes, rows of outputs): padding at every side or at none, each remainder of three."""
-    for width in (2, 3, 4, 9):
+def shapes(stride):
+    """(sizes, rows of outputs): padding at every side or at none, any number of outputs."""
+    for width in (2, 3, 4, 9) if stride == 1 else (4, 5, 7, 8):
         for left in (0, 1):
             for right in (0, 1):
-                out_width = width + left + right - 2
-                for height, top, rows in ((2, 1, 2), (2, 0, 1), (3, 0, 1), (4, 1, 4)):
+                out_width = (width + left + right - 3) // stride + 1
+                for height, top, bottom in ((2, 1, 1), (3, 0, 0), (4, 1, stride - 1)):
                     sizes = (height, width, 2, top, left, out_width, 1, -7)
-                    if fits_row(row_window(*sizes), rows):
+                    rows = (height + top + bottom - 3) // stride + 1
+                    if rows > 0 and fits_row(row_window(stride, *sizes), rows):
                         yield sizes, rows
-        if width > 3:
-            yield (4, width, 2, 0, 0, width - 2, 0, 0), 2
+        if (width - 3) // stride > 0:
+            yield (5, width, 2, 0, 0, (width - 3) // stride + 1, 0, 0), 2 // stride + 1
 
 
-def test_every_shape(core):
+@pytest.mark.parametrize("stride", KERNELS)
+def test_every_shape(core, stride):
     rng = np.random.default_rng(3)
-    cases = list(shapes())
+    cases = list(shapes(stride))
     assert len({sizes[5] % 3 for sizes, _ in cases}) == 3
+    assert {(sizes[3], sizes[4], sizes[6]) for sizes, _ in cases} > {
+        (1, 1, 1),
+        (0, 0, 1),
+        (0, 0, 0),
+    }
     for sizes, rows in cases:
         for row in range(rows):
-            check_row(core, rng, sizes, row, layer(rng, 2, rng.integers(-16, 0, 2)))
+            check_row(core, rng, sizes, row, layer(rng, 2, rng.integers(-16, 0, 2)), stride)
 
 
-def test_many_channels(core):
+@pytest.mark.parametrize("stride", KERNELS)
+def test_many_channels(core, stride):
     rng = np.random.default_rng(4)
     for channels in (1, 7, 64):
-        for row in (0, 1, 2):
-            sizes = (3, 6, channels, 1, 1, 6, 1, 127)
-            check_row(core, rng, sizes, row, layer(rng, channels, -1 - np.arange(16)))
+        for row in range(3 // stride):
+            sizes = (3, 6, channels, 1, 1, 6 // stride, 1, 127)
+            check_row(core, rng, sizes, row, layer(rng, channels, -1 - np.arange(16)), stride)
 
 
-def test_extremes_ties_and_saturation(core):
+@pytest.mark.parametrize("stride", KERNELS)
+def test_extremes_ties_and_saturation(core, stride):
     """Sums on and beside ties of both roundings, and at the limits that the policy allows."""
     rng = np.random.default_rng(5)
     channels = 48
@@ -101,12 +115,13 @@ def test_extremes_ties_and_saturation(core):
             if extreme:
                 bias = np.where(rng.random(channels) < 0.5, -most, most)
             tables["bias"] = np.clip(bias, -most, most).astype(np.int32)
-            check_row(core, rng, (3, 4, channels, 1, 1, 4, 1, -128), 1, tables)
+            sizes = (3, 4, channels, 1, 1, 4 // stride, 1, -128)
+            check_row(core, rng, sizes, 1, tables, stride)
 
 
 def test_streams_give_their_constants_back():
     rng = np.random.default_rng(6)
-    kernel = get_microkernel("ec_depthwise_row_s8_dsp")
+    kernel = get_microkernel(KERNELS[1])
     sizes = dict(zip(kernel.sizes, (3, 4, 16, 1, 1, 4, 1, 0), strict=True))
     tables = layer(rng, 16, -1 - np.arange(16))
     found = kernel.stream.unpack(kernel.stream.pack(tables, **sizes), **sizes)

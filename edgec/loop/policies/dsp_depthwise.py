@@ -11,7 +11,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMN_PLANES, DEPTHWISE_WINDOWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_depthwise import COLUMN, ZERO_POINT, fits_stream
-from edgec.loop.microkernels.dsp_depthwise_row import fits_row
+from edgec.loop.microkernels.dsp_depthwise_row import KERNELS, fits_row
 from edgec.loop.microkernels.dsp_windows import CHANNELS, MOST_TAPS, fits_windows
 from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import (
@@ -146,8 +146,14 @@ def window_schedules(
     tables: Mapping[str, Array],
     window: Window | None,
     features: frozenset[str],
+    *,
+    by_two: bool,
 ) -> list[Schedule]:
-    """The schedules of a function that reads its windows where they are, the fastest first."""
+    """The schedules of a function that reads its windows where they are, the fastest first.
+
+    by_two: whether rows of windows that step by two may have their own kernel: it is fast, but
+    takes code beside that for all windows, and no output may follow its input as closely.
+    """
     known = rescaling_of(func)
     if window is None or known is None or not known[0].needs <= features:
         return []
@@ -155,8 +161,9 @@ def window_schedules(
     if not has_plain_scales(constants):
         return []
     found = []
+    by_rows = by_two or window.stride[0] == 1
     for schedule in (
-        _row_schedule(func, window, constants, known),
+        _row_schedule(func, window, constants, known) if by_rows else None,
         _window_schedule(func, window, constants, known),
     ):
         if schedule is not None:
@@ -168,21 +175,23 @@ def window_schedules(
 def _row_schedule(
     func: PrimFunc, window: Window, constants: Mapping[str, Array], known: tuple[Rescaling, int]
 ) -> Schedule | None:
-    """A row of 3x3 windows, one channel after the other. Whole images have faster ways."""
-    rows = find_param(func, "out").shape[1]
-    if rows > 1 or known != (TFLM, ZERO_POINT):
+    """Rows of 3x3 windows, one channel after the other. Where windows step by one, whole images
+    have faster ways.
+    """
+    rows, stride = find_param(func, "out").shape[1], window.stride[0]
+    if known != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
         return None
     if not fits_stream(constants, TFLM) or not fits_row(window, rows):
         return None
     schedule = Schedule(func)
-    _, _, wide, channel = output_loops(func, "out", "out")
-    names = get_microkernel("ec_depthwise_row_s8_dsp").sizes
+    _, high, wide, channel = output_loops(func, "out", "out")
+    kernel = get_microkernel(KERNELS[stride])
     try:
         schedule.compute_at("acc", channel)
         decompose(schedule, "acc")
         schedule.simplify()
-        sizes = {name: window.sizes[name] for name in names}
-        schedule.tensorize(wide, "ec_depthwise_row_s8_dsp", sizes, {"row": "0"})
+        sizes = {name: window.sizes[name] for name in kernel.sizes}
+        schedule.tensorize(wide, kernel.name, sizes, {"row": high if rows > 1 else "0"})
     except ScheduleError:
         return None
     return schedule

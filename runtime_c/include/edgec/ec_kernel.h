@@ -47,6 +47,18 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_FILL(to, value, bytes) memset((to), (value), (bytes))
 #endif
 
+/* A model of --no-asm includes them itself, at its top. */
+#if defined(EC_NO_ASM) && defined(__ARM_FEATURE_SIMD32)
+#include <arm_acle.h>
+#endif
+
+/* Whether the DSP instructions are functions of Arm's C Language Extensions, in place of assembly. */
+#if defined(EC_NO_ASM) && defined(__ARM_FEATURE_SIMD32)
+#define EC_DSP_ACLE 1
+#else
+#define EC_DSP_ACLE 0
+#endif
+
 /* Whether the compiler takes GNU assembly and the core has the DSP instructions of Armv7E-M.
  * EC_NO_ASM leaves assembly out. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && !defined(EC_NO_ASM)
@@ -75,5 +87,64 @@ void *memset(void *to, int value, size_t bytes);
 #else
 #define EC_MVE_FLOAT_ASM 0
 #endif
+
+/* The word at p, which needs no alignment. */
+static inline EC_UNUSED int32_t ec_load_word(const void *p) {
+    int32_t word;
+    EC_COPY(&word, p, sizeof word);
+    return word;
+}
+
+/* A word stored at p, which needs no alignment. */
+static inline EC_UNUSED void ec_store_word(void *p, int32_t word) {
+    EC_COPY(p, &word, sizeof word);
+}
+
+/* The word at p, which is aligned to 4 bytes; a compiler that knows may load two at once. */
+static inline EC_UNUSED int32_t ec_load_aligned(const void *p) {
+    int32_t word;
+#if defined(__GNUC__)
+    EC_COPY(&word, __builtin_assume_aligned(p, 4), sizeof word);
+#else
+    EC_COPY(&word, p, sizeof word);
+#endif
+    return word;
+}
+
+/* Two int16 in x times two in y, added to acc; modulo 2^32. */
+static inline EC_UNUSED int32_t ec_smlad(int32_t x, int32_t y, int32_t acc) {
+#if EC_DSP_ACLE
+    return __smlad(x, y, acc);
+#else
+    const uint32_t low =
+        (uint32_t)((int16_t)((uint32_t)x & 0xFFFFu) * (int16_t)((uint32_t)y & 0xFFFFu));
+    return (int32_t)((uint32_t)acc + low + (uint32_t)((x >> 16) * (y >> 16)));
+#endif
+}
+
+/* Bytes 0 and 2 of x as two int16. */
+static inline EC_UNUSED int32_t ec_sxtb16(int32_t x) {
+#if EC_DSP_ACLE
+    return (int32_t)__sxtb16(x);
+#else
+    const uint32_t low = (uint32_t)(int8_t)((uint32_t)x & 0xFFu) & 0xFFFFu;
+    return (int32_t)(low | (uint32_t)(int8_t)((uint32_t)x >> 16 & 0xFFu) << 16);
+#endif
+}
+
+/* Bytes 1 and 3 of x as two int16. */
+static inline EC_UNUSED int32_t ec_sxtb16_odd(int32_t x) {
+    return ec_sxtb16((int32_t)((uint32_t)x >> 8 | (uint32_t)x << 24));
+}
+
+/* The low half-words of x and y as one word, x below. */
+static inline EC_UNUSED int32_t ec_low_halves(int32_t x, int32_t y) {
+    return (int32_t)(((uint32_t)x & 0xFFFFu) | (uint32_t)y << 16);
+}
+
+/* The high half-words of x and y as one word, x below. */
+static inline EC_UNUSED int32_t ec_high_halves(int32_t x, int32_t y) {
+    return (int32_t)((uint32_t)x >> 16 | ((uint32_t)y & 0xFFFF0000u));
+}
 
 #endif /* EC_KERNEL_H */

@@ -34,15 +34,15 @@
     "ldrsb lr, [r0, r2, lsl #1]\n"   \
     "smlabt " a ", lr, r9, " a "\n"  \
     "smlabt " b ", lr, r8, " b "\n"  \
-    "smlabb " n ", lr, r8, " n "\n" EC_ROW_OUTPUT(a) "add r0, r0, r4\n"
+    "smlabb " n ", lr, r8, " n "\n" EC_ROW_OUTPUT(a, "[r0, r1]") "add r0, r0, r4\n"
 
-/* Assembly: the sum `a`, rescaled and stored. */
-#define EC_ROW_OUTPUT(a)           \
+/* Assembly: the sum `a`, rescaled and stored at `to`. */
+#define EC_ROW_OUTPUT(a, to)       \
     "ldr lr, [sp, #4]\n"           \
     "smmla " a ", " a ", r3, lr\n" \
     "asr " a ", " a ", r9\n"       \
     "ssat " a ", #8, " a "\n"      \
-    "strb " a ", [r0, r1]\n"
+    "strb " a ", " to "\n"
 
 /* Assembly: the second column, which adds to the first two outputs. */
 #define EC_ROW_SECOND(a, b)          \
@@ -56,6 +56,193 @@
     "smlabt " a ", lr, r8, " a "\n"  \
     "smlabb " b ", lr, r8, " b "\n"  \
     "add r0, r0, r4\n"
+
+/* clang-format off */
+
+/* Assembly: fill the stack from the words at r3; `choose` makes r11 of r7: where the loop is entered. */
+#define EC_ROW_BEGIN(choose) \
+    "push {r7, r11}\n" \
+    "sub sp, #48\n" \
+    "add r12, sp, #8\n" \
+    "ldmia r3!, {r5-r9}\n" \
+    "stmia r12!, {r5-r9}\n" \
+    "ldmia r3, {r5-r8}\n" \
+    "adr.w r9, 5f\n" /* the column before the first is outside, or there is none */ \
+    "adr.w r10, 6f\n" \
+    "cmp r6, #0\n" \
+    "it eq\n" \
+    "moveq r9, r10\n" \
+    "adr.w r10, 3f\n" \
+    "adr.w r11, 4f\n" \
+    "cmp r5, #1\n" \
+    "it lo\n" \
+    "movlo r10, r9\n" \
+    "it hi\n" \
+    "movhi r10, r11\n" \
+    choose \
+    "adr.w lr, 14f\n" \
+    "adr.w r5, 13f\n" \
+    "cmp r8, #0\n" \
+    "it ne\n" \
+    "movne lr, r5\n" \
+    "add r5, r10, #1\n" \
+    "add r6, r9, #1\n" \
+    "add r7, r11, #1\n" \
+    "add r8, lr, #1\n" \
+    "stmia r12, {r5-r8}\n"
+
+/* Assembly: a channel's constants and what the columns before the loop add to its first output. */
+#define EC_ROW_CHANNEL \
+    "1:\n" /* a channel */ \
+    "ldr lr, [sp, #16]\n" \
+    "ldmia lr!, {r3, r5, r7, r9, r10}\n" \
+    "str lr, [sp, #16]\n" \
+    "mov lr, #0xFF00FF00\n" \
+    "and r6, lr, r5, lsl #8\n" \
+    "and r5, r5, lr\n" \
+    "and r8, lr, r7, lsl #8\n" \
+    "and r7, r7, lr\n" \
+    "mvn r11, #254\n" /* -255, which is 1 - 2 * 128 */ \
+    "lsl r11, r11, r9\n" \
+    "mov lr, #64\n" \
+    "add r11, lr, r11, asr #1\n" \
+    "strd r10, r11, [sp]\n" \
+    "ldr pc, [sp, #28]\n" \
+    ".balign 4\n" \
+    "3:\n" /* the row above is outside */ \
+    "ldr lr, [sp, #24]\n" \
+    "smlabb r10, lr, r5, r10\n" \
+    "smlabb r10, lr, r6, r10\n" \
+    "smlabb r10, lr, r7, r10\n" \
+    "lsr r5, r5, #16\n" \
+    "lsr r6, r6, #16\n" \
+    "lsr r7, r7, #16\n" \
+    "str r10, [sp]\n" \
+    "ldr pc, [sp, #32]\n" \
+    ".balign 4\n" \
+    "4:\n" /* the row below is outside: the second row takes its place */ \
+    "ldr lr, [sp, #24]\n" \
+    "smlabb r10, lr, r8, r10\n" \
+    "smlabt r10, lr, r8, r10\n" \
+    "smlabt r10, lr, r9, r10\n" \
+    "pkhtb r8, r6, r5, asr #16\n" \
+    "pkhbt r9, r9, r7\n" \
+    "uxth r5, r5\n" \
+    "uxth r6, r6\n" \
+    "uxth r7, r7\n" \
+    "str r10, [sp]\n" \
+    "ldr pc, [sp, #32]\n" \
+    ".balign 4\n" \
+    "5:\n" \
+    "ldr lr, [sp, #24]\n" \
+    "smlad r10, lr, r5, r10\n" \
+    "smlabb r10, lr, r8, r10\n" \
+    "ldr pc, [sp, #36]\n" \
+    ".balign 4\n" \
+    "6:\n" \
+    "ldrsb lr, [r0]\n" \
+    "ldrsb r11, [r0, r2]\n" \
+    "pkhbt lr, lr, r11, lsl #16\n" \
+    "ldrsb r11, [r0, r2, lsl #1]\n" \
+    "smlad r10, lr, r5, r10\n" \
+    "smlabb r10, r11, r8, r10\n" \
+    "add r0, r0, r4\n" \
+    "ldr pc, [sp, #36]\n" \
+    ".balign 4\n"
+
+/* Assembly: what follows the last column, the next channel, and the end. `odd` is the column before
+ * the one that is outside, `to` where its output goes, `next` what changes with the channel. */
+#define EC_ROW_END(odd, to, next) \
+    ".balign 4\n" \
+    "13:\n" /* the column behind the last is outside */ \
+    odd \
+    "ldr lr, [sp, #24]\n" \
+    "smlad r10, lr, r7, r10\n" \
+    "smlabt r10, lr, r9, r10\n" EC_ROW_OUTPUT("r10", to) \
+    ".balign 4\n" \
+    "14:\n" \
+    "ldrd r0, lr, [sp, #8]\n" \
+    "ldr r10, [sp, #20]\n" \
+    "adds r0, #1\n" \
+    "add lr, lr, #1\n" \
+    "strd r0, lr, [sp, #8]\n" \
+    next \
+    "cmp r0, r10\n" \
+    "bne.w 1b\n" \
+    "add sp, #48\n" \
+    "pop {r7, r11}\n"
+
+/* clang-format on */
+
+/* What a column adds to a sum: of its inputs at x and `step` bytes further, by the words of `above`,
+ * and at twice that, by the int16 `below`. */
+static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, const int8_t *x, int32_t step,
+                                                     int32_t above, int32_t below) {
+    return ec_smlad(ec_low_halves(x[0], x[step]), above, sum) + x[2 * step] * below;
+}
+
+/* A row of outputs whose windows begin at row y of x, and step by `stride`; see below. */
+static inline EC_UNUSED void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                               int32_t height, int32_t width, int32_t channels,
+                                               int32_t left, int32_t out_width, int32_t fill,
+                                               int32_t y, int32_t stride) {
+    const int32_t is_above = y < 0;
+    const int32_t is_below = y + 2 >= height;
+    const int32_t row = width * channels;
+    const int32_t step =
+        is_above || is_below ? row / 2 : row; /* the third row is read, not the second */
+    x += (is_above ? 0 : y) * row;
+    for (int32_t c = 0; c < channels; ++c, stream += 5, ++out, ++x) {
+        const uint32_t words[3] = { (uint32_t)stream[1], (uint32_t)stream[2], (uint32_t)stream[3] };
+        const int32_t multiplier = stream[0];
+        const int32_t shift = (int32_t)(words[2] & 255u);
+        const int32_t offset = 64 - 255 * (1 << (shift - 1));
+        int32_t above[3] = { (int32_t)(words[0] & 0xFF00FF00u),
+                             (int32_t)(words[0] << 8 & 0xFF00FF00u),
+                             (int32_t)(words[1] & 0xFF00FF00u) };
+        int32_t below[3] = { (int16_t)(words[1] << 8 & 0xFF00u), (int16_t)(words[1] >> 8 & 0xFF00u),
+                             (int16_t)(words[2] >> 16) };
+        int32_t bias = stream[4];
+        int32_t outside[3]; /* what a column adds that is outside of x */
+        for (int32_t kw = 0; kw < 3; ++kw) {
+            const int32_t top = (int16_t)((uint32_t)above[kw] & 0xFFFFu);
+            const int32_t middle = above[kw] >> 16;
+            outside[kw] = fill * (top + middle + below[kw]);
+            if (is_above) {
+                bias += fill * top;
+                outside[kw] -= fill * top;
+                above[kw] = middle & 0xFFFF;
+            } else if (is_below) {
+                bias += fill * below[kw];
+                outside[kw] -= fill * below[kw];
+                above[kw] = top & 0xFFFF;
+                below[kw] = middle;
+            }
+        }
+        const int32_t a0 = above[0], a1 = above[1], a2 = above[2];
+        const int32_t b0 = below[0], b1 = below[1], b2 = below[2];
+        const int8_t *at = x - left * channels;
+        int8_t *to = out;
+        for (int32_t z = -left; z < stride * out_width - left; z += stride) {
+            int32_t sum = bias;
+            if (z >= 0) {
+                sum = ec_row_column_s8_dsp(sum, at, step, a0, b0);
+            } else {
+                sum += outside[0];
+            }
+            sum = ec_row_column_s8_dsp(sum, at + channels, step, a1, b1);
+            if (z + 2 < width) {
+                sum = ec_row_column_s8_dsp(sum, at + 2 * channels, step, a2, b2);
+            } else {
+                sum += outside[2];
+            }
+            const int32_t high = (int32_t)(((int64_t)sum * multiplier) >> 32);
+            *to = ec_saturate_s8((high + offset) >> shift);
+            at += stride * channels;
+            to += channels;
+        }
+    }
+}
 
 /* Row `row` of the outputs: out[w * channels + c] is int8 of the rescaled sum of the window of
  * channel c and its bias. Windows step by one. If `padded`, they reach at most one row or column
@@ -73,13 +260,12 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
                                               int32_t height, int32_t width, int32_t channels,
                                               int32_t top, int32_t left, int32_t out_width,
                                               int32_t padded, int32_t fill, int32_t row) {
+#if EC_DSP_ASM
     const int32_t step = width * channels;
     const int32_t y = row - top;
     const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
-    const int8_t *const first = x + (y < 0 ? 0 : y) * step;
-#if EC_DSP_ASM
     const int32_t right = padded != 0 ? out_width + 2 - left - width : 0;
-    const uint32_t at = (uint32_t)(uintptr_t)first;
+    const uint32_t at = (uint32_t)(uintptr_t)(x + (y < 0 ? 0 : y) * step);
     const uint32_t words[11] = {
         at,
         at + (uint32_t)step,
@@ -102,98 +288,15 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r7, r11}\n"
-        "sub sp, #44\n"
-        "add r12, sp, #8\n"
-        "ldmia r3!, {r5-r9}\n"
-        "stmia r12!, {r5-r9}\n"
-        "ldmia r3, {r5-r8}\n"
-        "adr.w r9, 5f\n" /* the column before the first is outside, or there is none */
-        "adr.w r10, 6f\n"
-        "cmp r6, #0\n"
-        "it eq\n"
-        "moveq r9, r10\n"
-        "adr.w r10, 3f\n"
-        "adr.w r11, 4f\n"
-        "cmp r5, #1\n"
-        "it lo\n"
-        "movlo r10, r9\n"
-        "it hi\n"
-        "movhi r10, r11\n"
-        "adr.w r11, 7f\n" /* the loop is entered where it ends at an end of its three columns */
-        "adr.w lr, 8f\n"
-        "cmp r7, #1\n"
-        "it eq\n"
-        "moveq r11, lr\n"
-        "adr.w lr, 9f\n"
-        "it hi\n"
-        "movhi r11, lr\n"
-        "adr.w lr, 14f\n"
-        "adr.w r5, 13f\n"
-        "cmp r8, #0\n"
-        "it ne\n"
-        "movne lr, r5\n"
-        "add r5, r10, #1\n"
-        "add r6, r9, #1\n"
-        "add r7, r11, #1\n"
-        "add r8, lr, #1\n"
-        "stmia r12, {r5-r8}\n"
-        "1:\n" /* a channel */
-        "ldr lr, [sp, #16]\n"
-        "ldmia lr!, {r3, r5, r7, r9, r10}\n"
-        "str lr, [sp, #16]\n"
-        "mov lr, #0xFF00FF00\n"
-        "and r6, lr, r5, lsl #8\n"
-        "and r5, r5, lr\n"
-        "and r8, lr, r7, lsl #8\n"
-        "and r7, r7, lr\n"
-        "mvn r11, #254\n" /* -255, which is 1 - 2 * 128 */
-        "lsl r11, r11, r9\n"
-        "mov lr, #64\n"
-        "add r11, lr, r11, asr #1\n"
-        "strd r10, r11, [sp]\n"
-        "ldr pc, [sp, #28]\n"
-        ".balign 4\n"
-        "3:\n" /* the row above is outside */
-        "ldr lr, [sp, #24]\n"
-        "smlabb r10, lr, r5, r10\n"
-        "smlabb r10, lr, r6, r10\n"
-        "smlabb r10, lr, r7, r10\n"
-        "lsr r5, r5, #16\n"
-        "lsr r6, r6, #16\n"
-        "lsr r7, r7, #16\n"
-        "str r10, [sp]\n"
-        "ldr pc, [sp, #32]\n"
-        ".balign 4\n"
-        "4:\n" /* the row below is outside: the second row takes its place */
-        "ldr lr, [sp, #24]\n"
-        "smlabb r10, lr, r8, r10\n"
-        "smlabt r10, lr, r8, r10\n"
-        "smlabt r10, lr, r9, r10\n"
-        "pkhtb r8, r6, r5, asr #16\n"
-        "pkhbt r9, r9, r7\n"
-        "uxth r5, r5\n"
-        "uxth r6, r6\n"
-        "uxth r7, r7\n"
-        "str r10, [sp]\n"
-        "ldr pc, [sp, #32]\n"
-        ".balign 4\n"
-        "5:\n"
-        "ldr lr, [sp, #24]\n"
-        "smlad r10, lr, r5, r10\n"
-        "smlabb r10, lr, r8, r10\n"
-        "ldr pc, [sp, #36]\n"
-        ".balign 4\n"
-        "6:\n"
-        "ldrsb lr, [r0]\n"
-        "ldrsb r11, [r0, r2]\n"
-        "pkhbt lr, lr, r11, lsl #16\n"
-        "ldrsb r11, [r0, r2, lsl #1]\n"
-        "smlad r10, lr, r5, r10\n"
-        "smlabb r10, r11, r8, r10\n"
-        "add r0, r0, r4\n"
-        "ldr pc, [sp, #36]\n"
-        ".balign 4\n"
+        EC_ROW_BEGIN("adr.w r11, 7f\n" /* the loop is entered where it ends at an end of its three columns */
+                     "adr.w lr, 8f\n"
+                     "cmp r7, #1\n"
+                     "it eq\n"
+                     "moveq r11, lr\n"
+                     "adr.w lr, 9f\n"
+                     "it hi\n"
+                     "movhi r11, lr\n")
+        EC_ROW_CHANNEL
         "9:\n"
         "mov r11, r10\n" EC_ROW_SECOND("r11", "r12")
         "b 11f\n"
@@ -210,52 +313,14 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
         "cmp r0, lr\n"
         "bne 10b\n"
         "ldr pc, [sp, #40]\n"
-        ".balign 4\n"
-        "13:\n" /* the column behind the last is outside */
-        "ldr lr, [sp, #24]\n"
-        "smlad r10, lr, r7, r10\n"
-        "smlabt r10, lr, r9, r10\n" EC_ROW_OUTPUT("r10")
-        ".balign 4\n"
-        "14:\n"
-        "ldrd r0, lr, [sp, #8]\n"
-        "ldr r10, [sp, #20]\n"
-        "adds r0, #1\n"
-        "add lr, lr, #1\n"
-        "strd r0, lr, [sp, #8]\n"
-        "cmp r0, r10\n"
-        "bne.w 1b\n"
-        "add sp, #44\n"
-        "pop {r7, r11}\n"
+        EC_ROW_END("", "[r0, r1]", "")
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4)
         :
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t c = 0; c < channels; ++c, stream += 5) {
-        const uint32_t above[3] = { (uint32_t)stream[1], (uint32_t)stream[1] << 8,
-                                    (uint32_t)stream[2] };
-        const uint32_t third[3] = { (uint32_t)stream[2] << 8, (uint32_t)stream[2] >> 8,
-                                    (uint32_t)stream[3] >> 16 };
-        const int32_t shift = stream[3] & 255;
-        for (int32_t w = 0; w < out_width; ++w) {
-            uint32_t sum = (uint32_t)stream[4];
-            for (int32_t kw = 0; kw < 3; ++kw) {
-                const int32_t z = w + kw - left;
-                const int32_t is_in = padded == 0 || (z >= 0 && z < width);
-                const int32_t at = z * channels + c;
-                const int32_t next = outside == 1 ? at : at + step;
-                const int32_t a = is_in && outside != 1 ? first[at] : fill;
-                const int32_t b = is_in ? first[next] : fill;
-                const int32_t e = is_in && outside != 2 ? first[next + step] : fill;
-                sum += (uint32_t)(a * (int16_t)(above[kw] & 0xFF00u));
-                sum += (uint32_t)(b * (int16_t)(above[kw] >> 16 & 0xFF00u));
-                sum += (uint32_t)(e * (int16_t)(third[kw] & 0xFF00u));
-            }
-            const int32_t high = (int32_t)(((int64_t)(int32_t)sum * stream[0]) >> 32);
-            const int32_t moved = high + 64 - 255 * (1 << (shift - 1));
-            out[w * channels + c] = ec_saturate_s8(moved >> shift);
-        }
-    }
+    ec_row_any_s8_dsp(out, x, stream, height, width, channels, left, out_width, fill, row - top, 1);
+    (void)padded;
 #endif
 }
 
