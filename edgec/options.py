@@ -22,7 +22,7 @@ class Options:
     memory; "rows": outputs in the arena, and the caller feeds the input row by row. unfused: every
     node becomes a function of its own, so that all values exist.
     stream: `balanced` may run layers row by row where that saves a tenth of the arena for at most
-    3 % more instructions.
+    3 % more instructions. no_asm: C without assembly, for compilers that do not take GNU's.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
@@ -34,6 +34,7 @@ class Options:
     io: Io = "arena"
     unfused: bool = False
     stream: bool = False
+    no_asm: bool = False
     compiler: Compiler | None = None
     c_optimize: str = "-O2"
     trace: bool = False

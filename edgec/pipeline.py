@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.codegen.assemble import Identity, assemble, output_crc
@@ -219,6 +219,7 @@ def compile_module(
         golden=golden_run(module.main),
         merge=options.optimize == "size",
     )
+    program = replace(program, no_asm=options.no_asm)
     if homes is not None:
         program = place_program(program, homes, copies=options.optimize == "time")
     program.check()

@@ -113,6 +113,9 @@ def compile_options(command: F) -> F:
                 help="Let balanced run layers row by row, for a tenth of the arena and more.",
             ),
             click.option(
+                "--no-asm", is_flag=True, help="C without assembly, for compilers without GNU's."
+            ),
+            click.option(
                 "--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."
             ),
             click.option(
@@ -148,8 +151,8 @@ def compile_options(command: F) -> F:
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
-    "optimize", "match", "io", "unfused", "stream", "compiler", "c_optimize", "input_shape",
-    "place", "dump",
+    "optimize", "match", "io", "unfused", "stream", "no_asm", "compiler", "c_optimize",
+    "input_shape", "place", "dump",
 )  # fmt: skip
 
 
@@ -213,6 +216,7 @@ def make_options(
     io: str,
     unfused: bool,
     stream: bool,
+    no_asm: bool,
     compiler: str | None,
     c_optimize: str,
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
@@ -229,6 +233,7 @@ def make_options(
         io=io,  # type: ignore[arg-type]
         unfused=unfused,
         stream=stream,
+        no_asm=no_asm,
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,
         input_shapes=tuple(input_shape),

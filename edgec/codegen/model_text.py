@@ -113,6 +113,7 @@ class ModelText:
     made_for: str
     caller_io: bool
     caller_inputs: bool
+    no_asm: bool
     fed: FedText | None
     hash: str
     arena_bytes: int
@@ -206,6 +207,7 @@ def make_text(program: Program) -> EmittedModel:
         made_for=comment_text(program.board or program.target or "any target"),
         caller_io=program.io == "caller",
         caller_inputs=program.io != "arena",
+        no_asm=program.no_asm,
         fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",
         arena_bytes=program.arena_bytes,

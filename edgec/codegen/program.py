@@ -196,7 +196,8 @@ class Program:
     `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
-    `merges_functions`, functions that differ in integers alone become one.
+    `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
+    out of the C.
     """
 
     model: str
@@ -213,6 +214,7 @@ class Program:
     arena_lower_bound: int = 0
     alignment: int = 16
     io: IoMode = "arena"
+    no_asm: bool = False
     golden: Golden | None = None
     board: str = ""
     target: str = ""

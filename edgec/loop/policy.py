@@ -9,7 +9,7 @@ loops with its temporaries in registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import (
@@ -166,5 +166,7 @@ class Policy:
 
 
 def policy_for(core: Core, options: Options) -> Policy:
-    """The policy of a core."""
+    """The policy of a core. Kernels for vectors are assembly, and C in their place is slow."""
+    if options.no_asm:
+        core = replace(core, features=core.features - {"mve"})
     return Policy(core, options)

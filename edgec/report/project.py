@@ -90,6 +90,7 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             "io": options.io,
             "match": options.match,
             "unfused": options.unfused,
+            "no_asm": options.no_asm,
             "compiler": options.compiler,
             "c_optimize": options.c_optimize,
             "input_shapes": {name: list(shape) for name, shape in options.input_shapes},

@@ -103,6 +103,18 @@ def test_emitted_c(core: str, folder: Path) -> None:
         run([*strict_command(core, not_wanted), WITH_VECTORS, *sources])
 
 
+@pytest.mark.parametrize("flags", [(), ("-DEC_NO_ASM",)], ids=["assembly", "no-assembly"])
+def test_dsp_kernels(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    runtime = resource_dir("runtime_c")
+    headers = sorted(runtime.glob("microkernels/dsp/*.h"))
+    assert len(headers) > 5
+    text = "".join(f'#include "{header.relative_to(runtime)}"\n' for header in headers)
+    (tmp_path / "kernels.c").write_text(text)
+    folders = [f"-I{runtime}", f"-I{runtime / 'include'}"]
+    command = strict_command("cortex-m4", NOT_WANTED_IN_RUNTIME)
+    run([*command, *flags, *folders, str(tmp_path / "kernels.c")])
+
+
 def embedded() -> list[Board]:
     return [board for board in all_boards() if board.core.name in TRIPLES]
 

@@ -63,7 +63,7 @@ static EC_SHARED int32_t ec_high_by_halves(int32_t a, int32_t b) {
 /* The high 32 bits of 2 * acc * multiplier, rounded half up; -2^30 <= acc < 2^30. Doubling the
  * accumulator instead of the product leaves no shift: one SMMULR where a core has it. */
 static inline int32_t ec_high_of_double(int32_t acc, int32_t multiplier) {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && !defined(EC_NO_ASM)
     int32_t high;
     __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"(acc * 2), "r"(multiplier));
     return high;
@@ -90,7 +90,7 @@ static inline int32_t ec_requantize_tflm_relu(int32_t acc, int32_t multiplier, i
 
 /* x / 2 rounded down and limited to int8. */
 static inline int8_t ec_saturate_half_s8(int32_t x) {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT) && !defined(EC_NO_ASM)
     int32_t limited;
     __asm__("ssat %0, #8, %1, asr #1" : "=r"(limited) : "r"(x));
     return (int8_t)limited;
@@ -267,7 +267,7 @@ static inline int32_t ec_round_half_even_small_f32(float value) {
  * conversion of a floating-point unit rounds half to even in its default mode, and saturates. */
 static inline int8_t ec_requantize_onnx_s8(int32_t acc, float scale, int32_t zero_point) {
     const float scaled = (float)acc * scale;
-#if defined(__GNUC__) && defined(__ARM_FP) && defined(__thumb2__)
+#if defined(__GNUC__) && defined(__ARM_FP) && defined(__thumb2__) && !defined(EC_NO_ASM)
     float converted;
     int32_t rounded;
     __asm__("vcvtr.s32.f32 %0, %1" : "=t"(converted) : "t"(scaled));

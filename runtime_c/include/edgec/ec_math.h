@@ -38,10 +38,14 @@ static inline int32_t ec_mac_s32(int32_t acc, int32_t a, int32_t b) {
 
 /* x limited to int8 */
 static inline int8_t ec_saturate_s8(int32_t x) {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT) && !defined(EC_NO_ASM)
     int32_t limited;
     __asm__("ssat %0, #8, %1" : "=r"(limited) : "r"(x));
     return (int8_t)limited;
+#elif defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32)
+    return (int8_t)__builtin_arm_ssat(x, 8);   /* the function below warns */
+#elif defined(EC_NO_ASM) && defined(__ARM_FEATURE_SIMD32)
+    return (int8_t)__ssat(x, 8);
 #else
     return (int8_t)(x < -128 ? -128 : x > 127 ? 127 : x);
 #endif
@@ -49,10 +53,14 @@ static inline int8_t ec_saturate_s8(int32_t x) {
 
 /* x limited to uint8 */
 static inline uint8_t ec_saturate_u8(int32_t x) {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT) && !defined(EC_NO_ASM)
     int32_t limited;
     __asm__("usat %0, #8, %1" : "=r"(limited) : "r"(x));
     return (uint8_t)limited;
+#elif defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32)
+    return (uint8_t)__builtin_arm_usat(x, 8);  /* the function below warns */
+#elif defined(EC_NO_ASM) && defined(__ARM_FEATURE_SIMD32)
+    return (uint8_t)__usat(x, 8);
 #else
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
 #endif
@@ -60,10 +68,14 @@ static inline uint8_t ec_saturate_u8(int32_t x) {
 
 /* x limited to int16 */
 static inline int16_t ec_saturate_s16(int32_t x) {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT) && !defined(EC_NO_ASM)
     int32_t limited;
     __asm__("ssat %0, #16, %1" : "=r"(limited) : "r"(x));
     return (int16_t)limited;
+#elif defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32)
+    return (int16_t)__builtin_arm_ssat(x, 16); /* the function below warns */
+#elif defined(EC_NO_ASM) && defined(__ARM_FEATURE_SIMD32)
+    return (int16_t)__ssat(x, 16);
 #else
     return (int16_t)(x < -32768 ? -32768 : x > 32767 ? 32767 : x);
 #endif

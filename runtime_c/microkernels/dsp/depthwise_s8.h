@@ -31,18 +31,16 @@
 
 /* Assembly: bytes of four channels of two rows, r4 and r5, as a word for each channel, to r0 and
  * r8, 2 * r8 and r9 bytes behind it; r0 steps on. */
-#define EC_STORE_TWO_ROWS_4        \
-    "sxtb16 r6, r4\n"              \
-    "sxtb16 r7, r5\n"              \
-    "sxtb16 r4, r4, ror #8\n"      \
-    "sxtb16 r5, r5, ror #8\n"      \
-    "pkhtb r12, r7, r6, asr #16\n" \
-    "str r12, [r0, r8, lsl #1]\n"  \
-    "pkhbt r12, r4, r5, lsl #16\n" \
-    "str r12, [r0, r8]\n"          \
-    "pkhtb r12, r5, r4, asr #16\n" \
-    "str r12, [r0, r9]\n"          \
-    "pkhbt r12, r6, r7, lsl #16\n" \
+#define EC_STORE_TWO_ROWS_4       \
+    "pkhtb r7, r5, r4, asr #16\n" \
+    "pkhbt r6, r4, r5, lsl #16\n" \
+    "sxtb16 r12, r7\n"            \
+    "str r12, [r0, r8, lsl #1]\n" \
+    "sxtb16 r12, r6, ror #8\n"    \
+    "str r12, [r0, r8]\n"         \
+    "sxtb16 r12, r7, ror #8\n"    \
+    "str r12, [r0, r9]\n"         \
+    "sxtb16 r12, r6\n"            \
     "str r12, [r0], #4\n"
 
 /* Assembly: two rows of four channels, from r1 on, which lie r2 bytes apart. */
@@ -163,12 +161,22 @@ static EC_KERNEL void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32
         : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t w = 0; w < columns; ++w) {
-        for (int32_t i = 0; i < 2 * pairs; ++i) {
-            const int32_t h = first + i - top;
-            const int32_t z = column + w - left;
-            const int32_t is_in = h >= 0 && h < height && z >= 0 && z < width;
-            to[w * 32 + i] = (int16_t)(is_in ? x[(h * width + z) * step] : fill);
+    const int32_t above = first < top ? top - first : 0;
+    const int32_t inside = height - first + top < 2 * pairs ? height - first + top : 2 * pairs;
+    for (int32_t w = 0; w < columns; ++w, to += 32) {
+        const int32_t z = column + w - left;
+        const int8_t *from = x + ((first - top + above) * width + z) * step;
+        int32_t i = 0;
+        if (z >= 0 && z < width) {
+            for (; i < above; ++i) {
+                to[i] = (int16_t)fill;
+            }
+            for (; i < inside; ++i, from += width * step) {
+                to[i] = *from;
+            }
+        }
+        for (; i < 2 * pairs; ++i) {
+            to[i] = (int16_t)fill;
         }
     }
 #endif
@@ -252,9 +260,23 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
         : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t c = 0; c < 4; ++c) {
-        ec_pack_columns_s8_dsp(to + c * plane, x + c, height, width, step, top, left, pairs,
-                               columns, fill, first, column);
+    const int32_t outside = (int32_t)(((uint32_t)fill & 0xFFu) * 0x01010101u);
+    for (int32_t w = 0; w < columns; ++w, to += 32) {
+        const int32_t z = column + w - left;
+        const int32_t rows = z >= 0 && z < width ? height : 0;
+        const int8_t *from = x + ((first - top) * width + z) * step;
+        int16_t *at = to;
+        for (int32_t h = first - top; h < first - top + 2 * pairs; h += 2, at += 2) {
+            const int32_t upper = h >= 0 && h < rows ? ec_load_word(from) : outside;
+            const int32_t lower = h + 1 < rows ? ec_load_word(from + width * step) : outside;
+            const int32_t low = ec_low_halves(upper, lower);
+            const int32_t high = ec_high_halves(upper, lower);
+            ec_store_word(at, ec_sxtb16(low));
+            ec_store_word(at + plane, ec_sxtb16_odd(low));
+            ec_store_word(at + 2 * plane, ec_sxtb16(high));
+            ec_store_word(at + 3 * plane, ec_sxtb16_odd(high));
+            from += 2 * width * step;
+        }
     }
 #endif
 }
@@ -424,17 +446,41 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
 
 /* clang-format on */
 
-/* bias plus 256 times the sum of a window's products; x is its first input. */
-static inline EC_UNUSED int32_t ec_depthwise_3x3_sum_s8_dsp(const int16_t *x, const int32_t *stream,
-                                                            int32_t bias) {
-    uint32_t sum = (uint32_t)bias;
-    for (int32_t kw = 0; kw < 3; ++kw, x += 32) {
-        const int32_t bytes = stream[kw]; /* w1, w0, w2, w1 */
-        sum += (uint32_t)(x[0] * (int16_t)((uint32_t)bytes & 0xFF00u));
-        sum += (uint32_t)(x[1] * (int16_t)((uint32_t)bytes << 8 & 0xFF00u));
-        sum += (uint32_t)(x[2] * (int16_t)((uint32_t)bytes >> 8 & 0xFF00u));
-    }
-    return (int32_t)sum;
+/* What a column of inputs from x on adds to the sums of a window and of the one below. The weights
+ * are (w0, w1) and (w1, w2), times 256. */
+static inline EC_UNUSED void ec_depthwise_column_s8_dsp(int32_t *above, int32_t *below,
+                                                        const int16_t *x, int32_t w01,
+                                                        int32_t w12) {
+    const int32_t first = ec_load_word(x); /* an odd last row begins between words */
+    const int32_t second = ec_load_word(x + 2);
+    const int32_t last = (int16_t)((uint32_t)second & 0xFFFFu) * (int16_t)(w12 >> 16);
+    const int32_t next = (int16_t)(first >> 16) * (int16_t)((uint32_t)w01 & 0xFFFFu);
+    *above = (int32_t)((uint32_t)ec_smlad(first, w01, *above) + (uint32_t)last);
+    *below = (int32_t)((uint32_t)ec_smlad(second, w12, *below) + (uint32_t)next);
+}
+
+/* The sums of a window and of the one below: bias plus 256 times their products. x is the first
+ * input; weights: those of three columns. */
+static inline EC_UNUSED void ec_depthwise_two_sums_s8_dsp(int32_t *sums, const int16_t *x,
+                                                          const int32_t *weights, int32_t bias) {
+    int32_t above = bias;
+    int32_t below = bias;
+    ec_depthwise_column_s8_dsp(&above, &below, x, weights[0], weights[1]);
+    ec_depthwise_column_s8_dsp(&above, &below, x + 32, weights[2], weights[3]);
+    ec_depthwise_column_s8_dsp(&above, &below, x + 64, weights[4], weights[5]);
+    sums[0] = above;
+    sums[1] = below;
+}
+
+/* The words of weights that the above takes, of those of a stream. */
+static inline EC_UNUSED void ec_depthwise_weights_s8_dsp(int32_t *weights, const int32_t *stream) {
+    /* bytes w1, w0, w2, w1 */
+    weights[0] = (int32_t)((uint32_t)stream[0] & 0xFF00FF00u);
+    weights[1] = (int32_t)((uint32_t)stream[0] << 8 & 0xFF00FF00u);
+    weights[2] = (int32_t)((uint32_t)stream[1] & 0xFF00FF00u);
+    weights[3] = (int32_t)((uint32_t)stream[1] << 8 & 0xFF00FF00u);
+    weights[4] = (int32_t)((uint32_t)stream[2] & 0xFF00FF00u);
+    weights[5] = (int32_t)((uint32_t)stream[2] << 8 & 0xFF00FF00u);
 }
 
 /* out[(h * out_width + w) * channels] for h < height, w < width, of windows that step by one: int8
@@ -472,14 +518,27 @@ static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
         : "r12", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t h = 0; h < height; ++h) {
-        for (int32_t w = 0; w < width; ++w) {
-            const int32_t bias = (int32_t)((uint32_t)stream[3] & 0xFFFFFF00u);
-            const int32_t sum = ec_depthwise_3x3_sum_s8_dsp(plane + w * 32 + h, stream, bias);
-            const int32_t high = (int32_t)(((int64_t)sum * stream[4]) >> 32);
-            const int32_t exponent = stream[3] & 255;
-            const int32_t moved = high + 64 - 255 * (1 << (exponent + 6));
-            out[(h * out_width + w) * channels] = ec_saturate_s8(moved >> (exponent + 7));
+    const int32_t bias = (int32_t)((uint32_t)stream[3] & 0xFFFFFF00u);
+    const int32_t exponent = stream[3] & 255;
+    const int32_t offset = 64 - 255 * (1 << (exponent + 6));
+    const int32_t multiplier = stream[4];
+    const int32_t step = out_width * channels;
+    int32_t weights[6];
+    ec_depthwise_weights_s8_dsp(weights, stream);
+    for (int32_t w = 0; w < width; ++w) {
+        const int16_t *x = plane + w * 32;
+        int8_t *at = out + w * channels;
+        for (int32_t h = 0; h < height; h += 2, x += 2, at += 2 * step) {
+            int32_t sums[2];
+            if (h == height - 1) { /* an odd one, with the one above it */
+                x -= 1;
+                at -= step;
+            }
+            ec_depthwise_two_sums_s8_dsp(sums, x, weights, bias);
+            const int32_t above = (int32_t)(((int64_t)sums[0] * multiplier) >> 32);
+            const int32_t below = (int32_t)(((int64_t)sums[1] * multiplier) >> 32);
+            at[0] = ec_saturate_s8((above + offset) >> (exponent + 7));
+            at[step] = ec_saturate_s8((below + offset) >> (exponent + 7));
         }
     }
 #endif

@@ -74,10 +74,21 @@ static EC_KERNEL void ec_depthwise_3x3_onnx_s8_dsp(int8_t *out, const int16_t *p
     /* clang-format on */
 #else
     const float scale = ec_f32_from_bits((uint32_t)stream[4]);
-    for (int32_t h = 0; h < height; ++h) {
-        for (int32_t w = 0; w < width; ++w) {
-            const int32_t sum = ec_depthwise_3x3_sum_s8_dsp(plane + w * 32 + h, stream, stream[3]);
-            out[(h * out_width + w) * channels] = ec_requantize_onnx_s8(sum, scale, zero_point);
+    const int32_t step = out_width * channels;
+    int32_t weights[6];
+    ec_depthwise_weights_s8_dsp(weights, stream);
+    for (int32_t w = 0; w < width; ++w) {
+        const int16_t *x = plane + w * 32;
+        int8_t *at = out + w * channels;
+        for (int32_t h = 0; h < height; h += 2, x += 2, at += 2 * step) {
+            int32_t sums[2];
+            if (h == height - 1) { /* an odd one, with the one above it */
+                x -= 1;
+                at -= step;
+            }
+            ec_depthwise_two_sums_s8_dsp(sums, x, weights, stream[3]);
+            at[0] = ec_requantize_onnx_s8(sums[0], scale, zero_point);
+            at[step] = ec_requantize_onnx_s8(sums[1], scale, zero_point);
         }
     }
 #endif

@@ -33,21 +33,19 @@
     "asr r3, r3, #1\n" \
     "ldr r4, [r0, r4]\n" \
     "ldr r3, [r0, r3]\n" \
-    "sxtb16 r6, r4\n" \
-    "sxtb16 r5, r3\n" \
-    "pkhbt lr, r5, r6, lsl #16\n" \
-    "pkhtb r6, r6, r5, asr #16\n" \
-    "sxtb16 r5, r7\n" \
-    "sxtb16 r7, r7, ror #8\n" \
-    "smlad r8, lr, r5, r8\n" \
-    "smlad r10, r6, r7, r10\n" \
-    "sxtb16 r4, r4, ror #8\n" \
-    "sxtb16 r3, r3, ror #8\n" \
     "pkhbt lr, r3, r4, lsl #16\n" \
     "pkhtb r4, r4, r3, asr #16\n" \
+    "sxtb16 r3, lr\n" \
+    "sxtb16 r5, r7\n" \
+    "smlad r8, r3, r5, r8\n" \
+    "sxtb16 r6, r4\n" \
+    "sxtb16 r7, r7, ror #8\n" \
+    "smlad r10, r6, r7, r10\n" \
+    "sxtb16 lr, lr, ror #8\n" \
     "sxtb16 r5, r12\n" \
-    "sxtb16 r12, r12, ror #8\n" \
     "smlad r9, lr, r5, r9\n" \
+    "sxtb16 r4, r4, ror #8\n" \
+    "sxtb16 r12, r12, ror #8\n" \
     "smlad r11, r4, r12, r11\n" \
     "bcc 2b\n"
 

@@ -10,6 +10,12 @@
 
 #include "edgec/ec_kernel.h"
 
+/* Four int8 as two pairs, which begin `step` int16 apart. */
+static inline EC_UNUSED void ec_store_four_s8_dsp(int16_t *to, int32_t step, int32_t four) {
+    ec_store_word(to, ec_sxtb16(four));
+    ec_store_word(to + step, ec_sxtb16_odd(four));
+}
+
 /* octets * 8 int8 as pairs, to[octet][2][odd][2]; x needs no alignment. */
 static EC_KERNEL void ec_pack_octets_s8_dsp(int16_t *to, const int8_t *x, int32_t octets) {
 #if EC_DSP_ASM
@@ -34,9 +40,7 @@ static EC_KERNEL void ec_pack_octets_s8_dsp(int16_t *to, const int8_t *x, int32_
                      : "r3", "r12", "cc", "memory");
 #else
     for (int32_t quad = 0; quad < 2 * octets; ++quad) {
-        for (int32_t i = 0; i < 4; ++i) {
-            to[4 * quad + i] = x[4 * quad + (i >> 1) + 2 * (i & 1)];
-        }
+        ec_store_four_s8_dsp(to + 4 * quad, 2, ec_load_word(x + 4 * quad));
     }
 #endif
 }
@@ -103,14 +107,10 @@ static EC_KERNEL void ec_pack_3_s8_dsp(int16_t *to, const int8_t *a, const int8_
         :
         : "cc", "memory");
 #else
-    for (int32_t quad = 0; quad < quads; ++quad) {
-        for (int32_t i = 0; i < 4; ++i) {
-            const int32_t from = 4 * quad + (i >> 1) + 2 * (i & 1);
-            int16_t *const at = to + 12 * quad + 6 * (i >> 1) + (i & 1);
-            at[0] = a[from];
-            at[2] = b[from];
-            at[4] = c[from];
-        }
+    for (int32_t quad = 0; quad < quads; ++quad, to += 12) {
+        ec_store_four_s8_dsp(to, 6, ec_load_word(a + 4 * quad));
+        ec_store_four_s8_dsp(to + 2, 6, ec_load_word(b + 4 * quad));
+        ec_store_four_s8_dsp(to + 4, 6, ec_load_word(c + 4 * quad));
     }
 #endif
 }

@@ -280,32 +280,129 @@
 
 /* clang-format on */
 
-/* The accumulators of a pair, from the two sums, to int8: `at` points at M of a. */
-static inline EC_UNUSED void ec_store_pair_s8_dsp(int8_t *a, int8_t *b, int32_t sum, int32_t both,
-                                                  const int32_t *at, int32_t zero_point) {
-    const int32_t above = (int32_t)((uint32_t)both - (uint32_t)sum);
+/* 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: as the top of this file tells for b,
+ * where everything below the zero point is limited away. */
+static inline EC_UNUSED int8_t ec_rescale_relu_s8_dsp(int32_t above, int32_t multiplier,
+                                                      int32_t constant, int32_t exponent) {
+    const int32_t high = (int32_t)(((int64_t)above * multiplier) >> 32);
+    return ec_saturate_s8((high + constant) >> exponent);
+}
+
+/* The accumulators of a pair for some pixels, from their sums, to int8: `at` points at M of a. Pixel
+ * p has sums[p] of a and both[p], and its results go to out[p * step]. */
+static inline EC_UNUSED void ec_store_pairs_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
+                                                   const int32_t *both, int32_t pixels,
+                                                   const int32_t *at, int32_t zero_point) {
     if (zero_point == -128) {
-        const int64_t product = (int64_t)above * at[3];
-        *a = ec_saturate_s8((ec_high_of_double(sum, at[0]) + at[1]) >> at[2]);
-        *b = ec_saturate_s8(((int32_t)(product >> 32) + at[4]) >> at[5]);
-    } else {
-        const int32_t other = above >> 8;
+        const int32_t constant = (int32_t)((uint32_t)at[1] * 128u + 64u);
+        const int32_t exponent = at[2] + 7;
+        const int32_t first = at[0]; /* by names: results, which are bytes, may alias words */
+        const int32_t second = at[3];
+        const int32_t offset = at[4];
+        const int32_t shift = at[5];
+        for (int32_t p = 0; p < pixels; ++p, out += step) {
+            const int32_t above = (int32_t)((uint32_t)both[p] - (uint32_t)sums[p]);
+            const int32_t own = (int32_t)((uint32_t)sums[p] << 8);
+            out[0] = ec_rescale_relu_s8_dsp(own, first, constant, exponent);
+            out[1] = ec_rescale_relu_s8_dsp(above, second, offset, shift);
+        }
+        return;
+    }
+    for (int32_t p = 0; p < pixels; ++p, out += step) {
+        const int32_t sum = sums[p];
+        const int32_t other = (int32_t)((uint32_t)both[p] - (uint32_t)sum) >> 8;
         const int32_t high_a = ec_high_of_double(sum, at[0]) + (sum >> 31);
         const int32_t high_b = ec_high_of_double(other, at[3]) + (other >> 31);
-        *a = ec_saturate_s8((high_a + at[1]) >> at[2]);
-        *b = ec_saturate_s8((high_b + at[4]) >> at[5]);
+        out[0] = ec_saturate_s8((high_a + at[1]) >> at[2]);
+        out[1] = ec_saturate_s8((high_b + at[4]) >> at[5]);
     }
 }
 
-/* One weight word times one word of two int16: adds a's products to *sum, a's and 256 times b's to
- * *both. */
-static inline EC_UNUSED void ec_accumulate_pair_s8_dsp(uint32_t *sum, uint32_t *both,
-                                                       const int16_t *x, int32_t weights) {
-    const int32_t low = (int16_t)((uint32_t)weights & 0xFFFFu);
-    const int32_t high = weights >> 16;
-    *sum += (uint32_t)(x[0] * (int8_t)((uint32_t)weights & 0xFFu));
-    *sum += (uint32_t)(x[1] * (int8_t)(((uint32_t)weights >> 16) & 0xFFu));
-    *both += (uint32_t)(x[0] * low) + (uint32_t)(x[1] * high);
+/* One weight word times a word of two int16 each of three pixels: added to sums[0..2] of a, and to
+ * sums[3..5], of a and 256 times b. */
+static inline EC_UNUSED void ec_accumulate_3_s8_dsp(int32_t *sums, const int16_t *x,
+                                                    int32_t weights) {
+    const int32_t own = ec_sxtb16(weights);
+    const int32_t x0 = ec_load_word(x);
+    const int32_t x1 = ec_load_word(x + 2);
+    const int32_t x2 = ec_load_word(x + 4);
+    sums[3] = ec_smlad(x0, weights, sums[3]);
+    sums[4] = ec_smlad(x1, weights, sums[4]);
+    sums[5] = ec_smlad(x2, weights, sums[5]);
+    sums[0] = ec_smlad(x0, own, sums[0]);
+    sums[1] = ec_smlad(x1, own, sums[1]);
+    sums[2] = ec_smlad(x2, own, sums[2]);
+}
+
+/* The sums of a pair of channels for three pixels, as above; `from` points at the pair's biases. */
+static inline EC_UNUSED void ec_pair_sums_3_s8_dsp(int32_t *sums, const int16_t *x,
+                                                   const int32_t *from, int32_t quads) {
+    int32_t kept[6];
+    kept[0] = kept[1] = kept[2] = from[0];
+    kept[3] = kept[4] = kept[5] = from[1];
+    const int32_t *const end = from + 2 + (quads >> 1) * 4;
+    for (from += 2; from != end; x += 24, from += 4) {
+        ec_accumulate_3_s8_dsp(kept, x, from[0]);
+        ec_accumulate_3_s8_dsp(kept, x + 6, from[1]);
+        ec_accumulate_3_s8_dsp(kept, x + 12, from[2]);
+        ec_accumulate_3_s8_dsp(kept, x + 18, from[3]);
+    }
+    if ((quads & 1) != 0) {
+        ec_accumulate_3_s8_dsp(kept, x, from[0]);
+        ec_accumulate_3_s8_dsp(kept, x + 6, from[1]);
+    }
+    sums[0] = kept[0];
+    sums[1] = kept[1];
+    sums[2] = kept[2];
+    sums[3] = kept[3];
+    sums[4] = kept[4];
+    sums[5] = kept[5];
+}
+
+/* A word of two int16 times the words of two pairs of channels: added to sums[0] of a, sums[1] of
+ * both, and the same of the second pair. */
+static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x,
+                                                    const int32_t *weights) {
+    sums[1] = ec_smlad(x, weights[0], sums[1]);
+    sums[3] = ec_smlad(x, weights[1], sums[3]);
+    sums[0] = ec_smlad(x, ec_sxtb16(weights[0]), sums[0]);
+    sums[2] = ec_smlad(x, ec_sxtb16(weights[1]), sums[2]);
+}
+
+/* The sums of four channels, as above; `from` points at their biases. */
+static inline EC_UNUSED void ec_four_sums_s8_dsp(int32_t *sums, const int16_t *x,
+                                                 const int32_t *from, int32_t octets) {
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    const int32_t *const end = from + 4 + 8 * octets;
+    for (from += 4; from != end; x += 8, from += 8) {
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x), from);
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 2), from + 2);
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 4), from + 4);
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 6), from + 6);
+    }
+    sums[0] = kept[0];
+    sums[1] = kept[1];
+    sums[2] = kept[2];
+    sums[3] = kept[3];
+}
+
+/* The same of int8 inputs as they are. */
+static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
+                                                       const int32_t *from, int32_t octets) {
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    const int32_t *const end = from + 4 + 8 * octets;
+    for (from += 4; from != end; x += 8, from += 8) {
+        const int32_t first = ec_load_aligned(x);
+        const int32_t second = ec_load_aligned(x + 4);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(first), from);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(first), from + 2);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(second), from + 4);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(second), from + 6);
+    }
+    sums[0] = kept[0];
+    sums[1] = kept[1];
+    sums[2] = kept[2];
+    sums[3] = kept[3];
 }
 
 /* out[p * channels + o] for 3 pixels and all channels: int8 of the rescaled sum over k of
@@ -393,15 +490,9 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
     for (int32_t o = 0; o < channels; o += 2) {
         const int32_t *const end = stream + 2 + 2 * quads;
         const int32_t first = o + 2 > channels ? channels - 2 : o;
-        for (int32_t p = 0; p < 3; ++p) {
-            uint32_t sum = (uint32_t)stream[0];
-            uint32_t both = (uint32_t)stream[1];
-            for (int32_t k = 0; k < 2 * quads; ++k) {
-                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * (3 * k + p), stream[2 + k]);
-            }
-            ec_store_pair_s8_dsp(out + p * channels + first, out + p * channels + first + 1,
-                                 (int32_t)sum, (int32_t)both, end, zero_point);
-        }
+        int32_t sums[6];
+        ec_pair_sums_3_s8_dsp(sums, x, stream, quads);
+        ec_store_pairs_s8_dsp(out + first, channels, sums, sums + 3, 3, end, zero_point);
         stream = end + 6;
     }
 #endif
@@ -442,16 +533,11 @@ static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const in
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;
-        const int32_t first = o + 4 > channels ? channels - 4 : o;
-        for (int32_t pair = 0; pair < 2; ++pair) {
-            uint32_t sum = (uint32_t)stream[2 * pair];
-            uint32_t both = (uint32_t)stream[2 * pair + 1];
-            for (int32_t k = 0; k < 4 * octets; ++k) {
-                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * k, stream[4 + 2 * k + pair]);
-            }
-            ec_store_pair_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1, (int32_t)sum,
-                                 (int32_t)both, end + 6 * pair, zero_point);
-        }
+        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4];
+        ec_four_sums_s8_dsp(sums, x, stream, octets);
+        ec_store_pairs_s8_dsp(at, 2, sums, sums + 1, 1, end, zero_point);
+        ec_store_pairs_s8_dsp(at + 2, 2, sums + 2, sums + 3, 1, end + 6, zero_point);
         stream = end + 12;
     }
 #endif
@@ -486,18 +572,11 @@ static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, con
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;
-        const int32_t first = o + 4 > channels ? channels - 4 : o;
-        for (int32_t pair = 0; pair < 2; ++pair) {
-            uint32_t sum = (uint32_t)stream[2 * pair];
-            uint32_t both = (uint32_t)stream[2 * pair + 1];
-            for (int32_t k = 0; k < 4 * octets; ++k) {
-                const int8_t *const from = x + 4 * (k / 2) + k % 2;
-                const int16_t two[2] = { from[0], from[2] };
-                ec_accumulate_pair_s8_dsp(&sum, &both, two, stream[4 + 2 * k + pair]);
-            }
-            ec_store_pair_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1, (int32_t)sum,
-                                 (int32_t)both, end + 6 * pair, zero_point);
-        }
+        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4];
+        ec_four_plain_sums_s8_dsp(sums, x, stream, octets);
+        ec_store_pairs_s8_dsp(at, 2, sums, sums + 1, 1, end, zero_point);
+        ec_store_pairs_s8_dsp(at + 2, 2, sums + 2, sums + 3, 1, end + 6, zero_point);
         stream = end + 12;
     }
 #endif

@@ -85,14 +85,11 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
     for (int32_t o = 0; o < channels; o += 2) {
         const int32_t *const end = stream + 2 + 2 * quads;
         const int32_t first = o + 2 > channels ? channels - 2 : o;
+        int32_t sums[6];
+        ec_pair_sums_3_s8_dsp(sums, x, stream, quads);
         for (int32_t p = 0; p < 3; ++p) {
-            uint32_t sum = (uint32_t)stream[0];
-            uint32_t both = (uint32_t)stream[1];
-            for (int32_t k = 0; k < 2 * quads; ++k) {
-                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * (3 * k + p), stream[2 + k]);
-            }
-            ec_store_pair_onnx_s8_dsp(out + p * channels + first, out + p * channels + first + 1,
-                                      (int32_t)sum, (int32_t)both, end, zero_point);
+            int8_t *const at = out + p * channels + first;
+            ec_store_pair_onnx_s8_dsp(at, at + 1, sums[p], sums[3 + p], end, zero_point);
         }
         stream = end + 2;
     }
@@ -154,16 +151,11 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;
-        const int32_t first = o + 4 > channels ? channels - 4 : o;
-        for (int32_t pair = 0; pair < 2; ++pair) {
-            uint32_t sum = (uint32_t)stream[2 * pair];
-            uint32_t both = (uint32_t)stream[2 * pair + 1];
-            for (int32_t k = 0; k < 4 * octets; ++k) {
-                ec_accumulate_pair_s8_dsp(&sum, &both, x + 2 * k, stream[4 + 2 * k + pair]);
-            }
-            ec_store_pair_onnx_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1,
-                                      (int32_t)sum, (int32_t)both, end + 2 * pair, zero_point);
-        }
+        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4];
+        ec_four_sums_s8_dsp(sums, x, stream, octets);
+        ec_store_pair_onnx_s8_dsp(at, at + 1, sums[0], sums[1], end, zero_point);
+        ec_store_pair_onnx_s8_dsp(at + 2, at + 3, sums[2], sums[3], end + 2, zero_point);
         stream = end + 4;
     }
 #endif
@@ -197,18 +189,11 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
 #else
     for (int32_t o = 0; o < channels; o += 4) {
         const int32_t *const end = stream + 4 + 8 * octets;
-        const int32_t first = o + 4 > channels ? channels - 4 : o;
-        for (int32_t pair = 0; pair < 2; ++pair) {
-            uint32_t sum = (uint32_t)stream[2 * pair];
-            uint32_t both = (uint32_t)stream[2 * pair + 1];
-            for (int32_t k = 0; k < 4 * octets; ++k) {
-                const int8_t *const from = x + 4 * (k / 2) + k % 2;
-                const int16_t two[2] = { from[0], from[2] };
-                ec_accumulate_pair_s8_dsp(&sum, &both, two, stream[4 + 2 * k + pair]);
-            }
-            ec_store_pair_onnx_s8_dsp(out + first + 2 * pair, out + first + 2 * pair + 1,
-                                      (int32_t)sum, (int32_t)both, end + 2 * pair, zero_point);
-        }
+        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4];
+        ec_four_plain_sums_s8_dsp(sums, x, stream, octets);
+        ec_store_pair_onnx_s8_dsp(at, at + 1, sums[0], sums[1], end, zero_point);
+        ec_store_pair_onnx_s8_dsp(at + 2, at + 3, sums[2], sums[3], end + 2, zero_point);
         stream = end + 4;
     }
 #endif

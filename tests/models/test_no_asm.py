@@ -1,0 +1,89 @@
+"""`--no-asm`: the same bits from C alone, in few enough instructions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from built_models import DIGITS, MODELS
+
+from edgec.deploy import deploy
+from edgec.fixed_point import Rounding
+from edgec.loop.microkernel import kernels_of
+from edgec.options import Compiler, Options
+from edgec.pipeline import compile_model
+from edgec.runners.engine import open_session
+from edgec.runners.samples import generate_inputs
+from edgec.target.board import load_board
+from edgec.target.toolchain import available_toolchains
+
+#: Of the instructions of TFLite Micro with CMSIS-NN, at most.
+MOST_OF_BASELINE = 0.60
+#: Those that are not nearest to it.
+REST = sorted(MODELS.keys() - {"kws", "person_detect"})
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("match", ["tflm", "onnx"])
+def test_the_same_bits_without_assembly(
+    tmp_path: Path, compiler: Compiler, match: Rounding
+) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    board = load_board("mps2_an386")
+    if compiler == "gcc" and shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    if compiler == "clang" and not any(t.is_zig for t in available_toolchains(board.core)):
+        pytest.skip("ziglang is not installed")
+    outputs, instructions = [], []
+    for no_asm in (False, True):
+        options = Options(compiler=compiler, match=match, optimize="time", no_asm=no_asm)
+        compiled = compile_model(DIGITS, board.core, options, board_name=board.name)
+        assert any("dsp" in n for v in compiled.chosen for n in kernels_of(v.function))
+        built = deploy(compiled, board, tmp_path / str(no_asm))
+        text = (built.project / f"{compiled.program.model}.c").read_text()
+        assert ("#define EC_NO_ASM 1" in text) == no_asm
+        types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+        with open_session("core", built) as session:
+            assert session.selftest() == 0
+            result = session.run(generate_inputs(1, types))
+        outputs.append(result.outputs)
+        assert result.instructions is not None
+        instructions.append(result.instructions)
+    for with_assembly, without in zip(*outputs, strict=True):
+        assert np.array_equal(with_assembly, without)
+    # Plain loops, without the DSP instructions, take about twice as many.
+    assert instructions[1] < 1.9 * instructions[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["kws", "person_detect", *(pytest.param(n, marks=pytest.mark.full) for n in REST)]
+)
+def test_instructions_beside_the_baseline(
+    tmp_path: Path, name: str, shared_dir: Path, sample_model: Callable[[str], Path]
+) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    board = load_board("mps2_an386")
+    options = Options(compiler="gcc", optimize="time", no_asm=True)
+    model = sample_model(MODELS[name])
+    stated = json.loads((shared_dir / "baselines.json").read_text(encoding="utf-8"))
+    compiled = compile_model(model, board.core, options, board_name=board.name)
+    built = deploy(compiled, board, tmp_path / name)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    with open_session("core", built) as session:
+        assert session.selftest() == 0
+        found = session.run(generate_inputs(1, types)).instructions
+    most = MOST_OF_BASELINE * stated["tflm_cmsis_nn"]["m4"][name]["instructions"]
+    assert found is not None and found <= most
+
+
+def test_vectors_of_the_m55_are_left_out() -> None:
+    options = Options(no_asm=True, optimize="time")
+    compiled = compile_model(DIGITS, load_board("mps3_an547").core, options)
+    used = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
+    assert used and not any("mve" in name for name in used)
