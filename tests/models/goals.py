@@ -32,7 +32,7 @@ def missed_goals(name: str, board: str, found: Mapping[str, int], baselines: Pat
 def missed(kind: str, name: str, board: str, figure: float) -> list[str]:
     """A line if there is such a goal, the figure is above it, and that is not known."""
     goal = GOALS[kind].get(board, {}).get(name)
-    known = [(m["kind"], m["model"], m["board"]) for m in GOALS["missed"]]
+    known = [(m["kind"], m["model"], m["board"]) for m in GOALS.get("missed", [])]
     if goal is None or figure <= goal or (kind, name, board) in known:
         return []
     return [f"{name} on {board}: {kind} is {figure:.4f}, the goal {goal}"]

@@ -92,10 +92,11 @@ def _tables(window: Window) -> list[int]:
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
     _, width, channels = window.shape
     taps = [(kh * dilation_h, kw * dilation_w) for kh in range(kernel_h) for kw in range(kernel_w)]
-    far = [2 * channels * (h * width + w) for h, w in taps]
-    near = [8 * t for t in range(len(taps))]
+    far = [channels * (h * width + w) for h, w in taps]
+    near = [4 * t for t in range(len(taps))]
     for table in (far, near):
         table += table[: len(table) % 2]
+        table[1::2] = [2 * place for place in table[1::2]]
         table[-1] |= 1
     return far + near
 
@@ -146,7 +147,7 @@ def unpack_windows(
 def _instructions(**sizes: int) -> float:
     window = Window.from_sizes({**sizes, "padded": 1})
     quads, pairs = window.shape[2] // 4, _pairs(*window.kernel)
-    each = 51 + 22 * pairs
+    each = 47 + 21 * pairs
     edge = 70 + 20 * pairs * 2
     part = window.part_outside if sizes["padded"] else 0.0
     return 100 + 9 * pairs * 2 + window.out_width * (45 + quads * (each + part * edge))

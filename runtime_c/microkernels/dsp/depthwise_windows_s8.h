@@ -3,11 +3,12 @@
  *
  * Two inputs of a window, words of four channels, become words of two int16 for each channel,
  * and so do their weights. A stream holds all constants. It begins with two tables, of an even
- * number of words: twice the bytes from the first input of a window to each, and, for a window's
- * inputs one behind the other, 8 times its number; the last word is odd, and where there is no
- * input, it is that of the first. Then come, per four channels, in words: the biases; for each two
- * inputs t and u of a window the weights, bytes (t of channel 0, t of 2, u of 0, u of 2) and the
- * same of 1 and 3, zeros where there is no u; the bytes e - 1 of each channel; M of each.
+ * number of words: the bytes from the first input of a window to each, and, for a window's inputs
+ * one behind the other, 4 times its number. Every second word is doubled; the last is odd, and
+ * where there is no input, it is that of the first. Then come, per four channels, in words: the
+ * biases; for each two inputs t and u of a window the weights, bytes (t of channel 0, t of 2, u of
+ * 0, u of 2) and the same of 1 and 3, zeros where there is no u; the bytes e - 1 of each channel; M
+ * of each.
  * Accumulators are rescaled by M * 2^(-31 - e), e from 1 to 22, with gemmlowp's double rounding.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -30,7 +31,6 @@
     "ldmia r2!, {r3-r4}\n" \
     "ldrd r7, r12, [r1], #8\n" \
     "asrs r4, r4, #1\n" \
-    "asr r3, r3, #1\n" \
     "ldr r4, [r0, r4]\n" \
     "ldr r3, [r0, r3]\n" \
     "pkhbt lr, r3, r4, lsl #16\n" \
@@ -78,7 +78,7 @@ static inline EC_UNUSED const int32_t *ec_depthwise_sums_s8_dsp(uint32_t *sums, 
     do {
         for (int32_t c = 0; c < 4; ++c) {
             const uint32_t word = (uint32_t)weights[c & 1] >> (c & 2 ? 8 : 0);
-            sums[c] += (uint32_t)(x[c + (table[t] >> 1)] * (int8_t)(word & 0xFFu));
+            sums[c] += (uint32_t)(x[c + table[t]] * (int8_t)(word & 0xFFu));
             sums[c] += (uint32_t)(x[c + (table[t + 1] >> 1)] * (int8_t)(word >> 16 & 0xFFu));
         }
         weights += 2;
@@ -87,8 +87,9 @@ static inline EC_UNUSED const int32_t *ec_depthwise_sums_s8_dsp(uint32_t *sums, 
     return weights;
 }
 
-/* One output pixel: out[c] for c < 4 * quads. The inputs of channel c are the bytes `x` + table[t]
- * / 2 + c, two at a time; table[t] is odd where t is the last. factor is 1 + 2 * zero_point.
+/* One output pixel: out[c] for c < 4 * quads. The inputs of channel c are the bytes `x` + c
+ * + table[t], or table[t] / 2 where t is odd, two at a time; table[t] is odd where t is the last.
+ * factor is 1 + 2 * zero_point.
  *
  * Registers: r0 x, r1 stream, r2 table, r3-r6 two inputs, r7, r12 weights, lr products, r8-r11
  * accumulators. On the stack: table, quads that are left, out, factor. */
@@ -109,23 +110,25 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
         "ldr r12, [sp, #12]\n"
         "ldmia r1!, {r3-r7}\n"
         ".irp x, 8, 9, 10, 11\n"
-        "uxtb lr, r3\n"
         "lsl r\\x, r\\x, #1\n"
-        "lsl r2, r12, lr\n"
         ".if \\x == 8\n"
+        "uxtb lr, r3\n"
         "smmulr r8, r8, r4\n"
         ".elseif \\x == 9\n"
+        "uxtb lr, r3, ror #8\n"
         "smmulr r9, r9, r5\n"
         ".elseif \\x == 10\n"
+        "uxtb lr, r3, ror #16\n"
         "smmulr r10, r10, r6\n"
         ".else\n"
+        "lsr lr, r3, #24\n"
         "smmulr r11, r11, r7\n"
         ".endif\n"
+        "lsl r2, r12, lr\n"
         "add r\\x, r\\x, r\\x, asr #31\n"
         "add r\\x, r\\x, r2\n"
         "asr r\\x, r\\x, lr\n"
         "ssat r\\x, #8, r\\x, asr #1\n"
-        "lsr r3, r3, #8\n"
         ".endr\n"
         EC_DEPTHWISE_PIXEL_END
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r12)
