@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgec.codegen.program import Area, Golden, IoMode, Port, Program, State, Step, Trace
+from edgec.codegen.program import Area, Golden, IoMode, Part, Port, Program, State, Step, Trace
 from edgec.graph import ir as graph_ir
 from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.provenance import Origin
@@ -172,23 +172,45 @@ def _step(
     if variant.callees:
         names = {name: _callee_name(position, name) for name in variant.callees}
         function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
-    operators = "+".join(_operator_title(node) for node in group.nodes)
+    operators = _operators(group)
     if variant.callees:
         operators = f"{group.nodes[0].op.name} to {group.nodes[-1].op.name} by rows"
-    shapes = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
+    given = {p.name: arg for p, arg in zip(variant.function.params, args, strict=True)}
     return Step(
         function=function_,
         args=tuple(args),
         title=f'{operators} "{group.name}"',
         sources=group.sources,
-        shapes=f"{shapes} -> {', '.join(map(_shape, group.outputs))}",
+        shapes=_shapes(group),
         macs=group.macs,
+        parts=tuple(
+            Part(
+                title=f'{_operators(part.group)} "{part.group.name}"',
+                sources=part.group.sources,
+                shapes=_shapes(part.group),
+                macs=part.group.macs,
+                callee=_callee_name(position, part.callee),
+                constants=tuple(given[name] for name in part.constants),
+                scratch_bytes=part.scratch_bytes,
+                hook_calls=part.hook_calls,
+            )
+            for part in variant.parts
+        ),
         traces=tuple(
             trace
             for value in (*variant.rows, *group.outputs)
             for trace in _traces(function, value, roots, by_rows=value in variant.rows)
         ),
     )
+
+
+def _operators(group: Group) -> str:
+    return "+".join(_operator_title(node) for node in group.nodes)
+
+
+def _shapes(group: Group) -> str:
+    inputs = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
+    return f"{inputs} -> {', '.join(map(_shape, group.outputs))}"
 
 
 def _operator_title(node: Node) -> str:

@@ -24,7 +24,9 @@ from edgec.codegen.ranges import Range, Ranges, accumulated_range
 from edgec.codegen.register import Element, Registers
 from edgec.errors import ContractError
 from edgec.loop.ir import (
+    TRACE_PART,
     TRACE_ROW,
+    TRACES,
     Binary,
     Buffer,
     BufferRef,
@@ -100,7 +102,7 @@ def writes_param(func: PrimFunc, param: Buffer) -> bool:
 
 def shows_rows(func: PrimFunc) -> bool:
     """Whether the function shows rows: it then takes the context and its first trace id."""
-    return any(isinstance(s, Call) and s.callee == TRACE_ROW for s, _ in walk(func.body))
+    return any(isinstance(s, Call) and s.callee in TRACES for s, _ in walk(func.body))
 
 
 def _parameters(func: PrimFunc, params: Mapping[Buffer, str]) -> tuple[str, ...]:
@@ -398,6 +400,10 @@ class _FunctionPrinter:
     def call(self, call: Call) -> str:
         if call.callee == TRACE_ROW:
             return self.trace_row(call)
+        if call.callee == TRACE_PART:
+            (part,) = call.args
+            assert isinstance(part, Const)
+            return f"EC_TRACE(context, trace + {int(part.value)}u, NULL, 0u, 0u);"
         args = []
         for arg in call.args:
             if isinstance(arg, BufferRef):

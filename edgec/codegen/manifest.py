@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from edgec.codegen.program import Port, Program
 from edgec.errors import ContractError
 
 MANIFEST_NAME = "manifest.json"
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class PortEntry:
 @dataclass(frozen=True)
 class StepEntry:
     """One step. Its end is traced with `id` (null pointer, 0 bytes); `function` is the C symbol,
-    which several steps can share."""
+    which several steps can share.
+
+    `hook_calls` is how often one run calls the trace hook for it, at its end and at its values.
+    """
 
     id: int
     title: str
@@ -51,6 +55,18 @@ class StepEntry:
     sources: tuple[str, ...]
     shapes: str
     macs: int
+    hook_calls: int
+
+
+@dataclass(frozen=True)
+class PartEntry(StepEntry):
+    """One layer of the step `step`, which runs several row by row.
+
+    The end of each of its rows is traced with `id` (null pointer, 0 bytes); `function` makes most
+    of its rows. What happens behind the last row of all counts for the last part.
+    """
+
+    step: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,7 @@ class Manifest:
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
     steps: tuple[StepEntry, ...]
+    parts: tuple[PartEntry, ...]
     traces: tuple[TraceEntry, ...]
     files: tuple[str, ...]
     harness: str = "link"
@@ -117,6 +134,14 @@ class Manifest:
     def activation_bytes(self) -> int:
         """Arena and areas."""
         return self.arena_bytes + sum(area.bytes for area in self.areas)
+
+    @property
+    def layers(self) -> tuple[StepEntry, ...]:
+        """What costs are told of, in order: the steps, and of a step with parts these instead."""
+        found: list[StepEntry] = []
+        for step in self.steps:
+            found += [part for part in self.parts if part.step == step.id] or [step]
+        return tuple(found)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -148,6 +173,7 @@ class Manifest:
                 "inputs": PortEntry,
                 "outputs": PortEntry,
                 "steps": StepEntry,
+                "parts": PartEntry,
                 "traces": TraceEntry,
                 "areas": AreaEntry,
             }
@@ -181,10 +207,14 @@ def describe(
     functions: tuple[str, ...],
     files: tuple[str, ...],
     weights: Weights,
+    callees: Mapping[str, str],
     harness: str = "link",
     build_hash: int = 0,
 ) -> Manifest:
-    """Make the manifest; `functions` is the C symbol of each step, `files` the project's files."""
+    """Make the manifest; `functions` is the C symbol of each step, `files` the project's files.
+
+    `callees` has the C symbols of the functions that steps call.
+    """
     in_names, out_names = port_names(program)
 
     def entry(port: Port, c_name: str) -> PortEntry:
@@ -199,12 +229,40 @@ def describe(
             offset=program.offsets.get(port.buffer, -1),
         )
 
+    steps: list[StepEntry] = []
+    parts: list[PartEntry] = []
     traces: list[TraceEntry] = []
-    for index, step in enumerate(program.steps):
-        for trace in step.traces:
+    for index, (step, first_id) in enumerate(zip(program.steps, program.first_ids, strict=True)):
+        shown = sum(not trace.by_rows for trace in step.traces)
+        steps.append(
+            StepEntry(
+                index,
+                step.title,
+                functions[index],
+                step.sources,
+                step.shapes,
+                step.macs,
+                hook_calls=1 + shown,
+            )
+        )
+        for id_, part in enumerate(step.parts, first_id):
+            at_end = steps[-1].hook_calls if part is step.parts[-1] else 0
+            parts.append(
+                PartEntry(
+                    id_,
+                    part.title,
+                    callees[part.callee],
+                    part.sources,
+                    part.shapes,
+                    part.macs,
+                    hook_calls=part.hook_calls + at_end,
+                    step=index,
+                )
+            )
+        for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
             traces.append(
                 TraceEntry(
-                    id=len(program.steps) + len(traces),
+                    id=id_,
                     step=index,
                     value=trace.value,
                     source=trace.source,
@@ -214,10 +272,6 @@ def describe(
                     permutation=trace.permutation,
                 )
             )
-    steps = tuple(
-        StepEntry(index, step.title, function, step.sources, step.shapes, step.macs)
-        for index, (step, function) in enumerate(zip(program.steps, functions, strict=True))
-    )
     return Manifest(
         format=MANIFEST_FORMAT,
         edgec_version=__version__,
@@ -235,7 +289,8 @@ def describe(
         macs=sum(step.macs for step in program.steps),
         inputs=tuple(map(entry, program.inputs, in_names)),
         outputs=tuple(map(entry, program.outputs, out_names)),
-        steps=steps,
+        steps=tuple(steps),
+        parts=tuple(parts),
         traces=tuple(traces),
         files=files,
         harness=harness,

@@ -314,23 +314,21 @@ def _calls(
     pointers: Pointers,
 ) -> tuple[CallText, ...]:
     calls = []
-    next_id = len(program.steps)
-    for index, step in enumerate(program.steps):
+    for index, (step, first_id) in enumerate(zip(program.steps, program.first_ids, strict=True)):
         args = [
             pointers.typed(arg, param, step.function)
             for arg, param in zip(step.args, step.function.params, strict=True)
         ]
         if shows_rows(step.function):
-            args = ["context", f"{next_id}u", *args]
+            args = ["context", f"{first_id}u", *args]
         if step.function.indices:
             args.append("(int32_t)context->row")
         args += map(str, step_numbers[index])
         traces = []
-        for trace in step.traces:
+        for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
             if not trace.by_rows:
                 pointer = pointers.raw(trace.buffer)
-                traces.append(TraceText(next_id, pointer, trace.nbytes, comment_text(trace.source)))
-            next_id += 1
+                traces.append(TraceText(id_, pointer, trace.nbytes, comment_text(trace.source)))
         calls.append(
             CallText(
                 id=index,

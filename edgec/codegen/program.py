@@ -11,12 +11,14 @@ A step argument is one of:
   4. with io "rows" only, the buffer of the input port, as the first argument of step 0: the row
      that is fed. Step 0 runs once for each row, and takes its number as an index.
 
-Trace ids are not stored here but follow from the order: step k marks its end with id k (null
-pointer, 0 bytes), the values get the ids after that, in order of steps and of their traces.
+Trace ids are not stored here but follow from the order (`first_ids`): step k marks its end with
+id k (null pointer, 0 bytes). Of each step in turn, the parts then mark the ends of their rows in
+the same way with the ids after that, followed by the values, in the order of its traces.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,6 +124,24 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One layer of a step that runs several row by row; what it says is as in `Step`.
+
+    `callee` is the function that makes most of its rows, `constants` are what it reads.
+    `hook_calls` is how often the step's function tells of its rows and shows them.
+    """
+
+    title: str
+    sources: tuple[str, ...]
+    shapes: str
+    macs: int
+    callee: str
+    constants: tuple[str, ...]
+    scratch_bytes: int
+    hook_calls: int
+
+
+@dataclass(frozen=True)
 class Step:
     """One call of a PrimFunc. `args` names a buffer or constant for each parameter.
 
@@ -135,6 +155,7 @@ class Step:
     sources: tuple[str, ...] = ()
     shapes: str = ""
     macs: int = 0
+    parts: tuple[Part, ...] = ()
     traces: tuple[Trace, ...] = ()
 
 
@@ -242,9 +263,18 @@ class Program:
         for port in (*self.inputs, *self.outputs):
             lines.append(f"{port.name}:{port.dtype}:{port.shape}")
         for step in self.steps:
-            lines.append(step.title)
+            lines += [step.title, *(part.title for part in step.parts)]
             lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]
         return zlib.crc32("\n".join(lines).encode())
+
+    @property
+    def first_ids(self) -> tuple[int, ...]:
+        """For each step the id of its first part; those of its other parts and traces follow.
+
+        Ids of steps are their positions.
+        """
+        counts = (len(step.parts) + len(step.traces) for step in self.steps)
+        return tuple(itertools.accumulate(counts, initial=len(self.steps)))[:-1]
 
     @property
     def state_buffers(self) -> frozenset[str]:

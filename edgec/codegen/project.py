@@ -81,6 +81,7 @@ def write_project(
         emitted.step_functions,
         tuple(sorted([*files, MANIFEST_NAME])),
         emitted.weights,
+        emitted.callees,
         harness,
         build_hash,
     )

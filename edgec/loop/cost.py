@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edgec.loop.dtype import is_float
 from edgec.loop.intrinsics import get_intrinsic, is_known
 from edgec.loop.ir import (
-    TRACE_ROW,
+    TRACES,
     Binary,
     Block,
     BufferRef,
@@ -190,7 +190,7 @@ class _Estimator:
     def call(self, call: Call) -> Cost:
         from edgec.loop.microkernel import get_microkernel, meaning_of
 
-        if call.callee == TRACE_ROW:
+        if call.callee in TRACES:
             return Cost()
         if call.callee in self.callees:
             return self.callees[call.callee] + Cost(instructions=2 * len(call.args) + 8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.loop.cost import average_trips, estimate, holds_share
-from edgec.loop.ir import TRACE_ROW, Call, Const, For, If, PrimFunc, Seq, Stmt
+from edgec.loop.ir import TRACES, Call, Const, For, If, PrimFunc, Seq, Stmt
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.simplify import lower_blocks
 
@@ -25,7 +25,7 @@ def heat(func: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> dict[
     found: dict[str, float] = {}
     below: dict[str, dict[str, float]] = {}
     for call, times in _calls(lower_blocks(func.body), 1.0):
-        if call.callee == TRACE_ROW:
+        if call.callee in TRACES:
             continue
         if call.callee in callees:
             if call.callee not in below:

@@ -21,7 +21,7 @@ from edgec.loop.access import term_range, writes
 from edgec.loop.dtype import integer_range, is_float, is_integer, wrap
 from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.ir import (
-    TRACE_ROW,
+    TRACES,
     Binary,
     Buffer,
     BufferRef,
@@ -89,7 +89,8 @@ def run_source(
     scope: dict[str, Any] = dict(_RUNTIME)
     for stmt, _ in walk(func.body):
         if isinstance(stmt, Call):
-            given = _show if stmt.callee == TRACE_ROW else (callees or {}).get(stmt.callee)
+            unwatched = _show if stmt.callee in TRACES else None
+            given = (callees or {}).get(stmt.callee, unwatched)
             scope[f"call_{stmt.callee}"] = given or get_microkernel(stmt.callee).run
     exec(_compiled(func), scope)
     buffers = {b.name: lists.get(b.name) for b in (*func.params, *func.allocs)}

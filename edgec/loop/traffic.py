@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from edgec.loop.cost import average_trips, holds_share
 from edgec.loop.dtype import bits
 from edgec.loop.ir import (
-    TRACE_ROW,
+    TRACES,
     Buffer,
     BufferRef,
     Call,
@@ -98,7 +98,7 @@ class _Counting:
     def call(self, call: Call) -> _Found:
         refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
         found = _sum(*((self.expr(a), 1.0) for a in call.args if not isinstance(a, BufferRef)))
-        if call.callee == TRACE_ROW:
+        if call.callee in TRACES:
             return found
         own = self.callees.get(call.callee) or _kernel_traffic(call)
         for ref, counted in zip(refs, own, strict=True):

@@ -41,14 +41,31 @@ class ScratchPlace:
 
 
 @dataclass(frozen=True)
+class RowPart:
+    """One layer of a group that runs row by row.
+
+    callee: the name of the function that makes most of its rows. constants: the parameters of the
+    group's function that it reads its constants from. scratch_bytes: what its rows are made in.
+    hook_calls: how often the function tells that a row of it is done, and shows one.
+    """
+
+    group: Group
+    callee: str
+    constants: tuple[str, ...]
+    scratch_bytes: int
+    hook_calls: int
+
+
+@dataclass(frozen=True)
 class Variant:
     """One way to run a group.
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
     (then `constants` has its array by parameter name) or scratch. places: where its scratch lies.
     same_place: inputs that the output may replace where they are. callees: the functions that
-    `function` calls, by the names it calls them. rows: values inside the group that exist row by
-    row only, in the order in which the function numbers them when it shows them.
+    `function` calls, by the names it calls them. parts: the layers of a group that runs row by
+    row, and rows: values inside it that exist row by row only, both in the order in which the
+    function numbers them, parts first, when it tells of them.
     """
 
     schedule: Schedule
@@ -59,6 +76,7 @@ class Variant:
     instructions: int
     same_place: tuple[Value, ...] = ()
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
+    parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
 
     @property

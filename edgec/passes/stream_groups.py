@@ -24,6 +24,7 @@ from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 from edgec.loop.cost import estimate
 from edgec.loop.ir import (
+    TRACE_PART,
     TRACE_ROW,
     Buffer,
     BufferRef,
@@ -43,7 +44,13 @@ from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant, scratch_parts
+from edgec.passes.lower_groups import (
+    LoweredGroup,
+    RowPart,
+    ScratchPlace,
+    Variant,
+    scratch_parts,
+)
 from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
@@ -120,6 +127,7 @@ class _Segment:
             places=self.places(function),
             instructions=round(runs * estimate(function, callees=self.callees).instructions),
             callees=self.callees,
+            parts=tuple(self.part(n, member) for n, member in enumerate(self.members)),
             rows=tuple(self.shown),
         )
         return LoweredGroup(group, (variant,))
@@ -179,6 +187,7 @@ class _Segment:
             nests.append(For(r, as_term(0), as_term(member.rows.rows), "serial", body))
         if isinstance(self.members[-1].rows, RowSum):
             nests = [self.sum_call("start"), *nests, self.sum_call("finish")]
+            nests.append(_part_end(len(self.members) - 1))
         buffers = dict.fromkeys(self.buffers.values())
         out = self.buffers[self.result]
         arena = [b for b in buffers if b.scope == "arena" and b != out] + [out]
@@ -191,22 +200,23 @@ class _Segment:
         return PrimFunc("stream", params, (), Seq(tuple(nests)))
 
     def row(self, number: int, member: Member, r: Var) -> Stmt:
-        """Compute one row: the function of its kind, then the row can be seen."""
+        """Compute one row: the function of its kind, then its end and the row can be seen."""
         if isinstance(member.rows, RowSum):
-            return self.sum_call("add", r)
+            return Seq((self.sum_call("add", r), _part_end(number)))
         stmt: Stmt | None = None
         for kind in reversed(member.rows.kinds):
             call = self.call(number, member.rows, member.variants[kind], kind, r)
             stmt = call if stmt is None else If(as_term(r), as_term(kind.stop), call, stmt)
         assert stmt is not None
         if member.output not in self.shown:
-            return stmt
+            return Seq((stmt, _part_end(number)))
         made = _row(self.buffers[member.output], as_term(r), 1, "reads")
-        which = Const(self.shown.index(member.output), "int32")
-        return Seq((stmt, Call(TRACE_ROW, (which, made, IndexValue(as_term(r))))))
+        which = Const(len(self.members) + self.shown.index(member.output), "int32")
+        shown = Call(TRACE_ROW, (which, made, IndexValue(as_term(r))))
+        return Seq((stmt, _part_end(number), shown))
 
     def call(self, number: int, rows: RowGroup, variant: Variant, kind: RowKind, r: Var) -> Call:
-        edge = "" if kind is rows.middle else f"_{rows.kinds.index(kind)}"
+        edge = _edge(rows, kind)
         first = maximum(as_term(r) * rows.window.stride - rows.window.top, 0)
         output = rows.group.output
         by_name = {value.name: value for value in (*rows.inputs, output)}
@@ -228,7 +238,7 @@ class _Segment:
                 own = self.scratch.setdefault(name, replace(param, name=name))
                 self.scratch_at[name], behind = behind, behind + sizes[param.name]
                 args.append(_whole(own, "updates"))
-        callee = f"{variant.function.name}_row_{number}{edge}"
+        callee = _callee(number, rows, variant, kind)
         self.callees[callee] = variant.function
         return Call(callee, tuple(args))
 
@@ -254,10 +264,26 @@ class _Segment:
         self.callees[func.name] = func
         return Call(func.name, tuple(args))
 
+    def part(self, number: int, member: Member) -> RowPart:
+        """What a profile says of a member."""
+        rows = member.rows
+        if isinstance(rows, RowSum):
+            return RowPart(rows.group, rows.add.name, (), 0, rows.rows + 1)
+        constants: dict[str, None] = {}
+        for kind in rows.kinds:
+            for array in member.variants[kind].constants.values():
+                buffer, _ = next(c for c in self.constants.values() if _same(c[1], array))
+                constants[buffer.name] = None
+        middle = member.variants[rows.middle]
+        scratch = max(sum(scratch_parts(v.function).values()) for v in member.variants.values())
+        callee = _callee(number, rows, middle, rows.middle)
+        hook_calls = rows.rows * (2 if member.output in self.shown else 1)
+        return RowPart(rows.group, callee, tuple(constants), scratch, hook_calls)
+
     def constant(self, name: str, param: Buffer, array: Array) -> Buffer:
         """A parameter for the array; kinds of rows that read the same one share it."""
         for buffer, known in self.constants.values():
-            if known.dtype == array.dtype and np.array_equal(known, array):
+            if _same(known, array):
                 return buffer
         self.constants[name] = replace(param, name=name), array
         return self.constants[name][0]
@@ -287,6 +313,23 @@ class _Segment:
         if work:
             found.append(ScratchPlace(WORK, work, dict(self.scratch_at)))
         return tuple(found)
+
+
+def _part_end(number: int) -> Call:
+    return Call(TRACE_PART, (Const(number, "int32"),))
+
+
+def _edge(rows: RowGroup, kind: RowKind) -> str:
+    """What names of the kind end in."""
+    return "" if kind is rows.middle else f"_{rows.kinds.index(kind)}"
+
+
+def _callee(number: int, rows: RowGroup, variant: Variant, kind: RowKind) -> str:
+    return f"{variant.function.name}_row_{number}{_edge(rows, kind)}"
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def _rows_of(value: Value, name: str, scope: str) -> Buffer:

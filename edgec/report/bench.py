@@ -18,7 +18,8 @@ from edgec.deploy import deploy
 from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.report.figures import count, short_shapes, short_title
+from edgec.report.bench_layers import layer_rows, layer_table, operator_names
+from edgec.report.figures import count, decimal
 from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import default_engine, open_session
 from edgec.runners.pool import Pool
@@ -173,34 +174,12 @@ def _measure(
         }
     if traced is not None:
         theirs = stated["layers_instructions"].get(key, [])
-        row["layers"] = _layer_rows(built, traced, theirs, core)
+        row["layers"] = layer_rows(built.manifest, traced, operator_names(model), theirs, core)
     return row
 
 
-def _layer_rows(
-    built: Any, traced: Any, theirs: Sequence[dict[str, Any]], core: str | None
-) -> list[dict[str, Any]]:
-    """Our steps beside the baseline's layers; reshapes have no step with us."""
-    counted = [layer for layer in theirs if not layer["op"].startswith("RESHAPE")]
-    rows = []
-    for position, (entry, cost) in enumerate(zip(built.manifest.steps, traced.steps, strict=True)):
-        base = counted[position].get(core) if core and position < len(counted) else None
-        rows.append(
-            {
-                "layer": short_title(entry.title),
-                "function": entry.function,
-                "shapes": entry.shapes,
-                "macs": entry.macs,
-                "instructions": cost.instructions,
-                "cmsis_nn_instructions": base,
-                "ratio": cost.instructions / base if base and cost.instructions else None,
-            }
-        )
-    return rows
-
-
 def print_bench(rows: Sequence[dict[str, Any]], help_s: float) -> None:
-    """Show the rows as one table, then the layers of each.
+    """Show the rows as one table, then one of the layers of each model.
 
     help_s: seconds that `edgec --help` takes.
     """
@@ -209,10 +188,9 @@ def print_bench(rows: Sequence[dict[str, Any]], help_s: float) -> None:
     if measured:
         lines += ["One inference, beside TFLite Micro with CMSIS-NN (theirs)", ""]
         lines += [*_table_lines(measured), "", *_LEGEND, ""]
-    for row in measured:
-        if row["layers"]:
-            lines += [f"{row['model']} on {row['board']}, layer by layer", ""]
-            lines += [*_detail_lines(row), ""]
+    for model in dict.fromkeys(row["model"] for row in measured if row["layers"]):
+        lines += [f"{model}, layer by layer: instructions, and their part of CMSIS-NN's", ""]
+        lines += [*layer_table([row for row in measured if row["model"] == model]), ""]
     lines += [f"{row['model']} on {row['board']}: {row['error']}" for row in rows if "error" in row]
     slowest = max((row["compile_s"] for row in rows), default=0.0)
     lines.append(f"edgec --help: {help_s:.2f} s; slowest compilation: {slowest:.2f} s")
@@ -243,46 +221,20 @@ def _table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
                 row["model"],
                 row["core"].removeprefix("cortex-").upper(),
                 count(row["instructions"]),
-                _decimal(row.get("cmsis_nn_ratio"), 3),
-                _decimal(row["per_mac"], 2),
-                _decimal(cycles / 1e6 if cycles else None, 2),
-                _decimal(row["cycles_per_mac"], 2),
-                _decimal(row.get("modelled_ms"), 1),
-                _decimal(theirs.get(published.st), 1),
-                _decimal(theirs.get(published.other), 1),
+                decimal(row.get("cmsis_nn_ratio"), 3),
+                decimal(row["per_mac"], 2),
+                decimal(cycles / 1e6 if cycles else None, 2),
+                decimal(row["cycles_per_mac"], 2),
+                decimal(row.get("modelled_ms"), 1),
+                decimal(theirs.get(published.st), 1),
+                decimal(theirs.get(published.other), 1),
                 count(row["ram_bytes"]),
                 count(row.get("cmsis_nn_ram_bytes")),
                 count(row["flash_bytes"]),
                 count(row.get("cmsis_nn_flash_bytes")),
                 count(row["code_bytes"]),
                 count(row["stack_bytes"]),
-                _decimal(row["compile_s"], 2),
+                decimal(row["compile_s"], 2),
             )
         )
     return format_table(columns, cells)
-
-
-def _detail_lines(row: dict[str, Any]) -> list[str]:
-    columns = (
-        Column("layer", least=16, cut="start"), Column("shapes", optional=1), number("MACs"),
-        number("instructions"), number("CMSIS-NN"), number("ratio"), Column("function", optional=2),
-    )  # fmt: skip
-    return format_table(
-        columns,
-        [
-            (
-                layer["layer"],
-                short_shapes(layer["shapes"]),
-                count(layer["macs"] or None),
-                count(layer["instructions"]),
-                count(layer["cmsis_nn_instructions"]),
-                _decimal(layer["ratio"], 3),
-                layer["function"].removeprefix(f"{row['model']}_"),
-            )
-            for layer in row["layers"]
-        ],
-    )
-
-
-def _decimal(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"

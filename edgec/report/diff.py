@@ -57,7 +57,7 @@ def _figures(report: Mapping[str, Any]) -> dict[str, int | None]:
         **report,
         "areas_bytes": sum(area["bytes"] for area in report["areas"]),
         "executed_macs": executed,
-        "steps": len(report["layers"]),
+        "steps": len({layer["step"] for layer in report["layers"]}),
     }
     found = {label: known[key] for key, label in FIGURES}
     profile = report.get("profile") or {}

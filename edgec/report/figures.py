@@ -83,3 +83,8 @@ def short_title(title: str) -> str:
 def short_shapes(shapes: str) -> str:
     """`[1,8,8,16] -> [1,4,4,16]` without batches of one: `8x8x16 -> 4x4x16`."""
     return re.sub(r"\[(?:1,\s*)?([\d,\s]*)\]", lambda m: re.sub(r",\s*", "x", m[1]) or "1", shapes)
+
+
+def decimal(value: float | None, digits: int) -> str:
+    """A number with thousands apart; empty for None."""
+    return "" if value is None else f"{value:,.{digits}f}"

@@ -114,7 +114,7 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         (" + ".join(name for name, size, _ in arenas if size) or "arena",
          sum(size for _, size, _ in arenas),
          "as small as can be" if gap == 0 else f"at most {count(gap)} from the best"),
-        ("multiply-accumulates", report["macs"], fewer or plural(len(report["layers"]), "step")),
+        ("multiply-accumulates", report["macs"], fewer or plural(len(report["layers"]), "layer")),
     ]  # fmt: skip
     profile = report.get("profile")
     if profile:
@@ -213,9 +213,9 @@ def _weights(report: Mapping[str, Any]) -> dict[str, Any]:
     rest = report["weights_bytes"] - sum(sizes)
     largest = max([*sizes, rest], default=0)
     rows = [
-        (layer["name"], f"{position} {short_name(layer['name'])}", count(size),
+        (layer["name"], f"{layer['step']} {short_name(layer['name'])}", count(size),
          percent(size, report["weights_bytes"]), small_bar(size, largest, "weights"))
-        for position, (layer, size) in enumerate(zip(report["layers"], sizes, strict=True))
+        for layer, size in zip(report["layers"], sizes, strict=True)
         if size
     ]  # fmt: skip
     if rest > 0:
@@ -254,7 +254,8 @@ def _functions(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _region(report: Mapping[str, Any], region: Mapping[str, Any]) -> dict[str, Any]:
-    names = [layer["name"] for layer in report["layers"]]
+    # A step of several layers has the name of the last, whose output it makes.
+    names = list({layer["step"]: layer["name"] for layer in report["layers"]}.values())
     labels = {buffer["name"]: buffer for buffer in report["buffers"]}
     proofs = {
         "live bytes": f"what is live together at step {region['peak_step']} needs all of it",

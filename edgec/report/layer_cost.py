@@ -19,7 +19,7 @@ def _measured(report: Mapping[str, Any]) -> list[int | None]:
 
 
 def layer_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each step: names, figures as text, and a bar for each figure."""
+    """A row for each layer: names, figures as text, and a bar for each figure."""
     instructions = _measured(report)
     total = sum(value or 0 for value in instructions)
     most = max((value or 0 for value in instructions), default=0)
@@ -31,7 +31,7 @@ def layer_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     worst = max((value or 0 for value in each), default=0)
     return [
         {
-            "step": position,
+            "step": layer["step"],
             "full": layer["title"],
             "name": short_name(layer["name"]),
             "function": short_function(layer["function"], report["model"]),
@@ -45,14 +45,12 @@ def layer_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             "each": "" if per is None else f"{per:.2f}",
             "each_bar": small_bar(per, worst, "each"),
         }
-        for position, (layer, cost, per) in enumerate(
-            zip(report["layers"], instructions, each, strict=True)
-        )
+        for layer, cost, per in zip(report["layers"], instructions, each, strict=True)
     ]
 
 
 def cost_chart(report: Mapping[str, Any]) -> Markup:
-    """Share of the multiply-accumulates beside share of the instructions, by step."""
+    """Share of the multiply-accumulates beside share of the instructions, by layer."""
     instructions = _measured(report)
     macs = [layer["macs"] for layer in report["layers"]]
     measured = any(value is not None for value in instructions)
@@ -67,7 +65,7 @@ def cost_chart(report: Mapping[str, Any]) -> Markup:
             shares.append(100 * i / totals[1] if i is not None and totals[1] else None)
         columns.append(Column(layer["name"], title, tuple(shares)))
     styles = ("macs", "cost") if measured else ("macs",)
-    return column_chart(columns, styles, " %", "Cost of each step")
+    return column_chart(columns, styles, " %", "Cost of each layer")
 
 
 def profile_line(report: Mapping[str, Any]) -> str:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edgec.codegen.manifest import Manifest
 from edgec.report.figures import short_title
-from edgec.runners.engine import RunResult, StepCost
+from edgec.runners.engine import RunCost, RunResult
 
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one step cost over the runs, measuring subtracted."""
+    """What one layer cost over the runs, measuring subtracted."""
 
     least: int
     median: int
@@ -31,9 +30,9 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """Costs of all steps, in `unit` ("instructions" or "cycles", "" where nothing is counted).
+    """Costs of all layers, in `unit` ("instructions" or "cycles", "" where nothing is counted).
 
-    `runs` has the costs of every step for every run; `clock_overhead` is what reading the clock
+    `runs` has the costs of every layer for every run; `clock_overhead` is what reading the clock
     once cost (the device has subtracted it), `hook_overhead` what one call of the hook cost.
     """
 
@@ -46,7 +45,7 @@ class Profile:
 
 def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunResult]) -> Profile:
     """Sum up profiled runs; `plain` is a run of the program that nobody looks into."""
-    first = profiled[0].steps
+    first = profiled[0].layers
     unit = ""
     if first and all(step.instructions is not None for step in first):
         unit = "instructions"
@@ -59,14 +58,13 @@ def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunRes
         value = getattr(cost, unit)
         return 0 if value is None else int(value)
 
-    calls = Counter(trace.step for trace in manifest.traces)
-    calls.update(range(len(manifest.steps)))
-    sums = [sum(map(counted, result.steps)) for result in profiled]
-    hook = max(0.0, (statistics.median(sums) - counted(plain)) / sum(calls.values()))
+    calls = [layer.hook_calls for layer in manifest.layers]
+    sums = [sum(map(counted, result.layers)) for result in profiled]
+    hook = max(0.0, (statistics.median(sums) - counted(plain)) / sum(calls))
     runs = tuple(
         tuple(
-            max(0, counted(step) - round(hook * calls[index]))
-            for index, step in enumerate(result.steps)
+            max(0, counted(cost) - round(hook * count))
+            for cost, count in zip(result.layers, calls, strict=True)
         )
         for result in profiled
     )
@@ -74,7 +72,7 @@ def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunRes
         LayerCost(min(costs), round(statistics.median(costs)), max(costs))
         for costs in zip(*runs, strict=True)
     )
-    overhead = profiled[0].clock_overhead or StepCost(0, 0)
+    overhead = profiled[0].clock_overhead or RunCost(0, 0)
     return Profile(unit, layers, runs, counted(overhead), hook)
 
 
@@ -94,15 +92,15 @@ def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
         events.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": number,
                        "args": {"name": f"run {number}"}})  # fmt: skip
         events.append(_event(manifest.model, number, 0.0, sum(costs) * scale, {}))
-        for step, cost in zip(manifest.steps, costs, strict=True):
+        for layer, cost in zip(manifest.layers, costs, strict=True):
             arguments = {
-                "function": step.function,
-                "sources": list(step.sources),
-                "shapes": step.shapes,
-                "macs": step.macs,
+                "function": layer.function,
+                "sources": list(layer.sources),
+                "shapes": layer.shapes,
+                "macs": layer.macs,
                 profile.unit: cost,
             }
-            name = short_title(step.title)
+            name = short_title(layer.title)
             events.append(_event(name, number, at * scale, cost * scale, arguments))
             at += cost
     body = {
@@ -128,7 +126,9 @@ def speedscope(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
     is_timed = profile.unit == "cycles"
     scale = _microseconds(profile, clock_hz) if is_timed else 1.0
     frames = [{"name": manifest.model}]
-    frames += [{"name": short_title(step.title), "file": step.function} for step in manifest.steps]
+    frames += [
+        {"name": short_title(layer.title), "file": layer.function} for layer in manifest.layers
+    ]
     profiles = []
     for number, costs in enumerate(profile.runs, 1):
         at = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "report.json"
 PROFILE_NAME = "profile.json"
-REPORT_FORMAT = 1
+REPORT_FORMAT = 2
 #: No figure of a build is larger; a float holds it without overflow.
 LARGEST = 1 << 62
 
@@ -44,7 +44,7 @@ _REPORT_SHAPE: Mapping[str, Any] = {
     "sections": [{"name": str, "bytes": int, "region": str}],
     "functions": [{"name": str, "file": str, "code_bytes": int, "frame_bytes": _OPTIONAL_INT,
                    "stack_bytes": _OPTIONAL_INT}],
-    "layers": [{"title": str, "name": str, "function": str, "shapes": str, "macs": int,
+    "layers": [{"step": int, "title": str, "name": str, "function": str, "shapes": str, "macs": int,
                 "weights_bytes": int, "scratch_bytes": int}],
     "buffers": [{"name": str, "tensor": str, "kind": str, "region": str, "offset": int,
                  "bytes": int, "start": int, "stop": int}],
@@ -72,11 +72,8 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
     report = build_report(compiled, built)
     report.pop("project")
     elf = report.pop("elf")
-    weights = _weights_by_step(compiled)
-    for position, layer in enumerate(report["layers"]):
-        layer["name"] = compiled.groups[position].group.name
-        layer["weights_bytes"] = weights[position]
-        layer["scratch_bytes"] = compiled.chosen[position].scratch_bytes
+    for layer, more in zip(report["layers"], _memory_by_layer(compiled), strict=True):
+        layer |= more
     return {
         "format": REPORT_FORMAT,
         "edgec_version": __version__,
@@ -235,15 +232,29 @@ def _board_ram_bytes(built: Built) -> int:
     return sum(r.length for r in regions if r.kind == "ram") or built.board.ram_bytes
 
 
-def _weights_by_step(compiled: Compiled) -> list[int]:
-    """Bytes of the constants that each step is the first to use."""
+def _memory_by_layer(compiled: Compiled) -> list[dict[str, Any]]:
+    """For each layer its name, the bytes of constants that it is the first to use, its scratch."""
+    constants = compiled.program.constants
     seen: set[str] = set()
-    sizes = []
-    for step in compiled.program.steps:
-        names = [arg for arg in dict.fromkeys(step.args) if arg in compiled.program.constants]
-        sizes.append(sum(compiled.program.constants[n].nbytes for n in names if n not in seen))
-        seen.update(names)
-    return sizes
+
+    def first_used(names: Iterable[str]) -> int:
+        new = {name for name in names if name in constants} - seen
+        seen.update(new)
+        return sum(constants[name].nbytes for name in new)
+
+    found = []
+    for step, lowered, variant in zip(
+        compiled.program.steps, compiled.groups, compiled.chosen, strict=True
+    ):
+        layers = [
+            (own.group.name, part.constants, part.scratch_bytes)
+            for own, part in zip(variant.parts, step.parts, strict=True)
+        ] or [(lowered.group.name, step.args, variant.scratch_bytes)]
+        found += [
+            {"name": name, "weights_bytes": first_used(names), "scratch_bytes": scratch}
+            for name, names, scratch in layers
+        ]
+    return found
 
 
 def _buffers(compiled: Compiled) -> list[dict[str, Any]]:
@@ -280,24 +291,27 @@ def _buffers(compiled: Compiled) -> list[dict[str, Any]]:
 
 
 def _graph(compiled: Compiled) -> list[dict[str, Any]]:
-    """Rows in the order of execution: inputs, steps, and the views between them."""
-    step_of = {
-        node: position
-        for position, lowered in enumerate(compiled.groups)
-        for node in lowered.group.nodes
+    """Rows in the order of execution: inputs, layers, and the views between them."""
+    layer_of = {
+        node: (step, group)
+        for step, (lowered, variant) in enumerate(
+            zip(compiled.groups, compiled.chosen, strict=True)
+        )
+        for group in [part.group for part in variant.parts] or [lowered.group]
+        for node in group.nodes
     }
     function = compiled.module.main
     rows = [_graph_row(None, "input", param.name, (), param) for param in function.inputs]
     rows += [_graph_row(None, "state", s.before.name, (), s.before) for s in function.states]
     for node in function.nodes:
-        if node not in step_of:
+        if node not in layer_of:
             rows.append(_graph_row(None, node.op.name, node.name, node.inputs, node.output))
             continue
-        group = compiled.groups[step_of[node]].group
+        step, group = layer_of[node]
         if node is group.nodes[-1]:
             operators = "+".join(member.op.name for member in group.nodes)
             first, *others = group.outputs
-            rows.append(_graph_row(step_of[node], operators, group.name, group.inputs, first))
+            rows.append(_graph_row(step, operators, group.name, group.inputs, first))
             rows += [_graph_row(None, "and", group.name, (first,), value) for value in others]
     return rows
 

@@ -43,7 +43,7 @@ def print_report(report: Mapping[str, Any]) -> None:
     for position, layer in enumerate(report["layers"]):
         cost = costs[position] if costs else None
         rows.append((
-            str(position), short_name(layer["name"]),
+            str(layer["step"]), short_name(layer["name"]),
             short_function(layer["function"], report["model"]), layer["shapes"],
             count(layer["weights_bytes"]), count(layer["macs"]), count(cost),
             ratio(cost, layer["macs"]), percent(cost, total) if cost is not None else "",

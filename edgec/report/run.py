@@ -1,4 +1,4 @@
-"""What a run says: instructions, cycles, outputs, and a row for every step."""
+"""What a run says: instructions, cycles, outputs, and a row for every layer."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def _measuring(profile: Profile) -> dict[str, Any]:
 
 
 def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> list[dict[str, Any]]:
-    """A row for every step: its median over the runs, with the least and the most."""
+    """A row for every layer: its median over the runs, with the least and the most."""
     total = sum(layer.median for layer in profile.layers)
     rows = []
-    for index, entry in enumerate(built.manifest.steps):
+    for index, entry in enumerate(built.manifest.layers):
         layer = profile.layers[index] if profile.unit else None
-        step = profiled[-1].steps[index]
+        cost = profiled[-1].layers[index]
         rows.append(
             {
                 "title": entry.title,
@@ -88,8 +88,8 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
                 "sources": list(entry.sources),
                 "shapes": entry.shapes,
                 "macs": entry.macs,
-                "instructions": step.instructions,
-                "cycles": step.cycles,
+                "instructions": cost.instructions,
+                "cycles": cost.cycles,
                 "least": layer.least if layer else None,
                 "most": layer.most if layer else None,
                 "share": layer.median / total if layer and total else None,
@@ -100,7 +100,7 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
 
 
 def print_run(report: dict[str, Any], profile: bool) -> None:
-    """Show a run; with `profile` a table of its steps."""
+    """Show a run; with `profile` a table of its layers."""
     lines = _profile_lines(report) if profile else []
     if report["steps"] > 1:
         lines.append(f"steps         {report['steps']:,} in a row; of the last one:")

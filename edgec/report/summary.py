@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgec.codegen.manifest import PartEntry
 from edgec.report.figures import count, plural
 from edgec.report.table import Column, format_table, number
 
@@ -67,13 +68,14 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "layers": [
             {
-                "title": step.title,
-                "function": entry.function,
-                "sources": list(step.sources),
-                "shapes": step.shapes,
-                "macs": step.macs,
+                "step": layer.step if isinstance(layer, PartEntry) else layer.id,
+                "title": layer.title,
+                "function": layer.function,
+                "sources": list(layer.sources),
+                "shapes": layer.shapes,
+                "macs": layer.macs,
             }
-            for step, entry in zip(program.steps, built.manifest.steps, strict=True)
+            for layer in built.manifest.layers
         ],
     }
 
@@ -95,8 +97,8 @@ def print_build(report: dict[str, Any]) -> None:
     rows = [(what, count(size), note) for what, size, note in figures if size is not None]
     lines = [f"{report['source']} for {report['board'] or report['core']}", ""]
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
-    steps = plural(len(report["layers"]), "step")
-    lines += ["", f"{report['macs']:,} multiply-accumulates in {steps}"]
+    layers = plural(len(report["layers"]), "layer")
+    lines += ["", f"{report['macs']:,} multiply-accumulates in {layers}"]
     gone = sum(len(r["constant"]) + len(r["unread"]) for r in report["removed_channels"])
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])

@@ -17,9 +17,9 @@ from edgec.runners.engine import (
     STATUS_NAMES,
     Array,
     Project,
+    RunCost,
     RunResult,
     Session,
-    StepCost,
     Traced,
     collect_traces,
 )
@@ -145,7 +145,7 @@ class CoreSession(Session):
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
         result, outputs = self._model(bool(stops)).run(inputs)
         modelled = self._core in _MODELLED_CORES
-        traces, steps = collect_traces(
+        traces, layers = collect_traces(
             self.manifest, (Traced(e.id, e.row, e.data, e.instructions) for e in result.trace)
         )
         return RunResult(
@@ -154,7 +154,7 @@ class CoreSession(Session):
             cycles=result.cycles if modelled else None,
             cycles_source="modelled" if modelled else None,
             stack_bytes=result.stack_bytes,
-            steps=tuple(StepCost(count, None) for count in steps) if stops else (),
+            layers=tuple(RunCost(count, None) for count in layers) if stops else (),
             traces=traces,
         )
 

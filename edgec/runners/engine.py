@@ -41,8 +41,8 @@ ENGINES = ("host", "core", "qemu", "serial")
 
 
 @dataclass(frozen=True)
-class StepCost:
-    """What one step of the manifest cost; None where the engine cannot tell."""
+class RunCost:
+    """What a run or one layer of it cost; None where the engine cannot tell."""
 
     instructions: int | None
     cycles: int | None
@@ -57,7 +57,7 @@ class RunResult:
     cycles, where there are no instructions) the clock that counted them can tell apart.
     `clock_overhead` is what reading the clock once costs, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
-    `steps` has one entry for each step of the manifest and `traces` maps trace ids to bytes
+    `layers` has one entry for each layer of the manifest and `traces` maps trace ids to bytes
     (uint8, one dimension, rows in order); both are empty unless the run asked for them.
     """
 
@@ -66,9 +66,9 @@ class RunResult:
     cycles: int | None = None
     cycles_source: CyclesSource | None = None
     resolution: float = 1.0
-    clock_overhead: StepCost | None = None
+    clock_overhead: RunCost | None = None
     stack_bytes: int | None = None
-    steps: tuple[StepCost, ...] = ()
+    layers: tuple[RunCost, ...] = ()
     traces: Mapping[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
 
@@ -104,8 +104,8 @@ class Session:
     ) -> RunResult:
         """Run one inference on `inputs`, in the manifest's order, of its shapes and dtypes.
 
-        trace: also return every traced value and the cost of each step; profile: the cost of
-        each step alone, which over a serial link is much quicker. Raises RunFailed for wrong
+        trace: also return every traced value and the cost of each layer; profile: the cost of
+        each layer alone, which over a serial link is much quicker. Raises RunFailed for wrong
         inputs, or when the model does not run to its end; LinkError when a board is lost.
         """
         wanted = Stops.NOWHERE
@@ -223,21 +223,26 @@ class Traced:
 def collect_traces(
     manifest: Manifest, events: Iterable[Traced]
 ) -> tuple[dict[int, npt.NDArray[np.uint8]], list[int | None]]:
-    """Return the bytes of each traced value, and for each step what the clock advanced in it.
+    """Return the bytes of each traced value, and for each layer what the clock advanced in it.
 
-    An event without data whose id is a step's marks that step's end. The clock starts at 0.
+    An event without data whose id is a step's or a part's marks an end: of the step, or of one
+    row of the part. The clock starts at 0.
     """
-    steps: list[int | None] = [None] * len(manifest.steps)
-    parts: dict[int, list[bytes]] = {}
+    layer_of = {layer.id: position for position, layer in enumerate(manifest.layers)}
+    for part in manifest.parts:  # a step's end is that of its last part
+        layer_of[part.step] = layer_of[part.id]
+    costs: list[int | None] = [None] * len(manifest.layers)
+    values: dict[int, list[bytes]] = {}
     before = 0
     for event in events:
-        if event.data or event.id >= len(steps):
-            parts.setdefault(event.id, []).append(event.data)
+        if event.data or event.id not in layer_of:
+            values.setdefault(event.id, []).append(event.data)
         elif event.counted is not None:
-            steps[event.id] = event.counted - before
+            position = layer_of[event.id]
+            costs[position] = (costs[position] or 0) + event.counted - before
             before = event.counted
-    joined = {key: np.frombuffer(b"".join(rows), np.uint8) for key, rows in parts.items()}
-    return joined, steps
+    joined = {key: np.frombuffer(b"".join(rows), np.uint8) for key, rows in values.items()}
+    return joined, costs
 
 
 def default_engine(board: Board | None, port: str | None = None) -> str:

@@ -17,9 +17,9 @@ from edgec.link.commands import Stops
 from edgec.runners.engine import (
     Array,
     Project,
+    RunCost,
     RunResult,
     Session,
-    StepCost,
     Traced,
     collect_traces,
 )
@@ -205,8 +205,8 @@ class HostSession(Session):
         if not stops:
             return RunResult(self._outputs(outputs))
         traces, _ = collect_traces(self.manifest, events)
-        steps = tuple(StepCost(None, None) for _ in self.manifest.steps)
-        return RunResult(self._outputs(outputs), steps=steps, traces=traces)
+        layers = tuple(RunCost(None, None) for _ in self.manifest.layers)
+        return RunResult(self._outputs(outputs), layers=layers, traces=traces)
 
     def _model(self, trace: bool) -> HostModel:
         if not trace:

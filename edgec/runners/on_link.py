@@ -14,9 +14,9 @@ from edgec.link.errors import DeviceFault
 from edgec.runners.engine import (
     Array,
     Project,
+    RunCost,
     RunResult,
     Session,
-    StepCost,
     Traced,
     Transfer,
     collect_traces,
@@ -129,7 +129,7 @@ class LinkSession(Session):
         """Reach the plain or the traced program."""
         raise NotImplementedError
 
-    def _cost(self, ticks: int, identity: Identity) -> StepCost:
+    def _cost(self, ticks: int, identity: Identity) -> RunCost:
         """Return what `ticks` of the device's clock stand for."""
         raise NotImplementedError
 
@@ -155,8 +155,8 @@ class LinkSession(Session):
         self._finished(done.status)
         cost = self._cost(done.fewest, model.identity)
         traces, ticks = collect_traces(self.manifest, events)
-        unknown = StepCost(None, None)
-        steps = [unknown if t is None else self._cost(t, model.identity) for t in ticks]
+        unknown = RunCost(None, None)
+        layers = [unknown if t is None else self._cost(t, model.identity) for t in ticks]
         one = self._cost(1, model.identity)
         return RunResult(
             self._outputs(outputs),
@@ -166,7 +166,7 @@ class LinkSession(Session):
             resolution=float(one.instructions or one.cycles or 1),
             clock_overhead=self._cost(done.overhead, model.identity),
             stack_bytes=model.client.stack().used_bytes,
-            steps=tuple(steps) if stops else (),
+            layers=tuple(layers) if stops else (),
             traces=traces,
         )
 

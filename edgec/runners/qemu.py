@@ -24,7 +24,7 @@ from edgec.link.commands import Identity, Stops
 from edgec.link.errors import PortUnavailable
 from edgec.link.transport import SerialTransport, SocketTransport, Transport
 from edgec.runners.emulator import find_emulator
-from edgec.runners.engine import Array, Project, RunResult, StepCost
+from edgec.runners.engine import Array, Project, RunCost, RunResult
 from edgec.runners.on_link import LinkModel, LinkSession
 from edgec.target.board import Board
 
@@ -218,8 +218,8 @@ class QemuSession(LinkSession):
                 process.check(is_ending=True)
             raise
 
-    def _cost(self, ticks: int, identity: Identity) -> StepCost:
-        return StepCost(round(ticks * _INSTRUCTIONS_PER_SECOND / identity.ticks_hz), None)
+    def _cost(self, ticks: int, identity: Identity) -> RunCost:
+        return RunCost(round(ticks * _INSTRUCTIONS_PER_SECOND / identity.ticks_hz), None)
 
     def close(self) -> None:
         """End the emulators."""

@@ -6,7 +6,7 @@ from edgec.link.client import LinkClient
 from edgec.link.commands import Identity
 from edgec.link.ports import find_port
 from edgec.link.transport import SerialTransport
-from edgec.runners.engine import Project, StepCost, Transfer
+from edgec.runners.engine import Project, RunCost, Transfer
 from edgec.runners.on_link import LinkModel, LinkSession
 
 _DEFAULT_BAUD = 115200
@@ -37,9 +37,9 @@ class SerialSession(LinkSession):
         assert self._plain is not None  # opened with the session
         return self._plain
 
-    def _cost(self, ticks: int, identity: Identity) -> StepCost:
+    def _cost(self, ticks: int, identity: Identity) -> RunCost:
         cycles = round(ticks * identity.clock_hz / identity.ticks_hz)
-        return StepCost(None, cycles)
+        return RunCost(None, cycles)
 
     def close(self) -> None:
         """Close the port."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from built_models import DIGITS, build
 from edgec.codegen.manifest import Manifest
 from edgec.report.profile import Profile, chrome_trace, make_profile, speedscope
 from edgec.report.run import run_report
-from edgec.runners.engine import RunResult, StepCost, open_session
+from edgec.runners.engine import RunCost, RunResult, open_session
 from edgec.runners.samples import generate_inputs
 
 BOARD = "mps2_an386"
@@ -37,7 +38,7 @@ def ran(engine: str, *, profile: bool) -> RunResult:
 def test_rows_sum_up_to_the_run(engine: str) -> None:
     plain, traced = ran(engine, profile=False), ran(engine, profile=True)
     assert plain.instructions is not None
-    costs = [step.instructions or 0 for step in traced.steps]
+    costs = [step.instructions or 0 for step in traced.layers]
     assert all(costs)
     # QEMU's clock may be a step of its resolution late at each of the events.
     slack = len(costs) * (TRACING_PER_STEP + 2 * traced.resolution)
@@ -49,12 +50,45 @@ def test_every_row_names_its_source_layers(tmp_path: Path) -> None:
     traced = ran("core", profile=True)
     rows = run_report(built, "core", [ran("core", profile=False)], [traced], None)["layers"]
     names = {name for node in compiled.imported.main.nodes for name in (node.name, *node.sources)}
-    assert len(rows) == len(built.manifest.steps)
+    assert len(rows) == len(built.manifest.layers)
     for row in rows:
         assert row["sources"] and row["shapes"] and row["instructions"]
         assert any(name in row["title"] for name in names), row["title"]
     assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert sum(row["macs"] for row in rows) == sum(step.macs for step in built.manifest.steps)
+    assert sum(row["macs"] for row in rows) == sum(layer.macs for layer in built.manifest.layers)
+
+
+@pytest.mark.parametrize("engine", ["core", "qemu"])
+def test_layers_that_run_row_by_row_have_rows_of_their_own(
+    engine: str, sample_model: Callable[[str], Path]
+) -> None:
+    """A streamed network costs what its layers cost; each is named, and costs about what it costs
+    alone."""
+    if engine == "qemu" and shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    model = sample_model("mlperf_vww_mbv1_int8.tflite")
+    profiles = {}
+    for optimize in ("ram", "time"):
+        _, built = build(model, BOARD, traced=True, optimize=optimize)
+        inputs = generate_inputs(1, [(port.shape, port.dtype) for port in built.manifest.inputs])
+        with open_session(engine, built) as session:
+            plain, profiled = session.run(inputs), session.run(inputs, profile=True)
+        profile = make_profile(built.manifest, plain, [profiled])
+        layers = built.manifest.layers
+        total = sum(cost.median for cost in profile.layers)
+        slack = len(layers) + 2 * plain.resolution * sum(layer.hook_calls for layer in layers)
+        assert abs(total - (plain.instructions or 0)) <= slack
+        assert sum(layer.macs for layer in layers) == built.manifest.macs
+        profiles[optimize] = {
+            layer.sources: (layer.macs, cost.median)
+            for layer, cost in zip(layers, profile.layers, strict=True)
+        }
+        assert bool(built.manifest.parts) == (optimize == "ram")
+        assert Manifest.load(built.project) == built.manifest
+    assert profiles["ram"].keys() == profiles["time"].keys()
+    for sources, (macs, cost) in profiles["ram"].items():
+        if macs > 10_000:
+            assert 0.8 <= cost / profiles["time"][sources][1] <= 1.4, sources
 
 
 def test_core_and_qemu_agree_within_the_clocks_resolution() -> None:
@@ -100,7 +134,7 @@ def test_exports_hold_every_run() -> None:
     manifest, _, profile = repeated("core", 2)
     trace = json.loads(chrome_trace(manifest, profile, 25_000_000))
     spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert len(spans) == 2 * (1 + len(manifest.steps))
+    assert len(spans) == 2 * (1 + len(manifest.layers))
     for run in (1, 2):
         whole, *layers = [span for span in spans if span["tid"] == run]
         assert sum(layer["dur"] for layer in layers) == pytest.approx(whole["dur"])
@@ -112,7 +146,7 @@ def test_exports_hold_every_run() -> None:
             at += layer["dur"]
     scope = json.loads(speedscope(manifest, profile, 25_000_000))
     assert scope["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    assert len(scope["shared"]["frames"]) == 1 + len(manifest.steps)
+    assert len(scope["shared"]["frames"]) == 1 + len(manifest.layers)
     for entry, costs in zip(scope["profiles"], profile.runs, strict=True):
         assert (entry["type"], entry["unit"], entry["endValue"]) == ("evented", "none", sum(costs))
         open_frames: list[int] = []
@@ -128,10 +162,10 @@ def test_exports_hold_every_run() -> None:
 
 def test_cycles_become_microseconds_by_the_clock() -> None:
     manifest, plain, _ = repeated("core", 1)
-    count = len(manifest.steps)
+    count = len(manifest.layers)
     slow = replace(plain, instructions=None, cycles=100 * count,
-                   steps=tuple(StepCost(None, 110 + i) for i in range(count)))  # fmt: skip
-    fast = replace(slow, steps=tuple(StepCost(None, 90) for _ in range(count)))
+                   layers=tuple(RunCost(None, 110 + i) for i in range(count)))  # fmt: skip
+    fast = replace(slow, layers=tuple(RunCost(None, 90) for _ in range(count)))
     profile = make_profile(manifest, slow, [fast, slow, fast])
     assert profile.unit == "cycles"
     assert profile.hook_overhead == 0.0  # these runs are not longer than the plain one

@@ -66,7 +66,7 @@ def test_traced_run(digits: Digits, images: list[np.ndarray]) -> None:
     assert found.traces.keys() == expected.traces.keys()
     assert all(np.array_equal(found.traces[i], expected.traces[i]) for i in found.traces)
     assert plain.instructions is not None
-    costs = [step.instructions for step in found.steps]
+    costs = [layer.instructions for layer in found.layers]
     assert all(cost is not None and cost > 0 for cost in costs)
     # Steps are all of a run but its end, and tracing leaves the code nearly as it was.
     assert sum(cost or 0 for cost in costs) == pytest.approx(plain.instructions, rel=0.1)

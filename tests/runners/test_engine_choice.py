@@ -69,7 +69,7 @@ def test_engines_that_do_not_fit_are_named(digits: Callable[..., Built]) -> None
 
 def test_costs_of_steps_are_differences(digits: Callable[..., Built]) -> None:
     manifest = digits("host").manifest
-    manifest = replace(manifest, steps=manifest.steps[:3], traces=())
+    manifest = replace(manifest, steps=manifest.steps[:3], parts=(), traces=())
     events = [
         Traced(0, 0, b"", 100),
         Traced(3, 0, b"ab", 100),

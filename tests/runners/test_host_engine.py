@@ -45,7 +45,7 @@ def test_traced_run_gives_every_value(digits: Digits, images: list[np.ndarray]) 
     assert {trace.id: trace.bytes for trace in built.manifest.traces} == {
         key: value.nbytes for key, value in traced.traces.items()
     }
-    assert len(traced.steps) == len(built.manifest.steps)
+    assert len(traced.layers) == len(built.manifest.layers)
 
 
 def test_wrong_inputs_are_named(digits: Digits, images: list[np.ndarray]) -> None:

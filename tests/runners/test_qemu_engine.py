@@ -98,7 +98,7 @@ def test_same_bits_and_instructions_as_the_core(
             # One tick of the clock at either end, and the call through a pointer.
             allowed = 2 * found.resolution + 30
             assert abs(found.instructions - expected.instructions) <= allowed
-    assert all(step.instructions is not None for step in emulated[0].steps)
+    assert all(layer.instructions is not None for layer in emulated[0].layers)
 
 
 @pytest.mark.usefixtures("qemu")
@@ -109,7 +109,7 @@ def test_profile_is_a_trace_without_values(digits: Digits, images: list[np.ndarr
         profiled = session.run([images[0]], profile=True)
     assert not profiled.traces
     assert np.array_equal(profiled.outputs[0], traced.outputs[0])
-    for one, other in zip(profiled.steps, traced.steps, strict=True):
+    for one, other in zip(profiled.layers, traced.layers, strict=True):
         # Tracing values is excluded from the counts but for a few instructions at each.
         assert abs((one.instructions or 0) - (other.instructions or 0)) <= 4 * traced.resolution
 

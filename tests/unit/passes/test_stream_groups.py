@@ -14,6 +14,7 @@ from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import as_callee
 from edgec.loop.interpret import interpret as interpret_loops
+from edgec.loop.ir import TRACE_PART
 from edgec.loop.parser import parse_func
 from edgec.loop.policy import policy_for
 from edgec.loop.printer import print_func
@@ -173,3 +174,28 @@ def test_the_schedule_replays() -> None:
     assert set(names) == {"slide", "fold_storage"}
     with pytest.raises(ScheduleError):
         replay(schedule.func, schedule.trace_json())  # it has been done
+
+
+def test_parts_tell_of_every_row() -> None:
+    """A part for each member, in their order, with what its rows read and how often it tells."""
+    (variant,) = streamed(pooled(), "cortex-m4", True).variants
+    assert [part.group.output.name for part in variant.parts] == ["a.q", "b", "mean"]
+    told: dict[int, int] = {}
+
+    def tell(*args: Any) -> None:
+        told[args[0]] = told.get(args[0], 0) + 1
+
+    callees = {name: as_callee(func) for name, func in variant.callees.items()}
+    given = {p.name: variant.constants[p.name] for p in variant.function.params
+             if p.scope == "constant"}  # fmt: skip
+    rows = next(p for p in variant.function.params if p.name == "x").shape
+    interpret_loops(
+        variant.function,
+        {**given, "x": np.zeros(rows, np.int8)},
+        callees={**callees, TRACE_PART: tell},
+    )
+    for number, part in enumerate(variant.parts):
+        calls = told[number] * (2 if part.group.output in variant.rows else 1)
+        assert part.hook_calls == calls, part.group.name
+    read = {name for part in variant.parts for name in part.constants}
+    assert read == set(variant.constants)

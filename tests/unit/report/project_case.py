@@ -7,7 +7,7 @@ from typing import Any
 
 #: Two steps in place of one another, and a view; 1,000 bytes of arena.
 _REPORT: dict[str, Any] = {
-    "format": 1, "edgec_version": "0.1.0", "model": "net", "source": "net.tflite",
+    "format": 2, "edgec_version": "0.1.0", "model": "net", "source": "net.tflite",
     "board": "some_board", "board_title": "Some Board", "core": "cortex-m4", "elf": None,
     "options": {"optimize": "balanced", "match": None, "unfused": False},
     "areas": [], "weights_in_ram_bytes": 0, "code_in_ram_bytes": 0,
@@ -22,10 +22,11 @@ _REPORT: dict[str, Any] = {
         {"name": "main", "file": "", "code_bytes": 444, "frame_bytes": 8, "stack_bytes": None},
     ],
     "layers": [
-        {"title": 'conv2d "block/conv_1/Relu;block/bn"', "name": "block/conv_1/Relu;block/bn",
+        {"step": 0, "title": 'conv2d "block/conv_1/Relu;block/bn"',
+         "name": "block/conv_1/Relu;block/bn",
          "function": "net_conv2d", "shapes": "[1,4,4,1] -> [1,4,4,2]", "macs": 4000,
          "weights_bytes": 1777, "scratch_bytes": 100, "sources": []},
-        {"title": 'add "sum"', "name": "sum", "function": "net_add",
+        {"step": 1, "title": 'add "sum"', "name": "sum", "function": "net_add",
          "shapes": "[1,4,4,2] -> [1,4,4,2]", "macs": 0, "weights_bytes": 0, "scratch_bytes": 0,
          "sources": []},
     ],

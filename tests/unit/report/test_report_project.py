@@ -140,7 +140,7 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
     ("report", "word"),
     [
         ([], "no object"),
-        ({"format": 1}, "lacks"),
+        ({"format": 2}, "lacks"),
         (make_report(macs="many"), "macs"),
         (make_report(macs=True), "macs"),
         (make_report(buffers=[{"name": 1}]), "buffers"),
@@ -152,7 +152,7 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
             ),
             "no integers",
         ),
-        (make_report(format=2), "format 2"),
+        (make_report(format=3), "format 3"),
     ],
 )
 def test_a_broken_report_is_refused_in_words(tmp_path: Path, report: Any, word: str) -> None:

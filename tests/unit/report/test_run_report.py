@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgec.report.bench import print_bench
+from edgec.report.bench_layers import layer_table
 from edgec.report.figures import short_shapes, short_title
 from edgec.report.run import print_run
 
@@ -70,8 +71,8 @@ def test_a_benchmark_keeps_its_numbers(
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
     detail = {"layer": "block_1/Relu", "function": "net_conv2d", "shapes": "[1,8] -> [1,4]",
-              "macs": 99, "instructions": 10_769_277, "cmsis_nn_instructions": None,
-              "ratio": None}  # fmt: skip
+              "macs": 99, "operators": [0], "instructions": 10_769_277,
+              "cmsis_nn_instructions": None, "ratio": None}  # fmt: skip
     row = {
         "model": "person_detect", "board": "mps2_an386", "core": "cortex-m4",
         "instructions": 110_769_277, "cycles": 9_123_456, "cmsis_nn_ratio": 0.4321,
@@ -99,3 +100,33 @@ def test_a_benchmark_keeps_its_numbers(
                  "edgec --help: 0.09 s; slowest compilation: 2.35 s"):  # fmt: skip
         assert word in text
     assert max(len(line) for line in text.splitlines()) <= int(width)
+
+
+def measured_layers(core: str, *layers: tuple[list[int], int, int | None]) -> dict[str, Any]:
+    """A row of the benchmark: (operators, instructions, the baseline's) of each layer."""
+    return {
+        "core": core,
+        "layers": [
+            {"layer": f"op{operators[0]}", "shapes": "[8] -> [8]", "macs": 10 * len(operators),
+             "operators": operators, "instructions": ours, "cmsis_nn_instructions": theirs,
+             "ratio": ours / theirs if theirs else None}
+            for operators, ours, theirs in layers
+        ],
+    }  # fmt: skip
+
+
+def test_a_benchmarks_layers_stand_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one core runs as one layer is one row; branches may run in another order."""
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = [
+        measured_layers("cortex-m4", ([0], 100, 400), ([2], 70, 100), ([1, 3], 30, 60)),
+        measured_layers("cortex-m0", ([0], 900, None), ([1], 500, None), ([2], 600, None),
+                        ([3], 50, None)),
+    ]  # fmt: skip
+    head, _, *lines = layer_table(rows)
+    assert head.split() == ["layer", "shapes", "MACs", "M4", "ratio", "M0"]
+    assert [line.split() for line in lines] == [
+        ["op0", "8", "->", "8", "10", "100", "0.250", "900"],
+        ["op1,", "op3", "20", "30", "0.500", "550"],
+        ["op2", "8", "->", "8", "10", "70", "0.700", "600"],
+    ]
