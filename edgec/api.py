@@ -14,7 +14,14 @@ from edgec.errors import EdgecError
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.post_training import PostTraining, Recipe, quantize_model, write_quantized
+from edgec.post_training import (
+    PostTraining,
+    Recipe,
+    float_function,
+    quantize_function,
+    quantize_model,
+    write_quantized,
+)
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
@@ -116,15 +123,18 @@ def quantize(
     samples: Iterable[Sequence[Array]],
     *,
     output: str | Path | None = None,
+    from_start: bool = False,
     **recipe: Any,
 ) -> PostTraining:
     """Make a float model int8: what `edgec quantize` does.
 
     samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
-    one. output: where the QDQ model (`.onnx`) is written. recipe: fields of
+    one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a
+    sequence of its own, so that states are what they are at first. recipe: fields of
     `edgec.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
     """
-    made = quantize_model(Path(path), samples, Recipe(**recipe))
+    function = float_function(Path(path), from_start=from_start)
+    made = quantize_function(function, samples, Recipe(**recipe))
     if output is not None:
         with staged_file(Path(output), hint="choose another output") as temporary:
             temporary.write_bytes(made.onnx_bytes())

@@ -17,6 +17,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
+from edgec.passes.rewriter import eliminate_dead
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Statistics, calibrate
 from edgec.quantize.check_samples import checked_samples
@@ -30,6 +31,7 @@ from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
+from edgec.quantize.recurrent import without_idle_limits
 from edgec.quantize.scheme import Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.undo_dynamic_range import undo_dynamic_range
@@ -89,9 +91,12 @@ class Recipe:
         bits: Mapping[Node, int] | None = None,
     ) -> Scheme:
         """Parameters from ranges, weights rounded to nearest."""
+        kept = named_layers(function, self.keep_float)
+        if self.activations != "int8":  # there is no arithmetic for LSTMs of int16 sequences
+            kept |= {node for node in function.nodes if node.op.name == "lstm_float"}
         return make_scheme(
             function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations,
-            kept=named_layers(function, self.keep_float),
+            kept=kept,
         )  # fmt: skip
 
 
@@ -183,6 +188,7 @@ def quantize_function(
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
     function = equalize(function, first)
     statistics = calibrate(function, chain(first, stream), progress)
+    function = without_idle_limits(function, statistics.largest())
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
     if recipe.activations != "int8":  # nothing needs to be clipped
         names = ("minmax",)
@@ -245,23 +251,43 @@ def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sampl
     return errors.index(min(errors))
 
 
-def float_function(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Function:
+def float_function(
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    from_start: bool = False,
+) -> Function:
     """The function to quantize: imported and simplified. Raises ImportFailed if it is not float.
 
-    shapes: of inputs that the file leaves open, by name.
+    shapes: of inputs that the file leaves open, by name. from_start: each run is a sequence of its
+    own, so that states are what they are initially.
     """
     module = import_model(path, shapes=shapes)
-    function = undo_dynamic_range(
-        with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
-    )
+    main = without_states(module.main) if from_start else module.main
+    function = undo_dynamic_range(with_passes(main, "onnx" if module.format == "onnx" else "tflm"))
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
             f"{path.name} is quantized already",
             hint="build it as it is; to quantize anew, start from the float model",
         )
     if function.states:
-        raise ImportFailed(f"{path.name} has state: such models cannot be quantized yet")
+        raise ImportFailed(
+            f"{path.name} keeps state from run to run: such models cannot be quantized yet",
+            hint="if every run is a sequence of its own, use --from-start: the states are then"
+            " what they are at first",
+        )
     return prepare(function)
+
+
+def without_states(function: Function) -> Function:
+    """The function with its states' initial values as constants: what the first run computes."""
+    initial = {state.before: state.initial for state in function.states}
+    nodes = tuple(
+        replace(node, inputs=tuple(initial.get(value, value) for value in node.inputs))
+        for node in function.nodes
+    )
+    outputs = tuple(initial.get(value, value) for value in function.outputs)
+    return eliminate_dead(Function(function.name, function.inputs, nodes, outputs))
 
 
 def with_passes(function: Function, rounding: Rounding) -> Function:

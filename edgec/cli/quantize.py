@@ -63,6 +63,8 @@ LIMIT = LimitType()
               show_default=True, help="How values between layers are stored.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
               help="A layer that stays in float; more than once for more.")  # fmt: skip
+@click.option("--from-start", is_flag=True,
+              help="Each sample is a sequence of its own, from the first state on.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
@@ -102,6 +104,7 @@ def command(
     weights: str,
     activations: str,
     keep_float: tuple[str, ...],
+    from_start: bool,
     max_weights: tuple[float, bool] | None,
     board: str | None,
     max_flash_bytes: int | None,
@@ -130,7 +133,7 @@ def command(
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
-    function = float_function(model, dict(input_shape))
+    function = float_function(model, dict(input_shape), from_start=from_start)
     ports = ports_of(function.inputs)
     samples = open_samples(ports, calibration, pixels).first(most)
     tests = samples if test_source is None else open_samples(ports, test_source, pixels)

@@ -57,7 +57,7 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
 
 def load_operators() -> None:
     """Import the files that register how operators are written."""
-    from edgec.frontends import onnx_write_products, onnx_write_shapes  # noqa: F401
+    from edgec.frontends import onnx_write_lstm, onnx_write_products, onnx_write_shapes  # noqa: F401
 
 
 def has_short_weights(node: Node) -> bool:
@@ -74,6 +74,7 @@ def has_short_weights(node: Node) -> bool:
 
 def _needs_wide_opset(node: Node) -> bool:
     is_int16 = node.op.name == "quantize" and node.attrs.dtype == "int16"
+    is_int16 |= node.op.name == "dequantize" and node.inputs[0].type.dtype == "int16"
     return is_int16 or has_short_weights(node)
 
 
@@ -131,6 +132,12 @@ class OnnxWriter:
     def emit(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
         """Append a node with one output."""
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+
+    def emit_several(
+        self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> None:
+        """Append a node with several outputs."""
+        self.nodes.append(helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes))
 
     def initializer(self, name: str, data: Array, *, in_nibbles: bool = False) -> str:
         """Store constant data under a fresh name; int8 as INT4, if its numbers fit."""
@@ -225,10 +232,17 @@ class OnnxWriter:
             self.initializer(f"{name}.zero_point", zero_point, in_nibbles=in_nibbles),
         ]
 
-    def operand(self, value: Value, change: Callable[[Array], Array], axis: int) -> str:
+    def operand(
+        self,
+        value: Value,
+        change: Callable[[Array], Array],
+        axis: int,
+        reorder: Callable[[Array], Array] | None = None,
+    ) -> str:
         """Weights or a bias, rearranged by `change`; stored integers keep their dequantize.
 
-        axis: where `change` leaves the axis that the scales go along.
+        axis: where `change` leaves the axis that the scales go along. reorder: what it does to the
+        order along it, if anything.
         """
         above = self.producers.get(value)
         constant = value if above is None else above.inputs[0]
@@ -241,6 +255,9 @@ class OnnxWriter:
         quant = constant.type.quant
         assert quant is not None
         name = self.fresh(value.name)
+        if reorder is not None and not quant.per_tensor:
+            scales, zeros = (reorder(np.asarray(each)) for each in (quant.scale, quant.zero_point))
+            quant = Quant(tuple(scales.tolist()), tuple(zeros.tolist()), quant.axis)
         parameters = self.parameters(constant.name, quant, constant.type.dtype, in_nibbles=is_short)
         along = {} if quant.per_tensor else {"axis": axis}
         self.emit("DequantizeLinear", [stored, *parameters], name, **along)

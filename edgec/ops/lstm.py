@@ -149,7 +149,11 @@ class Lstm(Op[LstmAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmAttrs = node.attrs
-        x, hidden, cell = inputs[:3]
+        x = inputs[0]
+        hidden, cell = (
+            target.table("start", state.data) if isinstance(state, Constant) else state
+            for state in inputs[1:3]
+        )
         y, next_hidden, next_cell = target.targets
         units, steps = hidden.shape[1], x.shape[0]
         zero_point = attrs.hidden.zero_point[0]

@@ -21,7 +21,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -249,6 +249,23 @@ def _stacked(
     return builder.constant(name, data)
 
 
+def _stored(builder: GraphBuilder, value: Value) -> Constant | None:
+    """A constant operand, or the stored integers that it is dequantized from."""
+    if isinstance(value, Constant):
+        return value
+    above = next((node for node in builder.nodes if value in node.outputs), None)
+    if above is None or above.op.name != "dequantize":
+        return None
+    stored = above.inputs[0]
+    return stored if isinstance(stored, Constant) else None
+
+
+def _in_own_order(rows: Array) -> Array:
+    """ONNX's gates i, o, f, g as i, f, g, o."""
+    i, o, f, g = np.split(rows, GATES)
+    return np.concatenate([i, f, g, o])
+
+
 @from_onnx("LSTM", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX LSTM, forward, with its default activations: (Y, Y_h, Y_c)."""
@@ -263,8 +280,10 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
         raise ImportFailed(f"activations {kinds}")
     if raw.attribute("input_forget", 0):
         raise ImportFailed("coupled gates are not supported")
-    known = [value for value in (w, r, b) if value is not None]
-    if w is None or r is None or not all(isinstance(value, Constant) for value in known):
+    if b is None and r is not None and len(r.type.shape) == 3:
+        b = builder.constant(f"{raw.name}.bias", np.zeros((1, 8 * r.type.shape[2]), np.float32))
+    w, r, b = (None if value is None else _stored(builder, value) for value in (w, r, b))
+    if w is None or r is None or b is None:
         raise ImportFailed("the weights must be constants")
     if len(x.type.shape) != 3 or len(r.type.shape) != 3:
         raise ImportFailed(f"the input {x.type} and weights {r.type} are not of rank 3")
@@ -272,13 +291,27 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     size = r.type.shape[2]
     if w.type.shape != (1, 4 * size, depth) or r.type.shape != (1, 4 * size, size):
         raise ImportFailed(f"weights {list(w.type.shape)} and {list(r.type.shape)}")
-    offsets = np.zeros((2, 4 * size), np.float32) if b is None else b.data.reshape(2, 4 * size)
     sources = (raw.name,)
 
-    def by_gate(name: str, data: Array) -> Constant:
-        """ONNX's order is i, o, f, c."""
-        i, o, f, g = np.split(data, GATES)
-        return builder.constant(f"{raw.name}.{name}", np.concatenate([i, f, g, o]))
+    def dequantized(stored: Constant) -> Value:
+        return builder.op("dequantize", [stored], name=f"{stored.name}.dq", sources=())
+
+    def by_gate(name: str, given: Constant, data: Array) -> Value:
+        """Rows in our order instead of i, o, f, c, and real numbers of them."""
+        full = f"{raw.name}.{name}"
+        if given.type.quant is None:
+            return builder.constant(full, _in_own_order(data))
+        quant = given.type.quant
+        if not quant.per_tensor:
+            rows = (np.asarray(v)[: 4 * size] for v in (quant.scale, quant.zero_point))
+            scales, zeros = (tuple(_in_own_order(each).tolist()) for each in rows)
+            quant = Quant(scales, zeros, 0)
+        return dequantized(builder.constant(full, _in_own_order(data), quant))
+
+    given, own = b.data.reshape(2, 4 * size)
+    if b.type.quant is not None and np.any(own):
+        raise ImportFailed("quantized biases of the recurrent product are not supported")
+    sums = given if b.type.quant is not None else given + own
 
     def reshaped(value: Value, name: str, *shape: int) -> Value:
         return builder.op("reshape", [value], ReshapeAttrs(shape), name=name, sources=sources)
@@ -287,6 +320,11 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
         if value is None:
             zeros = np.zeros((batch, size), np.float32)
             return builder.constant(f"{raw.name}.{name}", zeros)
+        stored = _stored(builder, value)
+        if stored is not None and (stored.type.quant is None or stored.type.quant.per_tensor):
+            data = stored.data.reshape(batch, size)
+            start = builder.constant(f"{raw.name}.{name}", data, stored.type.quant)
+            return start if start.type.quant is None else dequantized(start)
         return reshaped(value, f"{raw.name}/{name}", batch, size)
 
     y, hidden, cell = builder.node(
@@ -295,9 +333,9 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
             x,
             state(h, "hidden"),
             state(c, "cell"),
-            by_gate("W", w.data[0]),
-            by_gate("R", r.data[0]),
-            by_gate("B", offsets.sum(axis=0, dtype=np.float32)),
+            by_gate("W", w, w.data[0]),
+            by_gate("R", r, r.data[0]),
+            by_gate("B", b, sums),
         ],
         LstmFloatAttrs(),
         name=f"{raw.name}/sequence",

@@ -13,7 +13,9 @@ and output, and rounding `onnx`:
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x.
 6. A reshape or transpose moves before the dequantize that it reads.
-7. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
+7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
+   integer one (`edgec.passes.fuse_lstm`).
+8. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
 
 What does not match stays as it is, in float.
 """
@@ -37,6 +39,7 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
+from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.tabulate import expression_of, tabulate
 
@@ -68,14 +71,20 @@ def _visit(
         above = rewriter.producer(above.inputs[0])
     if above is None:
         return None
+    made: Value | None
     is_whole = (low, high) == _range(node.attrs)
     if above.op.name == "dequantize" and above.inputs[0].type.quant == quant and is_whole:
         return (above.inputs[0],)
+    sequence = recurrent_source(rewriter, inputs[0]) if is_whole else None
+    if sequence is not None:
+        operands = [_integer(rewriter, value) for value in sequence.inputs]
+        made = fused_lstm(rewriter, sequence, operands, node)
+        return None if made is None else (made,)
     integers = [_integer(rewriter, value) for value in above.inputs]
     if integers[0] is None:
         return _table(rewriter, node, inputs[0])
     builder = rewriter.builder
-    made: Value | None = None
+    made = None
     if integers[0].type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
     if above.op.name in ACCUMULATING:

@@ -41,16 +41,17 @@ class Batch:
             for value, array in known.items():
                 observe(value, array)
         for index, node in enumerate(self.function.nodes):
-            known[node.output] = self.step(node, known, len(inputs[0]))
+            known.update(zip(node.outputs, self.step(node, known, len(inputs[0])), strict=True))
             if observe is not None:
-                observe(node.output, known[node.output])
+                for value in node.outputs:
+                    observe(value, known[value])
             for value in node.inputs:
                 if last_use[value] == index and value not in keep:
                     known.pop(value, None)
         return [known[value] for value in self.function.results]
 
-    def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Array:
-        """One node of the function on what its inputs are for `count` samples."""
+    def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Sequence[Array]:
+        """What one node makes of what its inputs are for `count` samples."""
         if self.count == 1:
             wide = node
         else:
@@ -58,10 +59,10 @@ class Batch:
                 self._wide[count] = _widened(self.function, count)
             wide = self._wide[count][node]
         arrays = [v.data if isinstance(v, Constant) else known[v] for v in node.inputs]
-        if wide.op.name in ("conv2d", "dense") and wide.output.type.dtype == "float32":
-            return _product(wide, arrays[0], arrays[1], arrays[2])
-        (result,) = wide.op.evaluate(wide.attrs, arrays, wide.input_types, (wide.output.type,))
-        return result
+        if wide.op.name in ("conv2d", "dense") and wide.outputs[0].type.dtype == "float32":
+            return [_product(wide, arrays[0], arrays[1], arrays[2])]
+        types = tuple(value.type for value in wide.outputs)
+        return wide.op.evaluate(wide.attrs, arrays, wide.input_types, types)
 
 
 def parts_of(samples: Sequence[Sequence[Array]], count: int) -> Iterator[list[Array]]:
@@ -103,9 +104,10 @@ def _widened(function: Function, count: int) -> dict[Node, Node]:
         if node.op.name in ("reshape", "slice") and attrs.shape[0] == 1:
             attrs = replace(attrs, shape=(count, *attrs.shape[1:]))
         wide = builder.node(node.op, inputs, attrs, name=node.name)
-        if wide.output.type != _with_samples(node.output, count):
-            raise TypeMismatch(f"{node.name} mixes samples")
-        made[node.output] = wide.output
+        for new, old in zip(wide.outputs, node.outputs, strict=True):
+            if new.type != _with_samples(old, count):
+                raise TypeMismatch(f"{node.name} mixes samples")
+            made[old] = new
         nodes[node] = wide
     return nodes
 

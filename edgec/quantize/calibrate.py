@@ -14,6 +14,7 @@ from edgec.graph.types import Array
 from edgec.quantize.forms import WEIGHTED
 from edgec.quantize.histogram import Histogram
 from edgec.quantize.moments import Moments
+from edgec.quantize.recurrent import cells_of
 
 #: Samples that are kept as they are, to try parameters on.
 MOST_KEPT = 64
@@ -23,9 +24,10 @@ MOST_FOLLOWED = 128
 
 @dataclass(frozen=True)
 class Statistics:
-    """histograms: of every float value. moments: of the inputs of every node with weights.
+    """histograms: of every float value; that of an LSTM's last cell has the cells of all steps.
 
-    kept, followed: some of the samples, few and more. count: how many there were.
+    moments: of the inputs of every node with weights. kept, followed: some of the samples, few and
+    more. count: how many there were.
     """
 
     histograms: dict[Value, Histogram]
@@ -33,6 +35,10 @@ class Statistics:
     kept: tuple[Sequence[Array], ...]
     followed: tuple[Sequence[Array], ...]
     count: int
+
+    def largest(self) -> dict[Value, float]:
+        """The largest magnitude of every value."""
+        return {value: max(-seen.lowest, seen.highest) for value, seen in self.histograms.items()}
 
 
 class _Some:
@@ -68,9 +74,16 @@ def calibrate(
     for node, found in moments.items():
         readers.setdefault(node.inputs[0], []).append(found)
 
+    sequences: dict[Value, list[Node]] = {}
+    for node in function.nodes:
+        if node.op.name == "lstm_float" and _has_fixed_states(node):
+            sequences.setdefault(node.inputs[0], []).append(node)
+
     def observe(value: Value, array: Array) -> None:
         if value not in histograms:
             return
+        for node in sequences.get(value, ()):
+            histograms[node.outputs[2]].add(cells_of(node, array))
         try:
             histograms[value].add(array)
         except EdgecError as error:
@@ -90,6 +103,10 @@ def calibrate(
     if not count:
         raise EdgecError("there is no sample to calibrate with")
     return Statistics(histograms, moments, tuple(kept.samples), tuple(followed.samples), count)
+
+
+def _has_fixed_states(node: Node) -> bool:
+    return all(isinstance(value, Constant) for value in node.inputs[1:])
 
 
 def has_weights(node: Node) -> bool:

@@ -29,18 +29,23 @@ def observed_ranges(
 ) -> dict[Value, Range]:
     """The range of every float value by one observer's name, or by `local`.
 
-    Inputs are never clipped: what a sample holds is what the device will see.
+    Inputs are never clipped: what a sample holds is what the device will see. Nor are cells of
+    LSTMs, which have bits to spare.
     """
     by_name = {
         name: {value: observe(seen, LEVELS) for value, seen in statistics.histograms.items()}
         for name, observe in OBSERVERS.items()
         if observer in (name, "local") or name == "minmax"
     }
-    inputs = set(function.params)
+    inputs = set(function.params) | _cells(function)
     if observer != "local":
         return {v: by_name["minmax" if v in inputs else observer][v] for v in statistics.histograms}
     best = _best_observers(function, statistics, by_name, symmetric)
     return {value: by_name[best.get(value, "minmax")][value] for value in statistics.histograms}
+
+
+def _cells(function: Function) -> set[Value]:
+    return {node.outputs[2] for node in function.nodes if node.op.name == "lstm_float"}
 
 
 def _best_observers(
@@ -61,7 +66,7 @@ def _best_observers(
             for name, ranges in by_name.items()
         }
         for leader, members in groups.items()
-        if not set(members) & set(function.params)
+        if not set(members) & {*function.params, *_cells(function)}
     }
     readers = function.consumers()
     errors = {leader: dict.fromkeys(by_name, 0.0) for leader in candidates}

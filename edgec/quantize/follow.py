@@ -116,7 +116,7 @@ class _Side:
         while self.nodes[self.done] is not node:
             step = self.nodes[self.done]
             for known, count in zip(self.known, self.counts, strict=True):
-                known[step.output] = self.batch.step(step, known, count)
+                known.update(zip(step.outputs, self.batch.step(step, known, count), strict=True))
                 for value in step.inputs:
                     if self.last_use[value] == self.done:
                         known.pop(value, None)

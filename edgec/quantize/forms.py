@@ -4,7 +4,9 @@
 2. A clip behind such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
    concat, pad, slice, gather, resizing by the nearest pixel. Behind floats it stays in float.
-4. What is computed element by element from one quantized value needs no form: the passes make a
+4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
+   (`edgec.quantize.recurrent`).
+5. What is computed element by element from one quantized value needs no form: the passes make a
    table of it. Everything else stays in float, between a dequantize and the next quantize.
 """
 
@@ -14,6 +16,7 @@ from collections.abc import Collection
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.tabulate import is_elementwise
+from edgec.quantize.recurrent import has_recurrent_form
 
 #: Operators with weights and bias, and the axis of the weights that counts output channels.
 WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
@@ -34,6 +37,7 @@ class Forms:
         self.kept = frozenset(kept)
         self.producers = function.producers()
         self.consumers = function.consumers()
+        self._read = {*self.consumers, *function.results}
         self._sources: dict[Value, Value] = {}
         self._integer: set[Node] = set()
         self._above: dict[Value, Value] = {}
@@ -51,11 +55,11 @@ class Forms:
 
     def ends_in_clip(self, node: Node) -> bool:
         """Whether a clip that becomes part of the node is the only reader of its output."""
+        if node not in self._integer or node.op.name in SHARING or len(node.outputs) != 1:
+            return False
         readers = self.consumers.get(node.output, [])
         return (
-            node in self._integer
-            and node.op.name not in SHARING
-            and len(readers) == 1
+            len(readers) == 1
             and readers[0].op.name == "clip"
             and node.output not in self.function.results
         )
@@ -99,6 +103,8 @@ class Forms:
 
     def _decide(self, node: Node) -> bool:
         name = node.op.name
+        if node not in self.kept and has_recurrent_form(node, self._read):
+            return True
         if node in self.kept or len(node.outputs) != 1 or node.output.type.dtype != "float32":
             return False
         data = [value for value in node.inputs if not isinstance(value, Constant)]

@@ -14,6 +14,7 @@ from edgec.graph.op import get_op
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
 from edgec.quantize.forms import SHARING, WEIGHTED
+from edgec.quantize.recurrent import store
 from edgec.quantize.scheme import Scheme, Stored, quantize_bias
 
 
@@ -58,6 +59,8 @@ class _Inserter:
             operands = self._weighted_operands(rewriter, node, inputs)
         elif node.op.name in SHARING and node.op.name != "concat":
             operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
+        elif node.op.name == "lstm_float":
+            return self._recurrent(rewriter, node, inputs)
         else:
             pairs = zip(node.inputs, inputs, strict=True)
             operands = tuple(self._operand(rewriter, old, new) for old, new in pairs)
@@ -65,6 +68,24 @@ class _Inserter:
         if self.forms.ends_in_clip(node):
             return (made,)
         return (self._through(rewriter, node.output, made),)
+
+    def _recurrent(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """An LSTM on integers, or in float where what it makes is left out."""
+        operands = [self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:]]
+        if not self._makes_left_out(node):
+            operands[1:] = [self._stored_constant(rewriter, old) for old in node.inputs[1:]]
+        y, *last = rewriter.keep(node, tuple(operands))
+        return (self._through(rewriter, node.outputs[0], y), *last)
+
+    def _stored_constant(self, rewriter: Rewriter, old: Value) -> Value:
+        """A constant in the integers that the scheme has for it, dequantized."""
+        assert isinstance(old, Constant)
+        stored = self.scheme.values[old]
+        data = store(old.data, (stored.quant, stored.dtype))
+        constant = rewriter.builder.constant(f"{old.name}.q", data, stored.quant, old.origin)
+        return rewriter.builder.op("dequantize", [constant], name=f"{old.name}.dq", sources=())
 
     def _makes_left_out(self, node: Node) -> bool:
         """Whether the value that is left out is a node's own, or that of its clip."""

@@ -35,7 +35,7 @@ def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
 
 def _names(node: Node, forms: Forms) -> Iterator[str]:
     yield node.name
-    yield from _words(node.output)
+    yield from _words(node.outputs[0])
     if forms.ends_in_clip(node):
         yield from _words(forms.consumers[node.output][0].output)
 

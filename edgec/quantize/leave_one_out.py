@@ -94,14 +94,16 @@ def _rerun(
             before is not None
             and [v.name for v in before.inputs] == [v.name for v in node.inputs]
             and before.attrs == node.attrs
-            and before.output.name == node.output.name
+            and [v.name for v in before.outputs] == [v.name for v in node.outputs]
             and all(v in same or isinstance(v, Constant) for v in node.inputs)
         )
         if is_same:
-            same.add(node.output)
-            arrays[node.output] = known[node.output.name]
+            same.update(node.outputs)
+            arrays.update((value, known[value.name]) for value in node.outputs)
             continue
-        (arrays[node.output],) = node.op.evaluate(
-            node.attrs, [fetch(v) for v in node.inputs], node.input_types, (node.output.type,)
+        types = tuple(value.type for value in node.outputs)
+        made = node.op.evaluate(
+            node.attrs, [fetch(v) for v in node.inputs], node.input_types, types
         )
+        arrays.update(zip(node.outputs, made, strict=True))
     return [fetch(value) for value in function.results]

@@ -3,6 +3,7 @@
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
 2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
    what a table of negatives gives.
+3. The last hidden state of a long short-term memory is the last step of its sequence.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slice import SliceAttrs
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.simplify_views import simplify_views
 
@@ -30,6 +32,8 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return None
     if node.op.name == "reduce" and node.attrs.kind == "mean":
         return _pooled(rewriter, node, inputs[0])
+    if node.op.name == "lstm_float":
+        return _with_last_step(rewriter, node, inputs)
     if node.op.name == "sub" and isinstance(inputs[1], Constant):
         constant = inputs[1]
         name = f"{constant.name}.negative"
@@ -60,6 +64,19 @@ def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
         output_names=[node.output.name], origins=[node.output.origin],
     )  # fmt: skip
     return made.outputs
+
+
+def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value]:
+    y, _, cell = rewriter.keep(node, inputs)
+    steps, batch, units = y.type.shape
+    last = SliceAttrs((steps - 1, 0, 0), (1, 1, 1), (1, batch, units))
+    builder, old = rewriter.builder, node.outputs[1]
+    step = builder.op("slice", [y], last, name=f"{node.name}/last_step", sources=())
+    hidden = builder.op(
+        "reshape", [step], ReshapeAttrs((batch, units)), name=f"{node.name}/last_hidden",
+        origins=[old.origin], sources=node.sources,
+    )  # fmt: skip
+    return y, hidden, cell
 
 
 def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:

@@ -14,6 +14,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
 from edgec.quantize.forms import WEIGHTED, Forms
+from edgec.quantize.recurrent import operand_forms
 
 Range = tuple[float, float]
 
@@ -114,7 +115,20 @@ def make_scheme(
         for node in function.nodes
         if node.op.name in WEIGHTED and forms.has_integer_form(node)
     }
+    for node in function.nodes:
+        if node.op.name == "lstm_float" and forms.has_integer_form(node):
+            values.update(_recurrent_operands(node, values, known))
     return Scheme(forms, values, weights)
+
+
+def _recurrent_operands(
+    node: Node, values: Mapping[Value, Stored], ranges: Mapping[Value, Range]
+) -> dict[Value, Stored]:
+    """How the constants of an LSTM are stored. Its last cell has the range of all its cells."""
+    largest = max(map(abs, ranges[node.outputs[2]]))
+    x, y = values[node.inputs[0]].quant, values[node.outputs[0]].quant
+    found = operand_forms(node, x.scale[0], y, largest)
+    return {value: Stored(*form) for value, form in found.items()}
 
 
 def activation_quant(

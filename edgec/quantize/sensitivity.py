@@ -54,8 +54,8 @@ def _rerun(batch: Batch, known: Mapping[Value, Array], node: Node, weights: Weig
     changed: set[Value] = set()
     for step in batch.function.nodes:
         if step is node or any(value in changed for value in step.inputs):
-            arrays[step.output] = batch.step(step, arrays, count)
-            changed.add(step.output)
+            arrays.update(zip(step.outputs, batch.step(step, arrays, count), strict=True))
+            changed.update(step.outputs)
     return [arrays[value] for value in batch.function.results]
 
 

@@ -1,0 +1,137 @@
+"""Which LSTMs have an integer form, and how their operands are stored: TFLite's int8 LSTM.
+
+Weights are int8 with one scale for each gate and biases int32, as any product's. The hidden state
+is stored as the sequence is. Cells are int16 with a scale of a power of two, so that a forgotten
+part of a cell is a shift of it; gates saturate at +-8 by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array, Quant
+
+GATES = 4
+#: Largest and smallest binary exponent of a cell's scale that the integer LSTM takes.
+MOST_CELL_EXPONENT, LEAST_CELL_EXPONENT = -1, -15
+#: Cells reach so much farther than was seen.
+CELL_ROOM = 1.25
+#: The largest stored bias, and the smallest scale: see `edgec.quantize.scheme`.
+MOST_BIAS, LEAST_SCALE = 2.0**30, 2.0**-40
+
+Form = tuple[Quant, str]
+
+
+def has_recurrent_form(node: Node, read: Collection[Value]) -> bool:
+    """Whether a node is a float LSTM that has an integer form.
+
+    read: all values of its function that something reads. The last hidden state and cell must not
+    be among them: `edgec.quantize.prepare` takes the state from the sequence where it can.
+    """
+    if node.op.name != "lstm_float":
+        return False
+    hidden = node.inputs[1]
+    return (
+        hidden.type.shape[0] == 1
+        and not isinstance(node.inputs[0], Constant)
+        and all(isinstance(value, Constant) for value in node.inputs[1:])
+        and len(set(node.inputs)) == len(node.inputs)
+        and not any(value in read for value in node.outputs[1:])
+    )
+
+
+def cells_of(node: Node, x: Array) -> Array:
+    """The cells of all steps, [T, N, U], of an LSTM with constant states on its input [T, N, K].
+
+    Not in the order of the generated code: results differ in last bits.
+    """
+    hidden, cell, weights, recurrent, bias = (
+        value.data for value in node.inputs[1:] if isinstance(value, Constant)
+    )
+    clip = node.attrs.clip or math.inf
+    found = np.empty((len(x), *cell.shape), np.float32)
+    given = x @ weights.T + bias
+    for step, now in enumerate(given):
+        i, f, g, o = np.split(now + hidden @ recurrent.T, GATES, axis=-1)
+        cell = np.clip(_logistic(f) * cell + _logistic(i) * np.tanh(g), -clip, clip)
+        hidden = _logistic(o) * np.tanh(cell)
+        found[step] = cell
+    return found
+
+
+def _logistic(values: Array) -> Array:
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * values))
+
+
+def without_idle_limits(function: Function, highest: Mapping[Value, float]) -> Function:
+    """The function without limits of cells that no sample reached; its values stay the same.
+
+    highest: largest magnitude of each value that was seen, of last cells that of all cells. Cells
+    in int16 have a limit of their own, and ONNX knows none.
+    """
+    nodes = tuple(
+        replace(node, attrs=replace(node.attrs, clip=0.0))
+        if node.op.name == "lstm_float" and highest[node.outputs[2]] < node.attrs.clip
+        else node
+        for node in function.nodes
+    )
+    return function.with_nodes(nodes, function.results)
+
+
+def operand_forms(
+    node: Node, x_scale: float, y_quant: Quant, largest_cell: float
+) -> dict[Value, Form]:
+    """How the constants of an LSTM are stored: quantization and dtype of each.
+
+    x_scale: of its input. y_quant: of the sequence it makes. largest_cell: magnitude that was seen.
+    """
+    _, hidden, cell, weights, recurrent, bias = node.inputs
+    units = hidden.type.shape[1]
+    least = np.abs(_gates(bias)).max(axis=1) / (x_scale * MOST_BIAS)
+    given = _gate_quant(_gates(weights), units, least)
+    sums = np.float32(x_scale) * np.asarray(given.scale, np.float32)
+    return {
+        hidden: (y_quant, "int8"),
+        cell: (cell_quant(largest_cell), "int16"),
+        weights: (given, "int8"),
+        recurrent: (_gate_quant(_gates(recurrent), units, np.zeros(GATES)), "int8"),
+        bias: (Quant(tuple(map(float, sums)), (0,) * len(sums), 0), "int32"),
+    }
+
+
+def cell_quant(largest: float) -> Quant:
+    """A power of two that holds magnitudes up to `largest`, with some room."""
+    exponent = math.ceil(math.log2(max(largest * CELL_ROOM, 2.0**-30) / 32768))
+    exponent = min(max(exponent, LEAST_CELL_EXPONENT), MOST_CELL_EXPONENT)
+    return Quant((2.0**exponent,), (0,))
+
+
+def store(data: Array, form: Form) -> Array:
+    """Constant data as integers."""
+    quant, dtype = form
+    shape = [-1 if axis == quant.axis else 1 for axis in range(data.ndim)]
+    scale = np.asarray(quant.scale, np.float64).reshape(shape)
+    zero_point = np.asarray(quant.zero_point, np.int64).reshape(shape)
+    info = np.iinfo(dtype)
+    stored = np.rint(data.astype(np.float64) / scale) + zero_point
+    return np.clip(stored, info.min, info.max).astype(dtype)
+
+
+def _gates(value: Value) -> Array:
+    """[gates, numbers of a gate]."""
+    assert isinstance(value, Constant)
+    return value.data.reshape(GATES, -1).astype(np.float64)
+
+
+def _gate_quant(gates: Array, units: int, least: Array) -> Quant:
+    """Symmetric in int8: one scale for all rows of a gate, `least` or more, for each row."""
+    largest = np.abs(gates).max(axis=1)
+    largest = np.where(largest > 0, largest, largest.max() or 1.0)
+    scales = np.maximum(largest / 127, np.maximum(least, LEAST_SCALE)).astype(np.float32)
+    each = tuple(float(scale) for scale in scales for _ in range(units))
+    return Quant(each, (0,) * len(each), 0)
