@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from built_models import build
+from test_same_bits import need_tools
 
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
@@ -21,8 +21,8 @@ class FloatModel:
     """A sample model, how near its framework it must be, and where it runs.
 
     tolerance: largest difference as a part of the output's largest magnitude. boards: besides
-    the host, each with the engine `core`. full: too slow for every run. shapes: of inputs that the
-    file leaves open.
+    the host, each with the engine `core`, or in QEMU those that only QEMU has. full: too slow for
+    every run. shapes: of inputs that the file leaves open.
     """
 
     file: str
@@ -33,26 +33,30 @@ class FloatModel:
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
-#: M0 and M3 compute floats in software, M4, M7 and M33 in hardware.
-CORES = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505")
+#: Cores that the engine `core` does not have.
+ONLY_QEMU = ("mps3_an547", "qemu_riscv32")
+#: M0, M3 and RISC-V compute floats in software, M4, M7, M33 and M55 in hardware.
+CORES = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", *ONLY_QEMU)
 
 MODELS = (
     FloatModel("tflm_hello_world_f32.tflite", 2e-6, CORES),
     FloatModel("tflm_magic_wand_f32.tflite", 1e-6, CORES),
-    FloatModel("mlperf_ad_autoencoder_f32.tflite", 2e-6, ("mps2_an385", "mps2_an386")),
-    FloatModel("mlperf_ic_resnet8_f32.tflite", 1e-6, ("mps2_an386",)),
+    FloatModel(
+        "mlperf_ad_autoencoder_f32.tflite", 2e-6, ("mps2_an385", "mps2_an386", "qemu_riscv32")
+    ),
+    FloatModel("mlperf_ic_resnet8_f32.tflite", 1e-6, ("mps2_an386", "mps3_an547")),
     FloatModel("mlperf_vww_mbv1_f32.tflite", 1e-6, ("mps2_an386",)),
     FloatModel("mlperf_ic_resnet8_f32.onnx", 1e-6),
     FloatModel("mlperf_vww_mbv1_f32.onnx", 1e-6),
-    FloatModel("onnxzoo_mnist8.onnx", 1e-6, ("mps2_an386",)),
-    FloatModel("onnx2c_mnist_pytorch.onnx", 1e-6, ("mps2_an386",)),
+    FloatModel("onnxzoo_mnist8.onnx", 1e-6, ("mps2_an386", *ONLY_QEMU)),
+    FloatModel("onnx2c_mnist_pytorch.onnx", 1e-6, CORES),
     # int8 inside, floats at the edges
-    FloatModel("cfu_magic_wand_int8.tflite", 0.0, ("sim_m0", "mps2_an386")),
+    FloatModel("cfu_magic_wand_int8.tflite", 0.0, ("sim_m0", "mps2_an386", *ONLY_QEMU)),
     FloatModel("silabs_rock_paper_scissors_int8.tflite", 0.0, ("mps2_an386",)),
     FloatModel("mlperf_ad_autoencoder_int8_floatio.tflite", 0.0, ("mps2_an386",)),
     FloatModel("tinyengine_mnist_lenet300_int8.tflite", 1e-6, ("mps2_an386",)),
     # larger ones, some of float16 or sparse weights; TFLite Micro has not all of their operators
-    FloatModel("dtln_1_f32.tflite", 2e-6, reference="litert"),
+    FloatModel("dtln_1_f32.tflite", 2e-6, ("mps2_an386",), reference="litert"),
     FloatModel("oww_embedding.tflite", 2e-6, reference="litert"),
     FloatModel("dtln_1_f32.onnx", 2e-6),
     FloatModel("dtln_2_f32.onnx", 2e-6),
@@ -82,15 +86,14 @@ def stem(value: object) -> str:
 def test_c_equals_the_reference_in_every_bit(
     model: FloatModel, board: str, sample_model: Callable[[str], Path]
 ) -> None:
+    engine = "host" if board == "host" else "qemu" if board in ONLY_QEMU else "core"
     if board != "host":
-        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-        if shutil.which("arm-none-eabi-gcc") is None:
-            pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+        need_tools(engine, "gcc", board)
     path = sample_model(model.file)
     compiled, built = build(path, board, shapes=model.shapes)
     oracle = open_oracle(path, model.reference)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
-    with open_session("host" if board == "host" else "core", built) as session:
+    with open_session(engine, built) as session:
         assert session.selftest() == 0
         for seed in (1, 2):
             inputs = generate_inputs(seed, types)
