@@ -337,7 +337,7 @@ def _removed(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _diff(diff: Mapping[str, Any]) -> dict[str, Any]:
     layers = [
         {"full": layer["title"], "name": short_name(layer["name"]),
-         "instructions": _change(layer["instructions"]), "macs": _change(layer["macs"]),
+         "instructions": _layer_change(layer["instructions"]), "macs": _change(layer["macs"]),
          "weights": _change(layer["weights_bytes"])}
         for layer in diff["layers"]
         if any(layer[figure]["before"] != layer[figure]["after"] for figure in LAYER_FIGURES)
@@ -355,6 +355,14 @@ def _diff(diff: Mapping[str, Any]) -> dict[str, Any]:
             for layer in diff["layers"]
         ),
     }
+
+
+def _layer_change(row: Mapping[str, Any]) -> dict[str, str]:
+    """A change without its colour where it is not a thousandth: calls shift, nothing is gained."""
+    change = _change(row)
+    if row["before"] and row["after"] and not change["percent"]:
+        change["tone"] = "same"
+    return change
 
 
 def _change(row: Mapping[str, Any]) -> dict[str, str]:

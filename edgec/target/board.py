@@ -23,6 +23,8 @@ from edgec.target.table import Table
 
 RegionKind = Literal["flash", "ram", "boot"]
 _KINDS: tuple[RegionKind, ...] = ("flash", "ram", "boot")
+#: Boards with memory regions have cores of 32 bits.
+ADDRESSES = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def parse_size(value: int | str, where: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     match = _SIZE.match(value) if isinstance(value, str) else None
-    if match is None:
+    if match is None or not int(match[1]):
         raise BoardError(f"{where}: '{value}' is not a size", hint='write bytes, "96K" or "1M"')
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]]
 
@@ -195,6 +197,9 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
     for (at, low), (after, high) in pairwise(sorted(spans, key=lambda span: span[0])):
         if at + low.length > after:
             raise BoardError(f"{table.where}: regions '{low.name}' and '{high.name}' overlap")
+    for at, region in spans:
+        if at < 0 or at + region.length > ADDRESSES:
+            raise BoardError(f"{table.where}: region '{region.name}' has no 32-bit addresses")
     return regions
 
 

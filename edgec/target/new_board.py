@@ -6,7 +6,9 @@ reader sees every fact that a port needs, and where the shipped board's came fro
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -54,7 +56,9 @@ def new_board_text(new: NewBoard) -> str:
     path = resource_dir("boards") / f"{like.name}.toml"
     text = _without_tables(path.read_text("utf-8"), ("qemu",))
     text = re.sub(r"^aliases .*\n", "", text, flags=re.M)
-    text = _with_value(text, "title", f'"{new.title or f"{new.name}, like {like.title}"}"')
+    title = new.title or f"{new.name}, like {like.title}"
+    # A JSON text in one line is a TOML text.
+    text = _with_value(text, "title", json.dumps(title, ensure_ascii=False))
     text = re.sub(
         r"^sources *= *\[.*?^\]\n",
         f'sources  = ["your schematic; the rest as {like.name}: {like.title}"]\n',
@@ -75,7 +79,7 @@ def new_board_text(new: NewBoard) -> str:
                 f"the port {like.port} has no setting '{key}'",
                 details=("it has: " + ", ".join(like.config),),
             )
-        text = _with_value(text, key, value)
+        text = _with_value(text, key, _setting(key, value))
     check_new_board(new.name, text)
     return text
 
@@ -89,6 +93,17 @@ def check_new_board(name: str, text: str) -> Board:
             f"{name}: a stack of {board.stack_bytes} bytes does not fit {board.ram_bytes} of RAM"
         )
     return board
+
+
+def _setting(key: str, value: str) -> str:
+    """A value of `[config]` as TOML has it, checked to be one."""
+    try:
+        tomllib.loads(f"{key} = {value}")
+    except tomllib.TOMLDecodeError:
+        raise BoardError(
+            f"{key}={value} is no setting", hint='write a number, or a text in quotes: "..."'
+        ) from None
+    return value
 
 
 def _with_value(text: str, key: str, value: str) -> str:

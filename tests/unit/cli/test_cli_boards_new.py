@@ -62,7 +62,9 @@ def test_questions_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         (("mine", "--like", "stm32", "--ram", "4K"), "a stack of 8192 bytes does not fit 4096"),
         (("mine", "--like", "stm32", "--core", "m4"), "there is no core 'm4'"),
         (("mine", "--like", "stm32", "--set", "SPEED=3"), "has no setting 'SPEED'"),
-        (("mine", "--like", "stm32", "--set", "HSE_HZ=fast"), "is not TOML"),
+        (("mine", "--like", "stm32", "--set", "HSE_HZ=fast"), "HSE_HZ=fast is no setting"),
+        (("mine", "--like", "stm32", "--flash", "0"), "'0' is not a size"),
+        (("mine", "--like", "stm32", "--flash", "512K@0xfffff000"), "no 32-bit addresses"),
         (("mine", "--like", "stm32", "--ram", "96K@0x08000000"), "overlap"),
         (("mine", "--like", "stm32", "-o", "no/such/mine.toml"), "cannot write"),
     ],
@@ -72,6 +74,12 @@ def test_what_makes_no_board_is_refused(
 ) -> None:
     assert message in refused("boards", "new", *arguments)
     assert list(folder.iterdir()) == []
+
+
+def test_a_title_may_hold_any_character(edgec: Callable, folder: Path) -> None:
+    title = 'The "small" board \\ Größe 2'
+    assert edgec("boards", "new", "mine", "--like", "stm32", "--title", title).status == 0
+    assert load_board(folder / "mine.toml").title == title
 
 
 def test_a_file_that_is_there_is_kept(refused: Callable, folder: Path) -> None:

@@ -175,6 +175,14 @@ def test_diff_shows_before_after_and_colour() -> None:
     assert "Compared with" not in page(make_report())[1].text
 
 
+def test_a_layer_that_hardly_changed_has_no_colour() -> None:
+    new, old = make_report(), make_report()
+    new["profile"]["layers"][1]["instructions"] = 100_011
+    old["profile"]["layers"][1]["instructions"] = 100_000
+    text, _ = page(new, old)
+    assert '<td class="n tone same">+11</td>' in text
+
+
 def test_ram_parts_add_up() -> None:
     report = make_report()
     _, parsed = page(report)

@@ -109,6 +109,8 @@ def test_absent_file_is_said(tmp_path: Path) -> None:
         (('core = "cortex-m3"', ""), "the key 'core' is missing"),
         (('core = "cortex-m3"', 'core = "cortex-m9"'), "there is no core 'cortex-m9'"),
         (('length = "16K"', 'length = "16kB"'), "'16kB' is not a size"),
+        (('length = "16K"', 'length = "0K"'), "'0K' is not a size"),
+        (('length = "16K"', 'length = "4096M"'), "region 'ram' has no 32-bit addresses"),
         (("clock_hz = 25_000_000", 'clock_hz = "25M"'), "not a whole number"),
         (("clock_hz = 25_000_000", "clock_hz = true"), "not a whole number"),
         (('kind = "ram"', 'kind = "rom"'), "kind is 'rom'"),
