@@ -79,8 +79,9 @@ def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunRes
 def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
     """Return the runs for chrome://tracing and Perfetto ("Trace Event Format", JSON object).
 
-    One thread for each run, one complete event for each layer; times in microseconds. Where
-    instructions are counted, each takes a nanosecond.
+    One thread for each run, a begin and an end for each layer; times in microseconds. Where
+    instructions are counted, each takes a nanosecond. No complete events: Perfetto rounds their
+    starts and lengths apart, and drops those that then overlap by a nanosecond.
     """
     scale = _microseconds(profile, clock_hz)
     events: list[dict[str, Any]] = [
@@ -91,7 +92,7 @@ def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
         at = 0
         events.append({"name": "thread_name", "ph": "M", "pid": 1, "tid": number,
                        "args": {"name": f"run {number}"}})  # fmt: skip
-        events.append(_event(manifest.model, number, 0.0, sum(costs) * scale, {}))
+        events.append(_event("B", number, 0.0, name=manifest.model, cat="model"))
         for layer, cost in zip(manifest.layers, costs, strict=True):
             arguments = {
                 "function": layer.function,
@@ -101,8 +102,10 @@ def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
                 profile.unit: cost,
             }
             name = short_title(layer.title)
-            events.append(_event(name, number, at * scale, cost * scale, arguments))
+            begin = _event("B", number, at * scale, name=name, cat="layer", args=arguments)
             at += cost
+            events += [begin, _event("E", number, at * scale)]
+        events.append(_event("E", number, at * scale))
     body = {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -159,11 +162,8 @@ def speedscope(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
     return json.dumps(body, indent=1) + "\n"
 
 
-def _event(
-    name: str, thread: int, start_us: float, length_us: float, arguments: dict[str, Any]
-) -> dict[str, Any]:
-    return {"name": name, "cat": "layer", "ph": "X", "ts": start_us, "dur": length_us,
-            "pid": 1, "tid": thread, "args": arguments}  # fmt: skip
+def _event(phase: str, thread: int, at_us: float, **words: Any) -> dict[str, Any]:
+    return {"ph": phase, "ts": at_us, "pid": 1, "tid": thread, **words}
 
 
 def _microseconds(profile: Profile, clock_hz: int) -> float:
