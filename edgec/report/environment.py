@@ -39,6 +39,9 @@ class Finding:
 #: (module, its distribution, extra or empty, what it is for)
 PACKAGES = (
     ("numpy", "numpy", "", "everything"),
+    ("click", "click", "", "everything"),
+    ("sympy", "sympy", "", "shapes"),
+    ("ml_dtypes", "ml_dtypes", "", "types of few bits"),
     ("jinja2", "jinja2", "", "writing C"),
     ("elftools", "pyelftools", "", "measuring firmware"),
     ("rich", "rich", "", "printing tables"),
@@ -52,6 +55,7 @@ PACKAGES = (
     ("tflite_micro", "tflite-micro", "verify", "comparing with TFLite Micro"),
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
+    ("ortools", "ortools", "plan", "the solver cp_sat"),
 )
 
 #: (program, Debian package, what it is for)
@@ -72,7 +76,7 @@ OLDEST = {
     "qemu-system-arm": (7, 0),
     "qemu-system-riscv32": (7, 0),
     "cmake": (3, 13),
-    "openocd": (0, 11),
+    "openocd": (0, 12),
     "esptool": (5, 0),
 }
 
@@ -139,7 +143,7 @@ def _flash_tools() -> list[Finding]:
         tool = load_tool(name)
         if isinstance(tool, ProgramTool):
             boards = sum(any(r.name == name for r in board.runners) for board in all_boards())
-            purpose = f"`edgec flash --runner {name}`: {boards} boards"
+            purpose = f"`edgec flash --runner {name}`: {boards} board" + "s" * (boards != 1)
             found.append(_program(name, tool.find(), purpose, tool.get))
     return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,20 @@ def test_ports_name_their_boards_and_permissions(
     assert not found.ok and "usermod -aG" in found.mend and "log in again" in found.mend
 
 
+def test_every_package_that_edgec_asks_for_is_looked_for() -> None:
+    declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
+    project = declared["project"]
+    words = {"": project["dependencies"], **project["optional-dependencies"]}
+    # Those of `torch` and `test` are for other work; `flash` holds programs.
+    wanted = {
+        (re.split("[<>=]", text)[0], extra)
+        for extra, texts in words.items()
+        for text in texts
+        if extra not in ("torch", "test", "flash")
+    }
+    assert {(distribution, extra) for _, distribution, extra, _ in environment.PACKAGES} == wanted
+
+
 @pytest.mark.parametrize(
     ("name", "text", "is_old"),
     [
@@ -58,7 +74,7 @@ def test_ports_name_their_boards_and_permissions(
         ("qemu-system-arm", "QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)", True),
         ("arm-none-eabi-gcc", "arm-none-eabi-gcc (15:12.2.rel1-1) 12.2.1 20221205", False),
         ("arm-none-eabi-gcc", "arm-none-eabi-gcc (GNU Tools) 9.2.1 20191025", True),
-        ("openocd", "Open On-Chip Debugger 0.10.0", True),
+        ("openocd", "Open On-Chip Debugger 0.11.0", True),
         ("esptool", "esptool.py v4.8.1", True),
         ("gcc", "gcc 4.1", False),  # nothing is known of it
         ("cmake", "who knows", False),
