@@ -44,7 +44,9 @@ from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
+from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.narrow_accumulators import narrow_accumulators
 from edgec.passes.plain_convolutions import plain_convolutions
 from edgec.passes.settle_states import settle_states
@@ -82,13 +84,15 @@ class Compiled:
     """Everything that compiling one model gave, stage by stage.
 
     imported: the graph as the file has it. module: after all passes. shrinkage: channels that
-    were removed. groups, chosen: the menus and the variant taken from each. problem, plan: the
-    memory. program: what codegen writes. homes: the board's regions, None without a board.
+    were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant
+    taken from each. problem, plan: the memory. program: what codegen writes. homes: the board's
+    regions, None without a board.
     """
 
     imported: Module
     module: Module
     shrinkage: tuple[Shrinkage, ...]
+    idle_clamps: tuple[IdleClamp, ...]
     choice: Choice
     problem: Problem
     plan: Plan
@@ -168,7 +172,9 @@ def compile_module(
         verify_module(module)
         stages.write(name, print_module(module))
 
-    function, shrinkage = shrink_channels(module.main)
+    function, equal = merge_duplicates(module.main)
+    function, shrinkage = shrink_channels(function, equal)
+    function, idle_clamps = drop_idle_clamps(function)
     module = module.with_main(function)
     verify_module(module)
     stages.write("shrink_channels", print_module(module))
@@ -225,8 +231,9 @@ def compile_module(
     program.check()
     overflows = find_overflows(module.main)
     return Compiled(
-        imported, module, shrinkage, choice, problem, plan, program, options, overflows, homes
-    )
+        imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
+        overflows, homes,
+    )  # fmt: skip
 
 
 def _lower(

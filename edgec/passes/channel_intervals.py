@@ -39,13 +39,18 @@ def intervals_of(params: Sequence[Value], nodes: Sequence[Node]) -> dict[Value, 
         if whole is not None:
             found[param] = whole
     for node in nodes:
-        rule = _RULES.get(node.op.name)
-        interval = rule(node, found) if rule is not None else None
+        interval = node_interval(node, found)
         for output in node.outputs:
             known = interval or _whole(output.type)
             if known is not None:
                 found[output] = known
     return found
+
+
+def node_interval(node: Node, found: dict[Value, Interval]) -> Interval | None:
+    """What one node makes of values with these intervals; None if no rule knows."""
+    rule = _RULES.get(node.op.name)
+    return rule(node, found) if rule is not None else None
 
 
 def _whole(type_: TensorType) -> Interval | None:

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,18 +47,24 @@ MULTIPLE = 4
 class Shrinkage:
     """What was removed from one value of so many channels.
 
-    constants: channel -> the one integer of its interval. unread: channels that vary but that
-    nothing depends on.
+    constants: channel -> the one integer of its interval. duplicates: channel -> the equal one that
+    is read in its stead. unread: channels that vary but that nothing depends on.
     """
 
     value: str
     channels: int
     constants: Constants
+    duplicates: Mapping[int, int]
     unread: tuple[int, ...]
 
 
-def shrink_channels(function: Function) -> tuple[Function, tuple[Shrinkage, ...]]:
-    """The smaller function and a report of what went, by value."""
+def shrink_channels(
+    function: Function, equal: Mapping[str, Mapping[int, int]] | None = None
+) -> tuple[Function, tuple[Shrinkage, ...]]:
+    """The smaller function and a report of what went, by value.
+
+    equal: by name of a value, channel -> an earlier one that always holds the same.
+    """
     intervals = channel_intervals(function)
     needed = _needed(function, intervals)
     if all(flags.all() for flags in needed.values()):
@@ -69,16 +76,20 @@ def shrink_channels(function: Function) -> tuple[Function, tuple[Shrinkage, ...]
     }
     shrunk = Rewriter(function).run(_Shrink(needed, constants))
     report = tuple(
-        Shrinkage(
-            value.name,
-            len(flags),
-            constants.get(value, {}),
-            tuple(int(c) for c in np.flatnonzero(~flags) if int(c) not in constants[value]),
-        )
+        _shrinkage(value, flags, constants.get(value, {}), (equal or {}).get(value.name, {}))
         for value, flags in needed.items()
         if value.origin is not None and not flags.all()
     )
     return shrunk, report
+
+
+def _shrinkage(
+    value: Value, flags: Flags, constants: Constants, equal: Mapping[int, int]
+) -> Shrinkage:
+    varying = [int(c) for c in np.flatnonzero(~flags) if int(c) not in constants]
+    duplicates = {c: equal[c] for c in varying if c in equal and flags[equal[c]]}
+    unread = tuple(c for c in varying if c not in duplicates)
+    return Shrinkage(value.name, len(flags), constants, duplicates, unread)
 
 
 def _needed(function: Function, intervals: dict[Value, Interval]) -> dict[Value, Flags]:
@@ -138,10 +149,10 @@ def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, 
         for value, part in _parts(node, wanted):
             if value in needed:
                 needed[value] |= part
-    elif _is_channelwise(node):
+    elif is_channelwise(node):
         for value in data:
             needed[value] |= wanted
-    elif node.op.name == "reshape" and _repeats(node):
+    elif node.op.name == "reshape" and repeats_channels(node):
         channels = len(needed[data[0]])
         needed[data[0]] |= wanted.reshape(-1, channels).any(axis=0)
     else:
@@ -172,16 +183,16 @@ def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
     if _joins_channels(node):
         for value, part in _parts(node, flags):
             part |= needed.get(value, True)
-    elif _is_channelwise(node):
+    elif is_channelwise(node):
         for value in data:
             flags |= needed[value]
-    elif node.op.name == "reshape" and _repeats(node):
+    elif node.op.name == "reshape" and repeats_channels(node):
         flags |= np.tile(needed[data[0]], len(flags) // len(needed[data[0]]))
     elif node.op.name not in ACCUMULATING:
         flags[:] = True
 
 
-def _is_channelwise(node: Node) -> bool:
+def is_channelwise(node: Node) -> bool:
     """Whether channel c of the output depends on channel c alone of every operand."""
     if node.op.name not in CHANNELWISE or not node.output.type.shape:
         return False
@@ -209,7 +220,7 @@ def _parts(node: Node, flags: Flags) -> list[tuple[Value, Flags]]:
     return list(zip(node.inputs, np.split(flags, ends[:-1]), strict=True))
 
 
-def _repeats(node: Node) -> bool:
+def repeats_channels(node: Node) -> bool:
     """A view that keeps the last axis or flattens whole axes into it."""
     before, after = node.inputs[0].type.shape, node.output.type.shape
     return bool(before and after and before[-1] and after[-1] and after[-1] % before[-1] == 0)

@@ -61,6 +61,7 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
         has_profile=report.get("profile") is not None,
         profile=profile_line(report),
         removed=[_removed(entry) for entry in report["removed_channels"]],
+        idle_clamps=[_idle_clamp(entry) for entry in report["idle_clamps"]],
         graph=graph_picture(report["graph"], report["results"]),
         graph_open=len(report["graph"]) <= LONG_GRAPH,
         long_table=LONG_TABLE,
@@ -315,8 +316,9 @@ def _removed(entry: Mapping[str, Any]) -> dict[str, Any]:
     for channel, value in entry["constant"].items():
         by_constant.setdefault(int(value), []).append(int(channel))
     kinds = [""] * min(max(entry["channels"], 0), MOST_CHANNELS)
-    for style, channels in (("constant", entry["constant"]), ("unread", entry["unread"])):
-        for channel in map(int, channels):
+    unread = [*map(int, entry["duplicate"]), *entry["unread"]]
+    for style, channels in (("constant", map(int, entry["constant"])), ("unread", unread)):
+        for channel in channels:
             if 0 <= channel < len(kinds):
                 kinds[channel] = style
     return {
@@ -324,13 +326,30 @@ def _removed(entry: Mapping[str, Any]) -> dict[str, Any]:
         "name": short_name(entry["value"]),
         "strip": strip(kinds, f"removed channels of {entry['value']}"),
         "constant_count": len(entry["constant"]),
-        "unread_count": len(entry["unread"]),
-        "gone": f"{len(entry['constant']) + len(entry['unread'])} of {entry['channels']}",
+        "unread_count": len(unread),
+        "gone": f"{len(entry['constant']) + len(unread)} of {entry['channels']}",
         "constants": [
             (f"[{value}, {value}]".replace("-", "\N{MINUS SIGN}"), ranges(channels))
             for value, channels in sorted(by_constant.items())
         ],
+        "duplicates": ", ".join(
+            f"{channel} = {kept}"
+            for channel, kept in sorted(
+                (int(channel), kept) for channel, kept in entry["duplicate"].items()
+            )
+        ),
         "unread": ranges(entry["unread"]),
+    }
+
+
+def _idle_clamp(entry: Mapping[str, Any]) -> dict[str, str]:
+    def interval(low: int, high: int) -> str:
+        return f"{low} to {high}".replace("-", "\N{MINUS SIGN}")
+
+    return {
+        "name": short_name(entry["value"]),
+        "bounds": interval(entry["minimum"], entry["maximum"]),
+        "interval": interval(entry["low"], entry["high"]),
     }
 
 

@@ -53,7 +53,9 @@ _REPORT_SHAPE: Mapping[str, Any] = {
                "output": str, "tensor": str, "shape": [int], "dtype": str}],
     "results": [str],
     "front": [{"arena_bytes": int, "instructions": int, "streamed": [[int]], "taken": bool}],
-    "removed_channels": [{"value": str, "channels": int, "constant": dict, "unread": [int]}],
+    "removed_channels": [{"value": str, "channels": int, "constant": dict, "duplicate": dict,
+                          "unread": [int]}],
+    "idle_clamps": [{"value": str, "minimum": int, "maximum": int, "low": int, "high": int}],
     "certificate": {"solver": str, "nodes": int, "optimal": bool, "regions": [
         {"region": str, "peak_bytes": int, "lower_bound_bytes": int, "gap_bytes": int,
          "optimal": bool, "proof": str, "peak_step": int,
@@ -144,7 +146,8 @@ def load_report(folder: Path) -> dict[str, Any]:
             hint="build the project again",
         )
     for entry in report["removed_channels"]:
-        if not all(c.isdecimal() and type(v) is int for c, v in entry["constant"].items()):
+        pairs = [*entry["constant"].items(), *entry["duplicate"].items()]
+        if not all(c.isdecimal() and type(v) is int for c, v in pairs):
             raise BuildFailed(f"{folder / REPORT_NAME}: removed_channels hold no integers")
     profile = _read(folder / PROFILE_NAME, _PROFILE_SHAPE)
     if profile is not None and len(profile["layers"]) != len(report["layers"]):

@@ -51,10 +51,12 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
                 "value": entry.value,
                 "channels": entry.channels,
                 "constant": {str(c): value for c, value in entry.constants.items()},
+                "duplicate": {str(c): kept for c, kept in entry.duplicates.items()},
                 "unread": list(entry.unread),
             }
             for entry in compiled.shrinkage
         ],
+        "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
         "certificate": compiled.plan.certificate.to_dict(),
         "front": [
@@ -99,10 +101,13 @@ def print_build(report: dict[str, Any]) -> None:
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
     layers = plural(len(report["layers"]), "layer")
     lines += ["", f"{report['macs']:,} multiply-accumulates in {layers}"]
-    gone = sum(len(r["constant"]) + len(r["unread"]) for r in report["removed_channels"])
+    removed = report["removed_channels"]
+    gone = sum(len(r["constant"]) + len(r["duplicate"]) + len(r["unread"]) for r in removed)
     if gone:
         done = sum(layer["macs"] for layer in report["layers"])
-        lines.append(f"{gone:,} constant or unread channels removed: {done:,} remain to be done")
+        lines.append(
+            f"{gone:,} constant, equal or unread channels removed: {done:,} remain to be done"
+        )
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"])
     lines += [

@@ -59,8 +59,9 @@ _REPORT: dict[str, Any] = {
     ],
     "removed_channels": [
         {"value": "block/conv_1/Relu", "channels": 8, "constant": {"1": -128, "2": -128, "6": 5},
-         "unread": [4]},
+         "duplicate": {"7": 3}, "unread": [4]},
     ],
+    "idle_clamps": [{"value": "sum", "minimum": -128, "maximum": 90, "low": -128, "high": 71}],
     "certificate": {"solver": "own", "nodes": 12345, "optimal": False, "regions": [
         {"region": "arena", "peak_bytes": 1000, "lower_bound_bytes": 900, "gap_bytes": 100,
          "optimal": False, "proof": "open", "peak_step": 0,

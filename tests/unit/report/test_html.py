@@ -156,10 +156,12 @@ def test_an_empty_model_has_a_page() -> None:
 
 def test_removed_channels_show_their_interval() -> None:
     _, parsed = page(make_report())
-    assert "4 of 8" in parsed.text
+    assert "5 of 8" in parsed.text
     assert "[\u2212128, \u2212128]: 1\u20132" in parsed.text
     assert "[5, 5]: 6" in parsed.text
     assert "not read: 4" in parsed.text
+    assert "7 = 3" in parsed.text
+    assert "sum" in parsed.text and "within \u2212128 to 71" in parsed.text
 
 
 def test_diff_shows_before_after_and_colour() -> None:

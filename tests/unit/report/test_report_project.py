@@ -148,7 +148,15 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
         (make_report(results=[1]), "results"),
         (
             make_report(
-                removed_channels=[{"value": "a", "channels": 2, "constant": {"x": 1}, "unread": []}]
+                removed_channels=[
+                    {
+                        "value": "a",
+                        "channels": 2,
+                        "constant": {"x": 1},
+                        "duplicate": {},
+                        "unread": [],
+                    }
+                ]
             ),
             "no integers",
         ),

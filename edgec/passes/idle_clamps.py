@@ -1,0 +1,78 @@
+"""Let go of clamps that can never fire: the intervals of what comes in prove it.
+
+A bound that no result reaches becomes the dtype's own, which storing keeps anyway: a maximum pool
+behind a ReLU need not clamp again, and functions that differ in such bounds alone become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.graph.ir import Function, Node, Value
+from edgec.passes.channel_intervals import Interval, channel_intervals, node_interval
+from edgec.passes.rewriter import Rewriter
+
+CLAMPING = ("requantize", "add", "mul", "max_pool2d", "avg_pool2d")
+
+
+@dataclass(frozen=True)
+class IdleClamp:
+    """A clamp to [minimum, maximum] of a value that without it lies in [low, high]."""
+
+    value: str
+    minimum: int
+    maximum: int
+    low: int
+    high: int
+
+
+def drop_idle_clamps(function: Function) -> tuple[Function, tuple[IdleClamp, ...]]:
+    """The function without the bounds that nothing reaches, and what they were."""
+    intervals = channel_intervals(function)
+    found: list[IdleClamp] = []
+
+    def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+        idle = _idle(node, intervals)
+        if idle is None:
+            return None
+        found.append(idle)
+        bounds = np.iinfo(node.output.type.dtype)
+        attrs = replace(
+            node.attrs,
+            minimum=int(bounds.min) if idle.low >= idle.minimum else idle.minimum,
+            maximum=int(bounds.max) if idle.high <= idle.maximum else idle.maximum,
+        )
+        made = rewriter.builder.node(
+            node.op,
+            inputs,
+            attrs,
+            name=node.name,
+            output_names=[node.output.name],
+            origins=[node.output.origin],
+            sources=node.sources,
+        )
+        return made.outputs
+
+    rewritten = Rewriter(function).run(visit)
+    return (rewritten, tuple(found)) if found else (function, ())
+
+
+def _idle(node: Node, intervals: dict[Value, Interval]) -> IdleClamp | None:
+    """The clamp of a node, if one of its bounds is never reached."""
+    if node.op.name not in CLAMPING or node.output.type.is_float:
+        return None
+    bounds, attrs = np.iinfo(node.output.type.dtype), node.attrs
+    minimum, maximum = int(attrs.minimum), int(attrs.maximum)
+    if minimum <= bounds.min and maximum >= bounds.max:
+        return None
+    free = replace(attrs, minimum=int(bounds.min), maximum=int(bounds.max))
+    interval = node_interval(replace(node, attrs=free), intervals)
+    if interval is None or not interval[0].size:
+        return None
+    low, high = int(interval[0].min()), int(interval[1].max())
+    if not (bounds.min < minimum <= low or high <= maximum < bounds.max):
+        return None
+    return IdleClamp(node.output.name, minimum, maximum, low, high)

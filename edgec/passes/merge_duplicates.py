@@ -1,0 +1,139 @@
+"""Read only one of several channels that always hold the same integer.
+
+1. Channels of a value are told apart by keys: those with equal keys are equal for every input.
+   Filters with equal weights, bias and multiplier make equal channels, and operators that compute
+   channel by channel keep them equal.
+2. A convolution or dense that reads several equal channels reads the first alone, with the sum of
+   their weights, wherever all these sums can be stored. The sums that it accumulates are the same
+   integers, also behind padding, where all channels read as the zero point.
+
+The others are then read by nobody, and `shrink_channels` removes them and the filters that make
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.passes.rewriter import Rewriter
+from edgec.passes.shrink_channels import ACCUMULATING, is_channelwise, repeats_channels
+
+#: What tells the channels of a value apart, one for each index of its last axis.
+Keys = tuple[Hashable, ...]
+#: Name of a value -> channel -> the first one that always holds the same.
+Equal = dict[str, dict[int, int]]
+#: Stored weights; -128 is left out, as many kernels have no room for it.
+LARGEST_WEIGHT = 127
+
+
+def merge_duplicates(function: Function) -> tuple[Function, Equal]:
+    """The function that reads fewer channels, and which are equal; nothing if none can go."""
+    keys = _keys(function)
+    merges = False
+
+    def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.op.name not in ACCUMULATING or node.output.type.dtype != "int32":
+            return None
+        x, w = node.inputs[:2]
+        if x not in keys or not isinstance(w, Constant) or w.type.dtype != "int8":
+            return None
+        weights = _merged(w.data, keys[x])
+        if weights is w.data:
+            return None
+        nonlocal merges
+        merges = True
+        constant = rewriter.builder.constant(f"{w.name}.merged", weights, w.type.quant)
+        return rewriter.keep(node, (inputs[0], constant, *inputs[2:]))
+
+    merged = Rewriter(function).run(visit)
+    if not merges:
+        return function, {}
+    equal = {
+        value.name: {c: keys.index(key) for c, key in enumerate(keys) if keys.index(key) < c}
+        for value, keys in keys.items()
+        if len(set(keys)) < len(keys)
+    }
+    return merged, equal
+
+
+def _merged(weights: Array, keys: Keys) -> Array:
+    """Weights whose last axis is zero at channels that an earlier one stands for."""
+    first: dict[Hashable, int] = {}
+    result = weights
+    for channel, key in enumerate(keys):
+        kept = first.setdefault(key, channel)
+        if kept == channel or not result[..., channel].any():
+            continue
+        total = result[..., kept].astype(np.int32) + result[..., channel]
+        if np.abs(total).max(initial=0) > LARGEST_WEIGHT:
+            continue
+        result = result.copy() if result is weights else result
+        result[..., kept], result[..., channel] = total, 0
+    return result
+
+
+def _keys(function: Function) -> dict[Value, Keys]:
+    """Keys of all values with a last axis."""
+    found: dict[Value, Keys] = {}
+    for param in function.params:
+        found[param] = _own(param)
+    for node in function.nodes:
+        for output in node.outputs:
+            found[output] = _own(output)
+        if len(node.outputs) == 1 and node.output.type.shape:
+            keys = _equal(node, found)
+            if keys is not None:
+                found[node.output] = _numbered(keys)
+    return found
+
+
+def _own(value: Value) -> Keys:
+    """Every channel is another."""
+    return tuple(range(value.type.shape[-1])) if value.type.shape else ()
+
+
+def _numbered(keys: Iterable[Hashable]) -> Keys:
+    """Short keys that are equal where these are."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(numbers.setdefault(key, len(numbers)) for key in keys)
+
+
+def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
+    """What the channels of the output are made of; None where that is not known."""
+    channels = node.output.type.shape[-1]
+    if node.op.name in ACCUMULATING:
+        w, bias = node.inputs[1:3]
+        if not isinstance(w, Constant) or not isinstance(bias, Constant):
+            return None
+        return [(w.data[c].tobytes(), bias.data[c].tobytes()) for c in range(channels)]
+    if node.op.name == "reshape" and repeats_channels(node):
+        each = found[node.inputs[0]]
+        return [(c // len(each), each[c % len(each)]) for c in range(channels)]
+    if not is_channelwise(node):
+        return None
+    if node.op.name == "depthwise_conv2d":
+        x, w, bias = node.inputs
+        if not isinstance(w, Constant) or not isinstance(bias, Constant):
+            return None
+        return [
+            (found[x][c], w.data[..., c].tobytes(), bias.data[c].tobytes()) for c in range(channels)
+        ]
+    parts = [_operand(value, found, channels) for value in node.inputs]
+    if any(part is None for part in parts):
+        return None
+    if node.op.name == "requantize" and len(node.attrs.multiplier) == channels:
+        parts.append(node.attrs.multiplier)
+    return list(zip(*(part for part in parts if part is not None), strict=True))
+
+
+def _operand(value: Value, found: dict[Value, Keys], channels: int) -> Sequence[Hashable] | None:
+    """What each channel reads of an operand; of one that is broadcast, all the same."""
+    if not isinstance(value, Constant):
+        return found[value] if len(found[value]) == channels else None
+    if value.type.shape[-1:] == (channels,):
+        return [value.data[..., c].tobytes() for c in range(channels)]
+    return [None] * channels if value.type.shape[-1:] in ((), (1,)) else None
