@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from built_models import build
+from measure_models import SHAPES
 from test_same_bits import need_tools
 
 from edgec.runners.engine import open_session
@@ -22,7 +23,7 @@ class FloatModel:
 
     tolerance: largest difference as a part of the output's largest magnitude. boards: besides
     the host, each with the engine `core`, or in QEMU those that only QEMU has. full: too slow for
-    every run. shapes: of inputs that the file leaves open.
+    every run.
     """
 
     file: str
@@ -30,7 +31,6 @@ class FloatModel:
     boards: tuple[str, ...] = ()
     reference: str | None = None
     full: bool = False
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 #: Cores that the engine `core` does not have.
@@ -69,7 +69,7 @@ MODELS = (
     FloatModel("ultraface_slim320_nopost.onnx", 2e-6, full=True),
     FloatModel("ultraface_rfb320.onnx", 2e-6, full=True),
     FloatModel("ultraface_rfb320_f32.tflite", 2e-6, reference="litert", full=True),
-    FloatModel("ppocr_v2_cls.onnx", 2e-6, full=True, shapes=(("x", (1, 3, 48, 192)),)),
+    FloatModel("ppocr_v2_cls.onnx", 2e-6, full=True),
 )
 PLACES = [
     pytest.param(m, b, marks=pytest.mark.full if m.full else ())
@@ -90,7 +90,7 @@ def test_c_equals_the_reference_in_every_bit(
     if board != "host":
         need_tools(engine, "gcc", board)
     path = sample_model(model.file)
-    compiled, built = build(path, board, shapes=model.shapes)
+    compiled, built = build(path, board, shapes=SHAPES.get(model.file, ()))
     oracle = open_oracle(path, model.reference)
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
     with open_session(engine, built) as session:
