@@ -31,7 +31,6 @@ from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.recurrent import without_idle_limits
 from edgec.quantize.scheme import Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.undo_dynamic_range import undo_dynamic_range
@@ -188,7 +187,6 @@ def quantize_function(
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
     function = equalize(function, first)
     statistics = calibrate(function, chain(first, stream), progress)
-    function = without_idle_limits(function, statistics.largest())
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
     if recipe.activations != "int8":  # nothing needs to be clipped
         names = ("minmax",)

@@ -36,10 +36,6 @@ class Statistics:
     followed: tuple[Sequence[Array], ...]
     count: int
 
-    def largest(self) -> dict[Value, float]:
-        """The largest magnitude of every value."""
-        return {value: max(-seen.lowest, seen.highest) for value, seen in self.histograms.items()}
-
 
 class _Some:
     """At most so many samples of a stream, each of them with the same chance."""

@@ -7,7 +7,7 @@ the passes of a quantized model then turn each into integers. All others stay as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.op import get_op
@@ -76,6 +76,8 @@ class _Inserter:
         operands = [self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:]]
         if not self._makes_left_out(node):
             operands[1:] = [self._stored_constant(rewriter, old) for old in node.inputs[1:]]
+            # Stored cells have a limit of their own.
+            node = replace(node, attrs=replace(node.attrs, clip=0.0))
         y, *last = rewriter.keep(node, tuple(operands))
         return (self._through(rewriter, node.outputs[0], y), *last)
 

@@ -8,12 +8,11 @@ part of a cell is a shift of it; gates saturate at +-8 by themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection
 
 import numpy as np
 
-from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array, Quant
 
 GATES = 4
@@ -68,21 +67,6 @@ def _logistic(values: Array) -> Array:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * values))
 
 
-def without_idle_limits(function: Function, highest: Mapping[Value, float]) -> Function:
-    """The function without limits of cells that no sample reached; its values stay the same.
-
-    highest: largest magnitude of each value that was seen, of last cells that of all cells. Cells
-    in int16 have a limit of their own, and ONNX knows none.
-    """
-    nodes = tuple(
-        replace(node, attrs=replace(node.attrs, clip=0.0))
-        if node.op.name == "lstm_float" and highest[node.outputs[2]] < node.attrs.clip
-        else node
-        for node in function.nodes
-    )
-    return function.with_nodes(nodes, function.results)
-
-
 def operand_forms(
     node: Node, x_scale: float, y_quant: Quant, largest_cell: float
 ) -> dict[Value, Form]:
@@ -97,16 +81,22 @@ def operand_forms(
     sums = np.float32(x_scale) * np.asarray(given.scale, np.float32)
     return {
         hidden: (y_quant, "int8"),
-        cell: (cell_quant(largest_cell), "int16"),
+        cell: (cell_quant(largest_cell, node.attrs.clip), "int16"),
         weights: (given, "int8"),
         recurrent: (_gate_quant(_gates(recurrent), units, np.zeros(GATES)), "int8"),
         bias: (Quant(tuple(map(float, sums)), (0,) * len(sums), 0), "int32"),
     }
 
 
-def cell_quant(largest: float) -> Quant:
-    """A power of two that holds magnitudes up to `largest`, with some room."""
+def cell_quant(largest: float, limit: float = 0.0) -> Quant:
+    """A power of two that holds magnitudes up to `largest`, with some room.
+
+    limit: of the float cells, 0 for none. The range that int16 has is limit enough, so it is the
+    one nearest to that limit if cells come near it: ONNX knows no limit of cells.
+    """
     exponent = math.ceil(math.log2(max(largest * CELL_ROOM, 2.0**-30) / 32768))
+    if limit:
+        exponent = min(exponent, round(math.log2(limit / 32768)))
     exponent = min(max(exponent, LEAST_CELL_EXPONENT), MOST_CELL_EXPONENT)
     return Quant((2.0**exponent,), (0,))
 

@@ -191,10 +191,12 @@ def test_cells_of_all_steps_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("largest", "exponent"), [(0.0, -15), (0.7, -15), (0.9, -14), (6.0, -12), (7.0, -11)]
-)
-def test_scales_of_cells(largest: float, exponent: int) -> None:
-    assert cell_quant(largest).scale == (2.0**exponent,)
+    ("largest", "limit", "exponent"),
+    [(0.0, 0.0, -15), (0.7, 0.0, -15), (0.9, 0.0, -14), (6.0, 0.0, -12), (7.0, 0.0, -11),
+     (7.0, 10.0, -12), (2.0, 10.0, -13), (7.0, 50.0, -11)],
+)  # fmt: skip
+def test_scales_of_cells(largest: float, limit: float, exponent: int) -> None:
+    assert cell_quant(largest, limit).scale == (2.0**exponent,)
 
 
 def stateful_file(path: Path, clip: float) -> Path:
@@ -233,14 +235,19 @@ def test_models_with_state_start_anew(tmp_path: Path) -> None:
             interpret(function, x)[0], oracle.run(x).outputs[0], atol=2e-6
         )  # fmt: skip
     made = quantize_function(function, samples[10:], Recipe("minmax"))
-    assert lstm_node(made.integers).attrs.clip == 0  # no sample reached it
+    assert lstm_node(made.integers).attrs.clip == 0
     assert made.explain(samples[:10]).output_sqnr_db > 30.0
     assert made.onnx_bytes()
-    limited = float_function(stateful_file(tmp_path / "c.tflite", clip=0.5), from_start=True)
+    limited = float_function(stateful_file(tmp_path / "c.tflite", clip=1.0), from_start=True)
     made = quantize_function(limited, samples[10:], Recipe("minmax"))
-    assert lstm_node(made.integers).attrs.clip > 0
+    # What int16 holds is the limit.
+    assert lstm_node(made.integers).inputs[2].type.quant.scale == (1.0 / 32768,)
+    assert made.explain(samples[:10]).output_sqnr_db > 30.0
+    assert made.onnx_bytes()
+    (name,) = [node.name for node in limited.nodes if node.op.name == "lstm_float"]
+    kept = quantize_function(limited, samples[:5], Recipe("minmax", keep_float=(name,)))
     with pytest.raises(ImportFailed, match="a limit cannot be written"):
-        made.onnx_bytes()
+        kept.onnx_bytes()
 
 
 @pytest.mark.parametrize("change", ["scales", "zero_point", "dtype", "bias"])
