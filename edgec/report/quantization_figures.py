@@ -13,17 +13,21 @@ from typing import Any
 
 _INTRODUCTION = """\
 Float models quantized to int8 by `edgec quantize` with its defaults. Samples of a set are dealt
-into four parts; models are calibrated on each part in turn and compared on the next one, so that
-every sample counts once:
+into four parts; models are calibrated on each part in turn and compared on the three others, so
+that every sample counts three times, with three calibrations none of which it was part of:
 
 - **published**: the int8 file that the model's makers published, on the same samples; for `digits`
   it is ONNX Runtime's, calibrated with images that were trained on.
 - **ONNX Runtime**: its static quantizer with its defaults, QDQ, int8, weights per channel, given
   the same float model and the same samples.
 - **SQNR**: signal to noise of the outputs against the float model's, in decibels.
-- **won, lost**: samples that ours answers right and the other does not, and the reverse. Sets are
-  small, so accuracies of one set differ by chance: *p* is how likely a split as uneven as this, or
-  more, would be if both were equally good (exact sign test, two-sided).
+- **one sample**: what the answer to a single sample changes, in points.
+- **won, lost**: samples that ours answers right more often than the other, and the reverse. Sets
+  are small, so accuracies of one set differ by chance: *p* is how likely a split as uneven as this,
+  or more, would be if both were equally good (exact sign test, two-sided).
+
+`lstm` starts each image from the initial state (`--from-start`). ONNX Runtime's static quantizer
+leaves LSTMs in float.
 """
 
 #: Whom ours is compared with, by the words of the table.
@@ -47,9 +51,9 @@ def quantization_page(table: Path) -> str:
     ]
     if classified:
         lines += [
-            "| model | samples | float | published | ours | ONNX Runtime | SQNR published | ours |"
-            " ONNX Runtime |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+            "| model | samples | one sample | float | published | ours | ONNX Runtime |"
+            " SQNR published | ours | ONNX Runtime |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
             *(_accuracies(name, entry) for name, entry in classified.items()),
             "",
             "| ours against | " + " | ".join(classified) + " |",
@@ -82,11 +86,12 @@ def sign_test(won: int, lost: int) -> float:
 
 def _accuracies(name: str, entry: Mapping[str, Any]) -> str:
     shares = [
-        f"{100 * entry[f'{who}_right'] / entry['samples']:.2f} %"
+        f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %"
         for who in ("float", "published", "ours", "onnxruntime")
     ]
     decibels = [f"{entry[f'{who}_db']:.1f}" for who in ("published", "ours", "onnxruntime")]
-    return f"| {name} | {entry['samples']} | " + " | ".join([*shares, *decibels]) + " |"
+    counts = f"{entry['samples']} | {100 / entry['samples']:.2f}"
+    return f"| {name} | {counts} | " + " | ".join([*shares, *decibels]) + " |"
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:
