@@ -67,6 +67,28 @@ def _slice(out: OnnxWriter, node: Node) -> None:
     out.emit("Slice", [*inputs, *ranges], output)
 
 
+#: ONNX's words for (align_corners, half_pixel_centers): of coordinates, and of nearest pixels.
+_COORDINATES = {
+    (False, False): ("asymmetric", "floor"),
+    (True, False): ("align_corners", "round_prefer_ceil"),
+    (False, True): ("half_pixel", "round_prefer_ceil"),
+}
+
+
+@writer("resize")
+def _resize(out: OnnxWriter, node: Node) -> None:
+    attrs = node.attrs
+    shape = [node.output.type.shape[axis] for axis in TO_FIRST]
+    operands = [out.first(node.inputs[0]), "", ""]
+    output = out.define_first(node.output)
+    operands.append(out.initializer(f"{output}.sizes", np.asarray(shape, np.int64)))
+    coordinates, nearest = _COORDINATES[attrs.align_corners, attrs.half_pixel_centers]
+    kind = {"mode": "linear"}
+    if attrs.method == "nearest":
+        kind = {"mode": "nearest", "nearest_mode": nearest}
+    out.emit("Resize", operands, output, coordinate_transformation_mode=coordinates, **kind)
+
+
 @writer("gather")
 def _gather(out: OnnxWriter, node: Node) -> None:
     x, indices = node.inputs

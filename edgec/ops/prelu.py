@@ -11,13 +11,14 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.ir import Constant, Node
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, select
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.reshape import ReshapeAttrs
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,20 @@ class Prelu(Op[PreluAttrs]):
             return cast(clamp(result, -128, 127), "int8")
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+
+@from_onnx("PRelu")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX PRelu; its slope broadcasts to x, aligned at the last axes."""
+    x, slope = raw.inputs
+    missing = len(x.type.shape) - len(slope.type.shape)
+    if missing > 0:
+        shape = ReshapeAttrs((*(1 for _ in range(missing)), *slope.type.shape))
+        if isinstance(slope, Constant):
+            slope = builder.constant(f"{raw.name}.slope", slope.data.reshape(shape.shape))
+        else:
+            slope = builder.op("reshape", [slope], shape, name=f"{raw.name}/slope", sources=())
+    return builder.op("prelu", [x, slope], PreluAttrs(), name=raw.name)
 
 
 @from_tflite("PRELU")

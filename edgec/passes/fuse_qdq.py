@@ -7,9 +7,10 @@ and output, and rounding `onnx`:
    multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds. Of
    int16 values: accumulation in int64 and the rescaling of TFLite's int16x8 kernels, since no
    runtime has any of its own; so is the arithmetic of 2 and 4.
-2. add, mul: the integer add and mul.
-3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing by the nearest pixel,
-   with equal parameters on both sides: the same on integers.
+2. add, mul and PReLU: the integer add, mul and PReLU (that of TFLite, since no runtime has any
+   of its own).
+3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing, with equal parameters
+   on both sides: the same on integers. Bilinear resizing of int8 is TFLite's.
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x.
 6. A reshape or transpose moves before the dequantize that it reads.
@@ -37,6 +38,7 @@ from edgec.graph.types import Quant
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.mul import MulAttrs
+from edgec.ops.prelu import PreluAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
 from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
@@ -94,6 +96,8 @@ def _visit(
         made = _arithmetic(rewriter, above, integers, node, sums)
     elif above.op.name == "mul" and integers[1] is not None:
         made = _arithmetic(rewriter, above, integers, node, MulAttrs(quant, low, high, rounding))
+    elif above.op.name == "prelu" and integers[1] is not None and is_whole:
+        made = _arithmetic(rewriter, above, integers, node, PreluAttrs(quant))
     elif above.op.name == "avg_pool2d":
         old = above.attrs
         pool = AvgPool2dAttrs(
@@ -155,7 +159,7 @@ def _moved(
         if quant.axis is not None:
             return None
         attrs = replace(attrs, value=_stored(attrs.value, quant, *bounds))
-    elif above.op.name == "resize" and attrs.method != "nearest":
+    elif above.op.name == "resize" and attrs.method != "nearest" and dtype != "int8":
         return None
     operands = [*moved, *above.inputs[len(moved) :]]
     return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))

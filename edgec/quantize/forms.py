@@ -1,9 +1,10 @@
 """Which operators of a float function have an integer form, and whose values share parameters.
 
-1. Products with constant weights, add, mul and average pooling: integers of their own parameters.
+1. Products with constant weights, add, mul, PReLU by constants and average pooling: integers of
+   their own parameters.
 2. A clip behind such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, resizing by the nearest pixel. Behind floats it stays in float.
+   concat, pad, slice, gather, resizing. Behind floats it stays in float.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
    (`edgec.quantize.recurrent`).
 5. What is computed element by element from one quantized value needs no form: the passes make a
@@ -21,7 +22,9 @@ from edgec.quantize.recurrent import has_recurrent_form
 #: Operators with weights and bias, and the axis of the weights that counts output channels.
 WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
 #: Operators of two values or of a value and a constant.
-BINARY = ("add", "mul")
+BINARY = ("add", "mul", "prelu")
+#: Operators that no clip becomes part of.
+UNBOUNDED = ("prelu",)
 #: Operators whose result has the parameters of their inputs.
 SHARING = (
     "max_pool2d", "reshape", "transpose", "concat", "pad", "slice", "gather", "resize",
@@ -55,7 +58,11 @@ class Forms:
 
     def ends_in_clip(self, node: Node) -> bool:
         """Whether a clip that becomes part of the node is the only reader of its output."""
-        if node not in self._integer or node.op.name in SHARING or len(node.outputs) != 1:
+        if (
+            node not in self._integer
+            or node.op.name in (*SHARING, *UNBOUNDED)
+            or len(node.outputs) != 1
+        ):
             return False
         readers = self.consumers.get(node.output, [])
         return (
@@ -112,14 +119,14 @@ class Forms:
             return False
         if name in WEIGHTED:
             return len(data) == 1 and data[0] is node.inputs[0]
+        if name == "prelu" and data != [node.inputs[0]]:
+            return False
         if name in BINARY:
             return self._sources[node.output] is node.output
         if name == "avg_pool2d":
             return self.in_integers(data[0])
         if name not in SHARING or not any(self.in_integers(value) for value in data):
             return False
-        if name == "resize":
-            return bool(node.attrs.method == "nearest")
         return name == "concat" or data == [node.inputs[0]]
 
     def _join(self, node: Node) -> None:

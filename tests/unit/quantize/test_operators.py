@@ -57,6 +57,12 @@ def network(seed: int, path: Path) -> Path:
     z = model.add("Mul", [z, model.add("Sigmoid", [z])])
     y = model.add("Relu", [model.add("Add", [y, z])])
     y = model.add("Sub", [y, layer(y, 10, 10, 1)])
+    y = model.add("PRelu", [y, floats(10, 1, 1)])
+    size = ints(model, 1, 10, 9, 13)
+    y = model.add("Resize", [y, "", "", size], mode="linear")
+    size = ints(model, 1, 10, 8, 10)
+    y = model.add("Resize", [y, "", "", size], mode="nearest", nearest_mode="floor",
+                  coordinate_transformation_mode="asymmetric")  # fmt: skip
     y = model.add("AveragePool", [y], kernel_shape=[2, 2], strides=[2, 2])
     y = model.add("Tanh", [y])
     y = model.add("Flatten", [y])
@@ -82,6 +88,7 @@ def test_only_the_edges_and_the_softmax_stay_float(
     assert set(floats) <= EDGES and floats["dequantize"] == 1
     kinds = {node.op.name for node in nodes}
     assert {"lookup", "mul", "concat", "pad", "slice", "avg_pool2d", "add", "conv2d"} <= kinds
+    assert {"prelu", "resize"} <= kinds
 
 
 def test_it_is_close(made: tuple[PostTraining, list[list[np.ndarray]]]) -> None:
