@@ -48,6 +48,7 @@ from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.narrow_accumulators import narrow_accumulators
+from edgec.passes.pair_channels import pair_channels
 from edgec.passes.plain_convolutions import plain_convolutions
 from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
@@ -180,6 +181,10 @@ def compile_module(
     stages.write("shrink_channels", print_module(module))
 
     policy = policy_for(core, options)
+    if policy.pairs_channels:
+        module = module.with_main(pair_channels(module.main))
+        verify_module(module)
+        stages.write("pair_channels", print_module(module))
     groups = _lower(module.main, policy, options)
     settled = settle_states(module.main, groups)
     if settled is not module.main:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,13 @@ class Quant:
     def with_axis(self, axis: int | None) -> Quant:
         """The same parameters along another axis (after a transpose)."""
         return replace(self, axis=axis)
+
+    def taken(self, axis: int, indices: Sequence[int]) -> Quant:
+        """Those of these indices along `axis`, in this order; all if they have another axis."""
+        if self.axis != axis:
+            return self
+        scale = tuple(self.scale[i] for i in indices)
+        return Quant(scale, tuple(self.zero_point[i] for i in indices), axis)
 
 
 @dataclass(frozen=True)

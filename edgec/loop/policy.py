@@ -76,6 +76,15 @@ class Policy:
         return forms
 
     @property
+    def pairs_channels(self) -> bool:
+        """Whether channels may stand in another order, for kernels that take them two by two.
+
+        It brings weights of -128 to these kernels, which are fast, but take scratch and code.
+        """
+        is_time = self.options.optimize == "time"
+        return is_time and self.core.has("dsp") and not self.core.has("mve")
+
+    @property
     def rescaling(self) -> str:
         """How accumulators are rescaled in plain loops where that is proven to be the same.
 
@@ -113,7 +122,9 @@ class Policy:
         if form == MATRIX or form in ROWS:
             return schedule_vectors(func, form, tables, window, self.core.features)
         if form in PRODUCTS:
-            product = schedule_product(func, form, tables, window, self.core.features)
+            product = schedule_product(
+                func, form, tables, window, self.core.features, paired=self.pairs_channels
+            )
             return [] if product is None else [product]
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)

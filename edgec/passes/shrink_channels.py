@@ -317,11 +317,7 @@ class _Shrink:
 
 
 def _sliced(quant: Quant | None, axis: int, kept: list[int]) -> Quant | None:
-    if quant is None or quant.axis != axis:
-        return quant
-    return Quant(
-        tuple(quant.scale[c] for c in kept), tuple(quant.zero_point[c] for c in kept), axis
-    )
+    return None if quant is None else quant.taken(axis, kept)
 
 
 def _constant(rewriter: Rewriter, old: Constant, data: Array, quant: Quant | None) -> Constant:

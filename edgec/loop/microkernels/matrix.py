@@ -91,6 +91,17 @@ def unit_starts(channels: int, unit: int) -> list[int]:
     return [min(first, channels - unit) for first in range(0, channels, unit)]
 
 
+def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
+    """[a, b]: whether weights of channel a and 256 times those of b fit into half-words together.
+
+    w: int8 [O, ...]. Half-words hold -2^15 at least: b may be -128 only where a is not negative.
+    """
+    flat = w.reshape(len(w), -1)
+    negative, least = (flat < 0).astype(np.float32), (flat == -128).astype(np.float32)
+    fits: npt.NDArray[np.bool_] = negative @ least.T == 0
+    return fits
+
+
 def pack_stream(
     rescaling: Rescaling, arrays: Mapping[str, Array], unit: int, zero_point: int
 ) -> Array:

@@ -10,6 +10,7 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.microkernels.matrix import can_share_words
 from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import find_param, rescaling_of
 from edgec.loop.policies.constant_channels import (
@@ -44,10 +45,12 @@ def schedule_product(
     tables: Mapping[str, Array],
     window: Window | None,
     features: frozenset[str],
+    *,
+    paired: bool = False,
 ) -> Schedule | None:
     """A function lowered as a product, on microkernels; None where they cannot do it.
 
-    features: of the core.
+    features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
     """
     pixels, channels = find_param(func, "out").shape
     found = rescaling_of(func)
@@ -55,7 +58,9 @@ def schedule_product(
         return None
     rescaling, zero_point = found
     constants = settled(tables, rescaling, zero_point)
-    if not _fits_products(constants) or not _fits_rescaling(constants, rescaling, zero_point):
+    if not _fits_products(constants, paired):
+        return None
+    if not _fits_rescaling(constants, rescaling, zero_point):
         return None
     by_three = form in (COLUMNS, PADDED_COLUMNS)
     if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
@@ -129,12 +134,16 @@ def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
     return inner
 
 
-def _fits_products(tables: Mapping[str, Array]) -> bool:
+def _fits_products(tables: Mapping[str, Array], paired: bool) -> bool:
     """Whether the weights of two channels can share words."""
     least, most = sum_bounds(tables)
-    return bool(
-        tables["w"].min(initial=0) >= -127 and most.max() < MOST_SUM and least.min() >= -MOST_SUM
-    )
+    if most.max() >= MOST_SUM or least.min() < -MOST_SUM:
+        return False
+    w = tables["w"]
+    if w.min(initial=0) >= -127 or not paired:
+        return bool(w.min(initial=0) >= -127)
+    first = np.arange(0, len(w) - 1, 1 if len(w) % 2 else 2)  # units overlap where it is odd
+    return bool(can_share_words(w)[first, first + 1].all())
 
 
 def _fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:

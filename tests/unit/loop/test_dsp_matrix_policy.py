@@ -134,6 +134,36 @@ def test_constants_that_do_not_fit_are_refused(name, change):
     assert schedule_product(func, COLUMNS, changed, shape, FEATURES) is None
 
 
+@pytest.mark.parametrize(("first", "fits"), [(0, True), (127, True), (-1, False), (-128, False)])
+@pytest.mark.parametrize("zero_point", [-128, 9])
+def test_least_weights_beside_others(first, fits, zero_point):
+    """256 * -128 + a fits into a half-word where a is not negative."""
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(6, 2)
+    constants["w"][:, 1, 0, 1] = np.array([-128, 5, first, -128, -9, 3])
+    func = product(COLUMNS, shape, 3, constants, zero_point)
+    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is None
+    schedule = schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True)
+    assert (schedule is not None) == fits
+    if schedule is not None:
+        x = RNG.choice([-128, 127], (1, *shape.shape)).astype(np.int8)
+        expected = interpret(func, {"x": x, **constants})["out"]
+        (packed,) = schedule.packed.values()
+        stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
+        found = interpret(schedule.func, {"x": x, packed.name: stream})["out"]
+        assert np.array_equal(found, expected)
+
+
+def test_of_an_odd_number_every_neighbour_has_to_fit():
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(5, 2)
+    constants["w"][:, 0, 0, 0] = np.array([1, 2, -3, -128, 0])
+    func = product(COLUMNS, shape, 3, constants, 9)
+    assert schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True) is None
+    constants["w"][2, 0, 0, 0] = 3
+    assert schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True) is not None
+
+
 def test_another_clamp_is_refused():
     shape = window((3, 4, 8), out_width=4)
     constants = tables(6, 2)

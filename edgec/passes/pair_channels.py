@@ -1,0 +1,186 @@
+"""Order channels so that kernels can hold the weights of two in one word; every bit stays.
+
+A DSP kernel takes two output channels a and b together, whose weights share words as a + 256 * b.
+That has no place where b's weight is -128 and a's is negative (`can_share_words`). Quantizers that
+use -128 leave about one such weight in every second channel, and one pair is enough to keep a
+layer from the kernel. The order of channels inside a network is free, so they are paired anew.
+
+1. Values whose channels have to be in one order are a class: a depthwise convolution's input and
+   output, the operands of an addition. What enters and leaves the function keeps its order.
+2. A class whose layers have a pair that does not fit gets the order of a matching in which all of
+   its layers' pairs do; without one it stays.
+3. Weights, biases and multipliers follow; the provenance of each value tells its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array, Quant
+from edgec.loop.microkernels.matrix import can_share_words
+from edgec.passes.rewriter import Rewriter
+
+#: Layers whose input and output channels have nothing to do with each other.
+PRODUCTS = ("conv2d", "dense")
+#: Operators whose output channel c depends on channel c alone of every operand.
+CHANNELWISE = ("requantize", "max_pool2d", "avg_pool2d", "depthwise_conv2d", "add")
+#: Axes of output channels in weights, and of input channels in those of PRODUCTS.
+OUTPUTS = {"conv2d": 0, "dense": 0, "depthwise_conv2d": 2}
+INPUTS = -1
+
+Order = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def pair_channels(function: Function) -> Function:
+    """The function with channels in another order where that lets weights share words."""
+    orders = _orders(function)
+    return Rewriter(function).run(_Reorder(orders)) if orders else function
+
+
+def _orders(function: Function) -> dict[Value, Order]:
+    """The new order of each value that gets one: channel order[i] of old becomes channel i."""
+    classes = _classes(function)
+    fitting: dict[Value, Flags] = {}
+    for node in function.nodes:
+        if node.op.name in PRODUCTS and _follows(node) and node.output in classes:
+            root = classes[node.output]
+            weights = node.inputs[1]
+            assert isinstance(weights, Constant)
+            fits = can_share_words(weights.data)
+            fitting[root] = fitting[root] & fits if root in fitting else fits
+    found = {}
+    for root, fits in fitting.items():
+        channels = np.arange(len(fits))
+        if len(fits) % 2 or fits[channels[::2], channels[1::2]].all():
+            continue
+        order = pairing(fits)
+        if order is not None:
+            found[root] = order
+    return {value: found[root] for value, root in classes.items() if root in found}
+
+
+def pairing(fits: Flags) -> Order | None:
+    """An order of an even number of channels in which every pair fits; None if none was found.
+
+    fits: [first, second] whether the two can be a pair. The channel with the fewest partners
+    left goes first, to the partner that has the fewest itself.
+    """
+    either = fits | fits.T
+    np.fill_diagonal(either, False)
+    left = np.ones(len(fits), bool)
+    pairs: list[tuple[int, int]] = []
+    while left.any():
+        partners = np.where(left, (either & left).sum(axis=1), len(fits) + 1)
+        a = int(partners.argmin())
+        candidates = either[a] & left
+        if not candidates.any():
+            return None
+        b = int(np.where(candidates, partners, len(fits) + 1).argmin())
+        pairs.append((a, b) if fits[a, b] else (b, a))
+        left[[a, b]] = False
+    return np.array(sorted(pairs), np.int64).reshape(-1)
+
+
+def _classes(function: Function) -> dict[Value, Value]:
+    """For each value that may be reordered the one that stands for its class."""
+    roots: dict[Value, Value] = {value: value for value in function.values()}
+
+    def find(value: Value) -> Value:
+        while roots[value] is not value:
+            value = roots[value]
+        return value
+
+    fixed = {*function.params, *function.results}
+    for state in function.states:
+        fixed |= {state.before, state.after}
+    for node in function.nodes:
+        data = [value for value in node.inputs if not isinstance(value, Constant)]
+        if node.op.name in PRODUCTS and _follows(node):
+            continue
+        if _follows(node):
+            for value in data:
+                roots[find(value)] = find(node.output)
+        else:
+            fixed.update((*data, *node.outputs))
+    kept = {find(value) for value in fixed}
+    return {value: find(value) for value in roots if find(value) not in kept}
+
+
+def _follows(node: Node) -> bool:
+    """Whether the node computes the same with its channels in another order."""
+    if len(node.outputs) != 1 or not node.output.type.shape:
+        return False
+    constants = [value for value in node.inputs if isinstance(value, Constant)]
+    channels = node.output.type.shape[-1]
+    if node.op.name in OUTPUTS:
+        is_plain = len(constants) == 2 and node.inputs[0].type.dtype in ("int8", "int16")
+        same = node.inputs[0].type.shape[-1] == channels
+        return is_plain and (same or node.op.name in PRODUCTS)
+    if constants or node.inputs[0].type.shape[-1:] != (channels,):
+        return False
+    if node.op.name == "reshape":
+        return True
+    has_same = all(value.type.shape[-1:] == (channels,) for value in node.inputs)
+    return node.op.name in CHANNELWISE and has_same
+
+
+class _Reorder:
+    """Rewrites every node one of whose values has a new order."""
+
+    def __init__(self, orders: dict[Value, Order]) -> None:
+        self.orders = orders
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if not any(value in self.orders for value in (*node.inputs, *node.outputs)):
+            return None
+        attrs = node.attrs
+        order = self.orders.get(node.output)
+        if node.op.name in OUTPUTS:
+            inputs = (inputs[0], *self._weights(rewriter, node))
+        elif node.op.name == "requantize" and len(attrs.multiplier) > 1 and order is not None:
+            attrs = replace(attrs, multiplier=tuple(attrs.multiplier[c] for c in order))
+        return rewriter.builder.node(
+            node.op,
+            inputs,
+            attrs,
+            name=node.name,
+            output_names=[node.output.name],
+            origins=[_ordered_origin(node.output, order)],
+            sources=node.sources,
+        ).outputs
+
+    def _weights(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
+        x, w, b = node.inputs
+        assert isinstance(w, Constant) and isinstance(b, Constant)
+        axis = OUTPUTS[node.op.name]
+        data, quant, bias = w.data, w.type.quant, b.data
+        order = self.orders.get(node.output)
+        if order is not None:
+            data, bias = data.take(order, axis), bias[order]
+            quant = None if quant is None else quant.taken(axis, [int(c) for c in order])
+        if x in self.orders and node.op.name in PRODUCTS:
+            data = data.take(self.orders[x], INPUTS)
+        return (
+            _constant(rewriter, w, data, quant),
+            _constant(rewriter, b, bias, b.type.quant),
+        )
+
+
+def _ordered_origin(value: Value, order: Order | None) -> Origin | None:
+    if value.origin is None or order is None:
+        return value.origin
+    before = value.origin.kept_channels or range(value.type.shape[-1])
+    return replace(value.origin, kept_channels=tuple(before[c] for c in order))
+
+
+def _constant(rewriter: Rewriter, old: Constant, data: Array, quant: Quant | None) -> Constant:
+    return rewriter.builder.constant(f"{old.name}.paired", np.ascontiguousarray(data), quant)
