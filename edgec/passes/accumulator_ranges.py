@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.graph.ir import Function, Node
+from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.channel_intervals import accumulated_interval, channel_intervals
 from edgec.passes.narrow_accumulators import accumulator_bound
 
@@ -35,9 +35,19 @@ class Overflow:
 def find_overflows(function: Function) -> tuple[Overflow, ...]:
     """Every node with weights whose accumulators are not proven to fit, in order.
 
-    Convolutions, depthwise convolutions and dense layers are proven; of transposed convolutions
-    only the quick bound is taken.
+    Convolutions, depthwise convolutions and dense layers are proven; of transposed convolutions and
+    of the two products of an LSTM only the quick bound is taken.
     """
+    recurrent = [
+        overflow
+        for node in function.nodes
+        if node.op.name == "lstm"
+        for overflow in _of_recurrent(node)
+    ]
+    return (*_of_products(function), *recurrent)
+
+
+def _of_products(function: Function) -> tuple[Overflow, ...]:
     suspects = [node for node in function.nodes if _may_overflow(node)]
     if not suspects:
         return ()
@@ -61,6 +71,33 @@ def find_overflows(function: Function) -> tuple[Overflow, ...]:
             Overflow(node.name, source, dtype, channel, int(low[channel]), int(high[channel]))
         )
     return tuple(found)
+
+
+def _of_recurrent(node: Node) -> list[Overflow]:
+    """The products with an LSTM's input and with its hidden state, each in int32."""
+    x, hidden, _, weights, recurrent, bias = node.inputs
+    found = []
+    for value, factors, offset in ((x, weights, bias), (hidden, recurrent, None)):
+        assert isinstance(factors, Constant) and (offset is None or isinstance(offset, Constant))
+        zero_point = value.type.scalar_quant()[1]
+        products = np.sort(
+            [factors.data * (end - zero_point) for end in _int64_ends(value)], axis=0
+        )
+        start = 0 if offset is None else offset.data.astype(np.int64)
+        low, high = (each.sum(axis=1) + start for each in products)
+        info = np.iinfo(np.int32)
+        beyond = np.maximum(high - int(info.max), int(info.min) - low)
+        channel = int(np.argmax(beyond))
+        if beyond[channel] > 0:
+            source = node.sources[0] if node.sources else node.name
+            ends = int(low[channel]), int(high[channel])
+            found.append(Overflow(node.name, source, "int32", channel, *ends))
+    return found
+
+
+def _int64_ends(value: Value) -> tuple[np.int64, np.int64]:
+    info = np.iinfo(value.type.dtype)
+    return np.int64(info.min), np.int64(info.max)
 
 
 def _may_overflow(node: Node) -> bool:

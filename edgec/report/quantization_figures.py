@@ -11,6 +11,8 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from edgec.report.table import Column, format_table, number
+
 _INTRODUCTION = """\
 Float models quantized to int8 by `edgec quantize` with its defaults. Samples of a set are dealt
 into four parts; models are calibrated on each part in turn and compared on the three others, so
@@ -30,11 +32,25 @@ that every sample counts three times, with three calibrations none of which it w
 leaves LSTMs in float.
 """
 
+#: Beside the package in a checkout; an installed package has none.
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "quantization.toml"
+
 #: Whom ours is compared with, by the words of the table.
 _OTHERS = {"float": "float", "published": "published", "onnxruntime": "ONNX Runtime"}
 
 
-def quantization_page(table: Path) -> str:
+_AGREEMENT = """\
+## Agreement with float
+
+Models quantized with the defaults on some samples and compared with their float form on others
+(`docs/quantization_agreement.toml`, which `tests/models/measure_agreement.py` writes). Faces are
+boxes of a score over 0.7, found where one of the other side overlaps by half. DTLN's two halves
+clean words in noise, each side with the state that it made itself: its cells come back through an
+input, together with the hidden state, for which int8 is too coarse and int16 is not.
+"""
+
+
+def quantization_page(table: Path, agreement: Path | None = None) -> str:
     """The page of the measured figures; it says so where there are none."""
     entries: dict[str, Any] = {}
     if table.exists():
@@ -74,7 +90,44 @@ def quantization_page(table: Path) -> str:
             "",
         ]
     lines += [f"{len(entries)} measured." if entries else "Nothing is measured yet.", ""]
+    if agreement is not None and agreement.exists():
+        lines += _agreement(tomllib.loads(agreement.read_text(encoding="utf-8"))["models"])
     return "\n".join(lines)
+
+
+def quantizer_lines(table: Path) -> list[str]:
+    """The accuracies as a table for a terminal; empty where nothing was measured."""
+    if not table.exists():
+        return []
+    entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
+    columns = (
+        Column("model"), number("samples"), number("float"), number("published"), number("ours"),
+        number("ONNX Runtime"),
+    )  # fmt: skip
+    cells = [
+        (name, str(entry["samples"]), *_shares(entry))
+        for name, entry in entries.items()
+        if "ours_right" in entry
+    ]
+    return ["Accuracy in int8, as docs/quantization.toml has it", "", *format_table(columns, cells)]
+
+
+def _agreement(entries: Mapping[str, Any]) -> list[str]:
+    lines = [
+        _AGREEMENT,
+        "| model | calibrated with | compared on | agreement |",
+        "|---|--:|--:|---|",
+    ]
+    for name, entry in entries.items():
+        words = (
+            f"waveform {entry['waveform_db']:.1f} dB"
+            if "waveform_db" in entry
+            else f"{entry['faces_found']} of {entry['faces']} faces, {entry['faces_more']} more,"
+            f" mean overlap {entry['mean_overlap']:.3f}; scores {entry['scores_db']:.1f} dB,"
+            f" boxes {entry['boxes_db']:.1f} dB"
+        )
+        lines.append(f"| {name} | {entry['calibration']} | {entry['samples']} | {words} |")
+    return [*lines, ""]
 
 
 def sign_test(won: int, lost: int) -> float:
@@ -85,13 +138,16 @@ def sign_test(won: int, lost: int) -> float:
 
 
 def _accuracies(name: str, entry: Mapping[str, Any]) -> str:
-    shares = [
+    decibels = [f"{entry[f'{who}_db']:.1f}" for who in ("published", "ours", "onnxruntime")]
+    counts = f"{entry['samples']} | {100 / entry['samples']:.2f}"
+    return f"| {name} | {counts} | " + " | ".join([*_shares(entry), *decibels]) + " |"
+
+
+def _shares(entry: Mapping[str, Any]) -> list[str]:
+    return [
         f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %"
         for who in ("float", "published", "ours", "onnxruntime")
     ]
-    decibels = [f"{entry[f'{who}_db']:.1f}" for who in ("published", "ours", "onnxruntime")]
-    counts = f"{entry['samples']} | {100 / entry['samples']:.2f}"
-    return f"| {name} | {counts} | " + " | ".join([*shares, *decibels]) + " |"
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:

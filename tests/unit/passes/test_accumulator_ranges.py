@@ -17,6 +17,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops import load
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.lstm import LstmAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.accumulator_ranges import find_overflows
 from edgec.pipeline import compile_model
@@ -140,3 +141,29 @@ def test_neither_do_very_many_products() -> None:
     assert find_overflows(integers) == ()
     (sums,) = interpret(integers, samples[1])
     assert float(sums[0, 0]) == pytest.approx(depth, rel=0.02)
+
+
+def recurrent(depth: int, bias: int, zero_point: int = -128) -> Function:
+    """An LSTM of one unit whose gates read `depth` inputs by weights of 127."""
+    load()
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, depth), "int8", Quant((0.1,), (zero_point,))))
+    hidden = b.constant("h", np.zeros((1, 1), np.int8), Q)
+    cell = b.constant("c", np.zeros((1, 1), np.int16), Quant((2.0**-11,), (0,)))
+    weights = b.constant("w", np.full((4, depth), 127, np.int8), W)
+    own = b.constant("r", np.full((4, 1), 127, np.int8), W)
+    offsets = b.constant("b", np.array([0, 0, bias, 0], np.int32))
+    attrs = LstmAttrs((0.1,) * 4, (0.1,) * 4, Q)
+    y, _, _ = b.node("lstm", [x, hidden, cell, weights, own, offsets], attrs, name="lstm").outputs
+    return b.finish([y])
+
+
+def test_the_products_of_an_lstm() -> None:
+    room = 2**31 - 1 - 255 * 127 * 100
+    assert find_overflows(recurrent(100, room)) == ()
+    (found,) = find_overflows(recurrent(100, room + 1))
+    assert (found.node, found.dtype, found.channel) == ("lstm", "int32", 2)
+    assert (found.low, found.high) == (room + 1, 2**31)
+    # The other end of the input, where the zero point is on the other side.
+    (found,) = find_overflows(recurrent(100, 255 * 127 * 100 - 2**31 - 1, zero_point=127))
+    assert found.low == -(2**31) - 1

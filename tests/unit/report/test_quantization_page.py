@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.report.quantization_figures import quantization_page, sign_test
+from edgec.report.quantization_figures import quantization_page, quantizer_lines, sign_test
 
 
 def test_the_sign_test_is_what_coins_do() -> None:
@@ -22,13 +22,30 @@ def test_the_sign_test_is_what_coins_do() -> None:
 def test_the_page_of_some_figures(tmp_path: Path) -> None:
     table = tmp_path / "quantization.toml"
     table.write_text(
-        '[models."a"]\nsamples = 200\nfloat_right = 180\npublished_right = 178\nours_right = 181\n'
+        '[models."a"]\nsamples = 200\nruns = 200\nfloat_right = 180\n'
+        "published_right = 178\nours_right = 181\n"
         "onnxruntime_right = 177\npublished_db = 20.0\nours_db = 25.0\nonnxruntime_db = 22.0\n"
         "won_against_float = 2\nlost_against_float = 1\nwon_against_published = 5\n"
         "lost_against_published = 2\nwon_against_onnxruntime = 6\nlost_against_onnxruntime = 2\n",
         "utf-8",
     )
     page = quantization_page(table)
-    assert "| a | 200 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 20.0 | 25.0 | 22.0 |" in page
+    assert "| a | 200 | 0.50 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 20.0 | 25.0 | 22.0 |" in page
     assert "| ONNX Runtime | won 6, lost 2, p = 0.29 |" in page
+    *_, row = quantizer_lines(table)
+    assert row.split() == ["a", "200", "90.00", "%", "89.00", "%", "90.50", "%", "88.50", "%"]
+    assert quantizer_lines(tmp_path / "absent.toml") == []
     assert "Nothing is measured yet" in quantization_page(tmp_path / "absent.toml")
+
+
+def test_agreement_with_float(tmp_path: Path) -> None:
+    agreement = tmp_path / "agreement.toml"
+    agreement.write_text(
+        '[models."f"]\ncalibration = 4\nsamples = 8\nscores_db = 30.0\nboxes_db = 31.0\n'
+        "faces = 5\nfaces_found = 4\nfaces_more = 1\nmean_overlap = 0.9\n"
+        '[models."d"]\ncalibration = 9\nsamples = 6\nwaveform_db = 12.3\n',
+        "utf-8",
+    )
+    page = quantization_page(tmp_path / "absent.toml", agreement)
+    assert "| f | 4 | 8 | 4 of 5 faces, 1 more, mean overlap 0.900; scores 30.0 dB" in page
+    assert "| d | 9 | 6 | waveform 12.3 dB |" in page

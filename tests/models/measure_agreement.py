@@ -1,0 +1,220 @@
+"""Measure how far int8 models agree with float ones where there are no labels.
+
+    python tests/models/measure_agreement.py [NAME...]     all cases, or these
+
+Writes `docs/quantization_agreement.toml`, of which `make docs` makes a part of a page. Models are
+quantized with the defaults on some samples and compared on others; both forms are run by ONNX
+Runtime, which has the integers of the quantized file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+import wave
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+TABLE = REPO_ROOT / "docs" / "quantization_agreement.toml"
+sys.path.insert(0, str(REPO_ROOT / "tests"))
+
+from shared_folder import find_shared  # noqa: E402  tests are no package
+
+from edgec import __version__  # noqa: E402
+from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
+from edgec.graph.ir import Function  # noqa: E402
+from edgec.post_training import Recipe, float_function, quantize_function  # noqa: E402
+from edgec.report.mlperf_data import load_samples  # noqa: E402
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Sequence[Array]], list[Array]]
+
+#: Pictures to calibrate with, and to compare on.
+CALIBRATION, COMPARED = 24, 48
+#: A face is a box of at least this score; two boxes are one if they overlap by so much.
+LEAST_SCORE, SAME_FACE, SAME_BOX = 0.7, 0.3, 0.5
+
+
+def runner(model: bytes) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    session = onnxruntime.InferenceSession(model, options)
+    names = [port.name for port in session.get_inputs()]
+    return lambda inputs: session.run(None, dict(zip(names, inputs, strict=True)))
+
+
+def float_runner(function: Function) -> Run:
+    return runner(to_onnx(function, producer_version=__version__).SerializeToString())
+
+
+def decibels(exact: Sequence[Array], found: Sequence[Array]) -> float:
+    wanted, given = (np.concatenate([np.ravel(x) for x in side]) for side in (exact, found))
+    noise = float(np.sum((wanted.astype(np.float64) - given) ** 2))
+    return round(10 * float(np.log10(np.sum(wanted.astype(np.float64) ** 2) / noise)), 2)
+
+
+def pictures(count: int) -> list[Array]:
+    """Photographs [240, 320, 3] of 0 to 255, enlarged from 96 x 96 pixels."""
+    from PIL import Image
+
+    found = []
+    for sample in load_samples("vww", find_shared() / "data", count):
+        pixels = np.frombuffer(sample.inputs[0], np.uint8).reshape(96, 96, 3)
+        found.append(np.asarray(Image.fromarray(pixels).resize((320, 240), Image.BILINEAR)))
+    return found
+
+
+def faces(scores: Array, boxes: Array) -> list[Array]:
+    """Boxes of faces, the surest first, each but once."""
+    sure = np.flatnonzero(scores[:, 1] > LEAST_SCORE)
+    kept: list[Array] = []
+    for place in sure[np.argsort(-scores[sure, 1])]:
+        if all(overlap(boxes[place], other) < SAME_FACE for other in kept):
+            kept.append(boxes[place])
+    return kept
+
+
+def overlap(a: Array, b: Array) -> float:
+    """Intersection over union of two boxes (left, top, right, bottom)."""
+    extent = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+    common = float(np.prod(np.maximum(extent, 0)))
+    areas = [float(np.prod(box[2:] - box[:2])) for box in (a, b)]
+    return common / max(sum(areas) - common, 1e-12)
+
+
+def measure_faces(file: str, activations: str) -> dict[str, Any]:
+    """UltraFace: scores and boxes, and the faces that follow from them."""
+    function = float_function(find_shared() / "models" / file)
+    recipe = Recipe(activations=activations)
+    inputs = [
+        ((image.astype(np.float32) - 127) / 128).transpose(2, 0, 1)[np.newaxis].copy()
+        for image in pictures(CALIBRATION + COMPARED)
+    ]
+    made = quantize_function(function, [[x] for x in inputs[:CALIBRATION]], recipe)
+    exact, found = float_runner(function), runner(made.onnx_bytes())
+    both = [(exact([x]), found([x])) for x in inputs[CALIBRATION:]]
+    entry: dict[str, Any] = {"calibration": CALIBRATION, "samples": COMPARED}
+    for place, name in enumerate(("scores", "boxes")):
+        sides = ([outputs[side][place] for outputs in both] for side in (0, 1))
+        entry[f"{name}_db"] = decibels(*sides)
+    seen = same = other = 0
+    overlaps = []
+    for wanted, given in both:
+        theirs, ours = (faces(scores[0], boxes[0]) for scores, boxes in (wanted, given))
+        nearest = [max((overlap(box, mine) for mine in ours), default=0.0) for box in theirs]
+        good = [value for value in nearest if value >= SAME_BOX]
+        seen, same, other = seen + len(theirs), same + len(good), other + len(ours) - len(good)
+        overlaps += good
+    return {**entry, "faces": seen, "faces_found": same, "faces_more": other,
+            "mean_overlap": round(float(np.mean(overlaps)), 4) if overlaps else 0.0}  # fmt: skip
+
+
+BLOCK, SHIFT = 512, 128
+
+
+@dataclass
+class Denoiser:
+    """DTLN's two halves over a recording, each with its own state."""
+
+    halves: tuple[Run, Run]
+    shape: tuple[int, ...]
+    heard: tuple[list[list[Array]], list[list[Array]]]
+
+    def __call__(self, sound: Array) -> Array:
+        states = [np.zeros(self.shape, np.float32) for _ in self.halves]
+        out = np.zeros(len(sound) + BLOCK, np.float32)
+        for start in range(0, len(sound) - BLOCK + 1, SHIFT):
+            spectrum = np.fft.rfft(sound[start : start + BLOCK])
+            size = np.abs(spectrum).astype(np.float32).reshape(1, 1, -1)
+            self.heard[0].append([size, states[0]])
+            mask, states[0] = self.halves[0]([size, states[0]])
+            cleaned = np.fft.irfft(spectrum * mask.reshape(-1)).astype(np.float32)
+            block = cleaned.reshape(1, 1, -1)
+            self.heard[1].append([block, states[1]])
+            part, states[1] = self.halves[1]([block, states[1]])
+            out[start : start + BLOCK] += part.reshape(-1)
+        return out
+
+
+def measure_denoiser(files: str, activations: str) -> dict[str, Any]:
+    """DTLN: words of others in the noise of a recording, and the sound that comes out."""
+    recipe = Recipe(activations=activations)
+    functions = [float_function(find_shared() / "models" / name) for name in files.split()]
+    data = find_shared() / "data"
+    with np.load(data / "speechcmd_v2_test_dev_wav360.npz") as stored:
+        words = stored["pcm16"].astype(np.float32) / 32768
+    with wave.open(str(data / "tflm_noise_1000ms.wav")) as file:
+        noise = np.frombuffer(file.readframes(file.getnframes()), np.int16) / np.float32(32768)
+    sounds = [word + np.resize(noise, len(word)) for word in words[::30]]
+    shape = functions[0].params[1].type.shape
+    first, second = (float_runner(function) for function in functions)
+    exact = Denoiser((first, second), shape, ([], []))
+    half = len(sounds) // 2
+    for sound in sounds[:half]:
+        exact(sound)
+    made = [
+        quantize_function(function, heard[::4], recipe)
+        for function, heard in zip(functions, exact.heard, strict=True)
+    ]
+    runs = [runner(each.onnx_bytes()) for each in made]
+    found = Denoiser((runs[0], runs[1]), shape, ([], []))
+    wanted, given = ([side(sound) for sound in sounds[half:]] for side in (exact, found))
+    return {
+        "calibration": len(exact.heard[0][::4]), "samples": len(wanted),
+        "waveform_db": decibels(wanted, given),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """files: one or more names. activations: storage of values."""
+
+    measure: Callable[[str, str], dict[str, Any]]
+    files: str
+    activations: str = "int8"
+
+
+DTLN = "dtln_1_f32.onnx dtln_2_f32.onnx"
+CASES = {
+    "ultraface_rfb320": Case(measure_faces, "ultraface_rfb320.onnx"),
+    "dtln": Case(measure_denoiser, DTLN),
+    "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
+}
+
+
+def read_table() -> dict[str, dict[str, Any]]:
+    if not TABLE.exists():
+        return {}
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))["models"]
+
+
+def write_table(entries: dict[str, dict[str, Any]]) -> None:
+    lines = ["# Written by tests/models/measure_agreement.py; do not edit.", ""]
+    for name, entry in entries.items():
+        lines.append(f'[models."{name}"]')
+        lines += [f"{key} = {value}" for key, value in entry.items()]
+        lines.append("")
+    TABLE.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", choices=[*CASES, []])
+    for name in parser.parse_args().names or CASES:
+        case = CASES[name]
+        entry = case.measure(case.files, case.activations)
+        write_table({n: e for n, e in {**read_table(), name: entry}.items() if n in CASES})
+        print(name, entry, flush=True)
+
+
+if __name__ == "__main__":
+    main()
