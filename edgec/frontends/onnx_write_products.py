@@ -39,6 +39,28 @@ def _convolution(out: OnnxWriter, node: Node) -> None:
     )  # fmt: skip
 
 
+@writer("transpose_conv2d")
+def _transposed(out: OnnxWriter, node: Node) -> None:
+    """What is cut off at the end may be negative: then the output goes on beyond the windows."""
+    x, weights, bias = node.inputs
+    attrs = node.attrs
+    beyond = [
+        attrs.stride[n] * (x.type.shape[n + 1] - 1)
+        + weights.type.shape[n + 1] - attrs.corner[n] - attrs.output[n]
+        for n in (0, 1)
+    ]  # fmt: skip
+
+    def change(data: Array) -> Array:
+        return data.transpose(3, 0, 1, 2)  # [O, KH, KW, C] to [C, O, KH, KW]
+
+    operands = [out.first(x), out.operand(weights, change, 1), out.operand(bias, _as_stored, 0)]
+    out.emit(
+        "ConvTranspose", operands, out.define_first(node.output), strides=attrs.stride,
+        pads=[*attrs.corner, *(max(n, 0) for n in beyond)],
+        output_padding=[max(-n, 0) for n in beyond],
+    )  # fmt: skip
+
+
 @writer("dense")
 def _dense(out: OnnxWriter, node: Node) -> None:
     x, weights, bias = node.inputs

@@ -1,0 +1,57 @@
+"""ONNX ConvTranspose of images, as `edgec.ops.transpose_conv2d`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.op import RawNode, from_onnx
+from edgec.ops.onnx_layout import (
+    bias_of,
+    channels_first,
+    channels_last,
+    onnx_window,
+    rearranged_weights,
+)
+from edgec.ops.transpose_conv2d import TransposeConv2dAttrs
+
+
+@from_onnx("ConvTranspose")
+def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX ConvTranspose with two spatial axes, one group and no dilation.
+
+    Output extents are stride (extent - 1) + kernel + output_padding - pads.
+    """
+    x, weights = raw.inputs[:2]
+    if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
+        raise ImportFailed("only 2-D transposed convolutions are supported")
+    depth, outputs, *kernel = weights.type.shape
+    if int(raw.attribute("group", 1)) != 1 or depth != x.type.shape[1]:
+        raise ImportFailed("only one group is supported")
+    if raw.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise ImportFailed("its padding must be given as numbers")
+    if raw.attribute("output_shape") is not None:
+        raise ImportFailed("output_shape is not supported")
+    stride, dilation, pads = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
+    if dilation != (1, 1) or min(*pads[0], *pads[1]) < 0:
+        raise ImportFailed(f"dilation {dilation} and padding {pads}")
+    more = tuple(int(n) for n in raw.attribute("output_padding", (0, 0)))
+    if len(more) != 2:
+        raise ImportFailed(f"output_padding {more}")
+    height, width = (
+        stride[n] * (x.type.shape[n + 2] - 1) + kernel[n] + more[n] - sum(pads[n]) for n in (0, 1)
+    )
+    if min(height, width) < 1:
+        raise ImportFailed(f"an output of {height} x {width}")
+    ohwi = (outputs, kernel[0], kernel[1], depth)
+    operands = [
+        channels_last(builder, x),
+        rearranged_weights(builder, weights, (1, 2, 3, 0), ohwi),
+        bias_of(builder, raw, outputs, "float32"),
+    ]
+    attrs = TransposeConv2dAttrs(stride, (pads[0][0], pads[1][0]), (height, width))
+    made = builder.op(
+        "transpose_conv2d", operands, attrs, name=raw.name, output_names=[f"{raw.name}.nhwc"]
+    )
+    return channels_first(builder, made, raw)

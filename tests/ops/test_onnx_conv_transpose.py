@@ -1,0 +1,72 @@
+"""ONNX ConvTranspose near ONNX Runtime, back from a file, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from float_cases import float_values
+from single_node import check_against_onnxruntime, check_nests, save_node
+
+from edgec.errors import ImportFailed
+from edgec.frontends import import_model
+from edgec.frontends.onnx_writer import to_onnx
+from edgec.graph.interpret import interpret
+from edgec.pipeline import PASSES
+
+CASES: list[dict[str, Any]] = [
+    {},
+    {"strides": [2, 2]},
+    {"strides": [2, 3], "pads": [1, 0, 0, 2]},
+    {"strides": [3, 2], "pads": [1, 1, 1, 1], "output_padding": [2, 1]},
+    {"strides": [2, 2], "auto_pad": "VALID", "output_padding": [1, 0]},
+]
+
+
+def saved(path: Path, bias: bool = True, group: int = 1, **attributes: Any) -> Path:
+    rng = np.random.default_rng(3)
+    constants: dict[str, Any] = {"w": rng.normal(size=(4, 3, 2, 3)).astype(np.float32)}
+    if bias:
+        constants["b"] = rng.normal(size=3 * group).astype(np.float32)
+    return save_node(path, "ConvTranspose", x_values(), constants, group=group, **attributes)
+
+
+def x_values() -> np.ndarray:
+    return float_values((1, 4, 3, 5))
+
+
+@pytest.mark.parametrize("attributes", CASES, ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_against_onnxruntime(bias: bool, attributes: dict[str, Any], tmp_path: Path) -> None:
+    path = saved(tmp_path / "m.onnx", bias, **attributes)
+    check_nests(check_against_onnxruntime(path, x_values(), 2e-6), [x_values()])
+
+
+@pytest.mark.parametrize("attributes", CASES, ids=str)
+def test_back_from_a_file(attributes: dict[str, Any], tmp_path: Path) -> None:
+    function = import_model(saved(tmp_path / "m.onnx", **attributes)).main
+    for _, run in PASSES:
+        function = run(function, "onnx")
+    path = tmp_path / "again.onnx"
+    path.write_bytes(to_onnx(function, producer_version="test").SerializeToString())
+    again = import_model(path).main
+    (wanted,), (found,) = interpret(function, [x_values()]), interpret(again, [x_values()])
+    np.testing.assert_array_equal(wanted, found)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"group": 2}, "only one group"),
+        ({"dilations": [2, 1]}, "dilation (2, 1)"),
+        ({"auto_pad": "SAME_UPPER"}, "given as numbers"),
+        ({"output_shape": [4, 7]}, "output_shape"),
+    ],
+    ids=str,
+)
+def test_refusals(attributes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed) as failure:
+        import_model(saved(tmp_path / "m.onnx", **attributes))
+    assert words in failure.value.details[0]
