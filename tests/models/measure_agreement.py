@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 Run = Callable[[Sequence[Array]], list[Array]]
 
 #: Pictures to calibrate with, and to compare on.
-CALIBRATION, COMPARED = 24, 48
+CALIBRATION, COMPARED = 24, 300
 #: A face is a box of at least this score; two boxes are one if they overlap by so much.
 LEAST_SCORE, SAME_FACE, SAME_BOX = 0.7, 0.3, 0.5
 

@@ -1,0 +1,38 @@
+"""How far int8 models agree with float ones: what the table says, and measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from measure_agreement import CASES, faces, overlap, read_table
+
+#: Decibels by which a measurement may differ from the table's, which another machine wrote.
+TOLERANCE_DB = 3.0
+
+
+def test_the_table_is_of_all_cases() -> None:
+    table = read_table()
+    assert set(table) == set(CASES)
+    found = table["ultraface_rfb320"]
+    assert found["faces_found"] >= 0.9 * found["faces"] and found["faces_more"] <= 2
+    assert min(found["scores_db"], found["boxes_db"]) > 40.0
+    assert table["dtln, int16 values"]["waveform_db"] > 30.0
+
+
+@pytest.mark.full
+def test_a_waveform_measured_again(shared_dir: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
+    name = "dtln, int16 values"
+    case = CASES[name]
+    found = case.measure(case.files, case.activations)
+    assert found["waveform_db"] > read_table()[name]["waveform_db"] - TOLERANCE_DB
+
+
+def test_faces_are_counted_once() -> None:
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [4, 4, 5, 5]], np.float32)
+    scores = np.array([[0.1, 0.9], [0.05, 0.95], [0.2, 0.8], [0.6, 0.4]], np.float32)
+    assert [box.tolist() for box in faces(scores, boxes)] == [boxes[1].tolist(), boxes[2].tolist()]
+    assert overlap(boxes[0], boxes[1]) == pytest.approx(0.9)
+    assert overlap(boxes[0], boxes[2]) == 0.0
