@@ -248,7 +248,7 @@ def _lower(
     menus = {lowered.group.nodes: lowered for lowered in known}
     return tuple(
         menus.get(group.nodes) or lower_group(group, policy)
-        for group in fuse_groups(function, fuse=not options.unfused)
+        for group in fuse_groups(function, fuse=not options.unfused, is_whole=policy.is_whole)
     )
 
 

@@ -52,6 +52,8 @@ from edgec.target.core import Core
 
 #: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
 DIRECT = "direct"
+#: So many multiply-accumulates are worth a step of its own for what follows them: a hundred bytes.
+MANY_PRODUCTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,16 @@ class Policy:
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
         return forms
+
+    def is_whole(self, operators: tuple[str, ...], dtype: str, macs: int) -> bool:
+        """Whether a group of these operators has products that it would lose with another one.
+
+        dtype: of the first operator's input. macs: its products, which are worth a step more.
+        The constants of its kernel take more flash than those of loops: that is for time alone.
+        """
+        if self.options.optimize != "time" or not self.core.has("dsp"):
+            return False
+        return dtype == "int8" and macs >= MANY_PRODUCTS and bool(product_forms(operators))
 
     @property
     def pairs_channels(self) -> bool:

@@ -7,6 +7,7 @@ they are other shapes of the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgec.graph.ir import Constant, Function, Node, Value
@@ -49,8 +50,18 @@ class Group:
         return sum(node.op.macs(node.attrs, node.input_types) for node in self.nodes)
 
 
-def fuse_groups(function: Function, *, fuse: bool = True) -> tuple[Group, ...]:
-    """All groups in execution order. With `fuse` False every node is a group of its own."""
+#: Whether a group takes in no more, by its operators, the dtype of the first input and its
+#: multiply-accumulates.
+IsWhole = Callable[[tuple[str, ...], str, int], bool]
+
+
+def fuse_groups(
+    function: Function, *, fuse: bool = True, is_whole: IsWhole | None = None
+) -> tuple[Group, ...]:
+    """All groups in execution order. With `fuse` False every node is a group of its own.
+
+    is_whole: tells of groups that a core runs faster as they are than with what follows them.
+    """
     consumers = function.consumers()
     results = set(function.results)
     taken: set[Node] = set()
@@ -73,12 +84,20 @@ def fuse_groups(function: Function, *, fuse: bool = True) -> tuple[Group, ...]:
             if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
                 # Two plain element-wise nodes gain little; keep dtypes of a group simple.
                 break
+            if is_whole is not None and _is_whole(members, is_whole):
+                break
             members.append(reader)
         taken.update(members)
         inside = {value for member in members for value in member.outputs}
         inputs = dict.fromkeys(v for m in members for v in m.inputs if v not in inside)
         groups.append(Group(tuple(members), tuple(inputs)))
     return tuple(groups)
+
+
+def _is_whole(members: list[Node], is_whole: IsWhole) -> bool:
+    operators = tuple(member.op.name for member in members)
+    macs = sum(member.op.macs(member.attrs, member.input_types) for member in members)
+    return is_whole(operators, members[0].inputs[0].type.dtype, macs)
 
 
 def storage(function: Function) -> dict[Value, Value]:
