@@ -11,6 +11,8 @@ from edgec.report.quantization_figures import sign_test
 
 #: The share of samples that int8 may answer otherwise than the float model, right or wrong.
 MOST_OTHERWISE = 0.02
+#: Most of these stays in float where ONNX Runtime quantizes: it has no integer LSTM.
+LEFT_IN_FLOAT = ("lstm",)
 
 
 def test_digits_are_as_accurate_as_the_table_says() -> None:
@@ -55,7 +57,7 @@ def test_the_autoencoder_is_closer_than_its_published_file(shared_dir: Path) -> 
 def test_the_table_holds_what_is_promised(name: str) -> None:
     """As far as a set of its size can tell: what is lost to another is what chance would lose."""
     entry = read_table()[name]
-    for who in ("published", "onnxruntime"):
+    for who in ("published",) if name in LEFT_IN_FLOAT else ("published", "onnxruntime"):
         assert entry["ours_db"] >= entry[f"{who}_db"]
     assert entry["runs"] - entry["ours_same"] <= MOST_OTHERWISE * entry["runs"]
     for who in ("float", "published", "onnxruntime"):
