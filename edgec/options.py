@@ -21,8 +21,7 @@ class Options:
     source format's own. io: whether inputs and outputs live in the arena or in the caller's
     memory; "rows": outputs in the arena, and the caller feeds the input row by row. unfused: every
     node becomes a function of its own, so that all values exist.
-    stream: `balanced` may run layers row by row where that saves a tenth of the arena for at most
-    3 % more instructions. no_asm: C without assembly, for compilers that do not take GNU's.
+    no_asm: C without assembly, for compilers that do not take GNU's.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
@@ -33,7 +32,6 @@ class Options:
     match: Rounding | None = None
     io: Io = "arena"
     unfused: bool = False
-    stream: bool = False
     no_asm: bool = False
     compiler: Compiler | None = None
     c_optimize: str = "-O2"

@@ -33,7 +33,7 @@ from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
-from edgec.memory.reorder import reordered
+from edgec.memory.reorder import orders
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import spare_float_kernels, spare_kernels
@@ -205,7 +205,8 @@ def compile_module(
         if options.optimize != "time":
             groups, alone = _in_best_order(module.main, groups, alone, options, policy)
         choice = Choice(groups, alone, (), None)
-        if options.stream and options.optimize == "balanced":
+        # Where code is plain loops throughout, that of rows is half as much again.
+        if options.optimize == "balanced" and policy.trades_scratch:
             choice = streamed_if_smaller(module.main, groups, policy, options, alone)
     groups, chosen = choice.groups, choice.variants
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
@@ -259,14 +260,13 @@ def _in_best_order(
     options: Options,
     policy: Policy,
 ) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
-    """The groups in another order, with a choice of their own, if the arena is smaller then."""
-    ordered = reordered(function, groups)
-    if ordered == groups:
+    """The groups in the order in which the arena is smallest, with a choice of their own."""
+    known = orders(function, groups)
+    if len(known) == 1:
         return groups, chosen
-    others = _choose(function, ordered, options, policy)
-    before = peak_bytes(function, groups, chosen, options)
-    is_smaller = peak_bytes(function, ordered, others, options) < before
-    return (ordered, others) if is_smaller else (groups, chosen)
+    choices = [chosen, *(_choose(function, o, options, policy) for o in known[1:])]
+    pairs = list(zip(known, choices, strict=True))
+    return min(pairs, key=lambda pair: peak_bytes(function, pair[0], pair[1], options))
 
 
 def _choose(

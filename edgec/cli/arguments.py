@@ -108,11 +108,6 @@ def compile_options(command: F) -> F:
             ),
             click.option("--unfused", is_flag=True, help="One function for every operator."),
             click.option(
-                "--stream",
-                is_flag=True,
-                help="Let balanced run layers row by row, for a tenth of the arena and more.",
-            ),
-            click.option(
                 "--no-asm", is_flag=True, help="C without assembly, for compilers without GNU's."
             ),
             click.option(
@@ -151,7 +146,7 @@ def compile_options(command: F) -> F:
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
-    "optimize", "match", "io", "unfused", "stream", "no_asm", "compiler", "c_optimize",
+    "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize",
     "input_shape", "place", "dump",
 )  # fmt: skip
 
@@ -215,7 +210,6 @@ def make_options(
     match: str | None,
     io: str,
     unfused: bool,
-    stream: bool,
     no_asm: bool,
     compiler: str | None,
     c_optimize: str,
@@ -232,7 +226,6 @@ def make_options(
         match=rounding,  # type: ignore[arg-type]
         io=io,  # type: ignore[arg-type]
         unfused=unfused,
-        stream=stream,
         no_asm=no_asm,
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,

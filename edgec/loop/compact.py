@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from edgec.loop.access import accesses, reads, region
 from edgec.loop.ir import Block, Buffer, Call, Expr, For, If, Load, PrimFunc, Seq, Stmt, Store
@@ -24,7 +25,7 @@ def private_buffers(func: PrimFunc) -> frozenset[str]:
         if buffer.scope not in ("scratch", "register"):
             continue
         loops, home = _common_place(func.body, buffer)
-        if home is not None and loops and _writes_first(home, buffer, loops):
+        if home is not None and _writes_first(home, buffer, loops):
             found.add(buffer.name)
     return frozenset(found)
 
@@ -86,7 +87,7 @@ def compact_buffers(func: PrimFunc, private: frozenset[str]) -> PrimFunc:
 
 def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     loops, home = _common_place(func.body, buffer)
-    if home is None or not loops:
+    if home is None:
         return func
     if any(a.indices is None for a in accesses(home) if a.buffer == buffer):
         return func
@@ -95,7 +96,7 @@ def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     sizes = box.largest_extents()
     kept = [d for d, size in enumerate(sizes) if size > 1]
     shape = tuple(sizes[d] for d in kept) or (1,)
-    if shape == buffer.shape:
+    if shape == buffer.shape or (not loops and prod(shape) == buffer.elements):
         return func
     small = replace(buffer, shape=shape)
     change = _Reindex(buffer, small, box.starts, tuple(kept))

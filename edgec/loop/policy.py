@@ -62,6 +62,8 @@ class Policy:
 
     core: Core
     options: Options
+    #: Functions are single rows of images, as layers that stream run.
+    in_rows: bool = False
 
     def forms(self, operators: tuple[str, ...], dtype: str = "int8") -> tuple[str, ...]:
         """Forms to lower a group of these operators in, the best first.
@@ -134,14 +136,18 @@ class Policy:
         if form == MATRIX or form in ROWS:
             return schedule_vectors(func, form, tables, window, self.core.features)
         if form in PRODUCTS:
-            product = schedule_product(
-                func, form, tables, window, self.core.features, paired=self.pairs_channels
-            )
-            return [] if product is None else [product]
+            products = [
+                schedule_product(
+                    func, form, tables, window, self.core.features,
+                    paired=self.pairs_channels, in_rows=in_rows,
+                )
+                for in_rows in ([True, False] if self.in_rows else [False])
+            ]  # fmt: skip
+            return [product for product in products if product is not None]
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:
-            by_two = self.options.optimize == "time"
+            by_two = self.options.optimize == "time" or self.in_rows
             return window_schedules(func, tables, window, self.core.features, by_two=by_two)
         found = self._plain_schedules(func, form, tables, window)
         if "w" in tables and fits_nibbles(tables["w"]):

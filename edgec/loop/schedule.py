@@ -26,6 +26,7 @@ from edgec.loop.primitives import cache, layout, loops, reduction, sampling
 from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
+from edgec.loop.primitives.cut import cut
 from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.layout import Repack
@@ -89,6 +90,11 @@ class Schedule:
         """Split a loop in two: the outer `<loop>_o`, and `<loop>_i` of `factor` steps."""
         names: tuple[str, str] = self._apply(loops.split, loop=loop, factor=factor, tail=tail)
         return names
+
+    def cut(self, loop: str, at: int, blocks: Sequence[str], suffix: str = "_end") -> str:
+        """Run the last steps of a loop in a copy of its nest; returns the name of that loop."""
+        name: str = self._apply(cut, loop=loop, at=at, blocks=list(blocks), suffix=suffix)
+        return name
 
     def fuse(self, outer: str, inner: str) -> str:
         """Make one loop of two that are directly nested, `<outer>_<inner>`."""
@@ -291,7 +297,7 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 
 REPLAYABLE = frozenset(
     {
-        "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
+        "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "complement",
         "inline_constant", "storage_align",

@@ -154,7 +154,8 @@ class _Verifier:
         for axis in block.axes:
             self.term(axis.binding, scope)
             low, high = term_range(axis.binding, loops)
-            outside = high < axis.var.start or low >= axis.var.stop
+            runs = low <= high
+            outside = runs and (high < axis.var.start or low >= axis.var.stop)
             self.require(not outside, f"axis {axis.var.name} is bound to {low}..{high}")
         inside = {a.var.name: a.var for a in block.axes}
         self.require(len(inside) == len(block.axes), "two axes have one name")

@@ -13,8 +13,9 @@ can need more than its hungriest step; so the plans of a few points are made, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.errors import PlanError, ScheduleError
 from edgec.graph.ir import Function
@@ -23,7 +24,7 @@ from edgec.memory.cover import Cover, pareto_front
 from edgec.memory.layout import ARENA, placement_problem
 from edgec.memory.pieces import Piece, Pieces, fastest_within
 from edgec.memory.places import settle_places
-from edgec.memory.reorder import reordered
+from edgec.memory.reorder import best_order, orders
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
@@ -34,11 +35,13 @@ from edgec.passes.stream_groups import Member, stream_segment
 #: leaves room up to the 12 % that are promised of `ram`.
 BALANCED_SLOWDOWN = 1.03
 RAM_SLOWDOWN = 1.1
-#: With `stream`, `balanced` streams where that saves this part of the arena: it also takes code.
-LEAST_SAVING = 0.1
+#: `balanced` streams where that saves this part of the arena and so many bytes: it also takes code.
+LEAST_SAVING = 1 / 3
+LEAST_SAVED_BYTES = 4096
 #: Points of the front whose plans are made.
 MOST_PLANS = 3
-TRIAL_TIME_LIMIT_S = 0.5
+#: Placements that are tried for such a plan.
+TRIAL_NODES = 4_000
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,14 @@ class Choice:
     """The groups as they run, streaming segments as one each, and a variant of each.
 
     front: all points that there were; taken: the number of the one that was chosen, None if it
-    was not chosen from these.
+    was not chosen from these. is_complete: the front is of all segments; else of the shorter ones.
     """
 
     groups: tuple[LoweredGroup, ...]
     variants: tuple[Variant, ...]
     front: tuple[FrontPoint, ...]
     taken: int | None
+    is_complete: bool = True
 
 
 def choose(
@@ -74,9 +78,15 @@ def choose(
 ) -> Choice:
     """Choose order, variants and segments; `limit_bytes` is for the arena.
 
-    The order of the groups with the smallest live peak is tried beside the given one.
+    Orders of the groups in which fewer bytes live at once are tried beside the given one.
     """
-    return _best(function, groups, policy, options, limit_bytes)[1]
+    found = _best(function, groups, policy, options, limit_bytes)
+    if found is None:  # single groups always run, so the input is to be fed
+        raise PlanError(
+            "the input cannot be fed by rows: they do not follow each other in a closed form",
+            hint="build with --io arena or --io caller",
+        )
+    return found[1]
 
 
 def streamed_if_smaller(
@@ -86,14 +96,20 @@ def streamed_if_smaller(
     options: Options,
     alone: Sequence[Variant],
 ) -> Choice:
-    """`alone`, a variant of each group; or what streams, if that saves LEAST_SAVING."""
+    """`alone`, a variant of each group; or what streams, if that saves enough."""
     unchanged = Choice(tuple(groups), tuple(alone), (), None)
     if options.unfused:
         return unchanged
     before = peak_bytes(function, groups, alone, options)
-    after, best = _best(function, groups, policy, options, None)
+    worth_bytes = before - max(LEAST_SAVED_BYTES, math.ceil(LEAST_SAVING * before))
+    if worth_bytes < 0:
+        return unchanged
+    found = _best(function, groups, policy, options, None, worth_bytes)
+    if found is None:
+        return unchanged
+    after, best = found
     streams = best.taken is not None and bool(best.front[best.taken].segments)
-    return best if streams and after <= (1 - LEAST_SAVING) * before else unchanged
+    return best if streams and after <= worth_bytes else unchanged
 
 
 def _best(
@@ -102,15 +118,30 @@ def _best(
     policy: Policy,
     options: Options,
     limit_bytes: int | None,
-) -> tuple[int, Choice]:
-    """The peak of the plan, and the choice, for the better order."""
-    peak, best = _choose(function, groups, policy, options, limit_bytes)
-    ordered = reordered(function, groups)
-    if ordered != tuple(groups):
-        other_peak, other = _choose(function, ordered, policy, options, limit_bytes)
-        if options.optimize != "time" and other_peak < peak:
-            return other_peak, other
-    return peak, best
+    worth_bytes: int | None = None,
+) -> tuple[int, Choice] | None:
+    """The peak of the plan, and the choice, for the best order; None if there is none.
+
+    Covers that need more than `worth_bytes` are left out.
+    """
+    best: tuple[int, Choice] | None = None
+    for ordered in orders(function, groups):
+        found = _choose(function, ordered, policy, options, limit_bytes, worth_bytes)
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+        if options.optimize == "time":
+            break
+    if best is None:
+        return None
+    # What streams leaves other steps the hungriest, so another order may be good now.
+    choice = best[1]
+    order = best_order(function, choice.groups, choice.variants)
+    if order == tuple(range(len(order))):
+        return best
+    running = tuple(choice.groups[i] for i in order)
+    chosen = settle_places(function, running, [choice.variants[i] for i in order], io=options.io)
+    peak = peak_bytes(function, running, chosen, options)
+    return (peak, replace(choice, groups=running, variants=chosen)) if peak < best[0] else best
 
 
 def peak_bytes(
@@ -121,7 +152,7 @@ def peak_bytes(
 ) -> int:
     """What the arena of such a run takes."""
     problem = placement_problem(function, groups, variants, io=options.io)
-    return plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S).peak_bytes[ARENA]
+    return plan_memory(problem, node_limit=TRIAL_NODES).peak_bytes[ARENA]
 
 
 def _choose(
@@ -130,8 +161,9 @@ def _choose(
     policy: Policy,
     options: Options,
     limit_bytes: int | None,
-) -> tuple[int, Choice]:
-    """The peak of the plan, and the choice, for the groups in this order."""
+    worth_bytes: int | None = None,
+) -> tuple[int, Choice] | None:
+    """The peak of the plan, and the choice, for the groups in this order, if there is one."""
     members = {} if options.unfused else row_members([g.group for g in groups], policy)
     pieces = Pieces(function, groups, members, io=options.io)
     if options.io == "rows":
@@ -149,6 +181,8 @@ def _choose(
     for cover in _candidates(pieces, front, options, limit_bytes):
         if best is not None and limit_bytes is None and cover.need_bytes >= best[0]:
             break
+        if worth_bytes is not None and cover.need_bytes > worth_bytes:
+            continue
         try:
             running, chosen = _built(pieces, cover)
         except ScheduleError:
@@ -157,14 +191,9 @@ def _choose(
         peak = peak_bytes(function, running, chosen, options)
         taken = front.index(cover) if cover in front else None
         if best is None or peak < best[0]:
-            best = peak, Choice(running, chosen, points, taken)
+            best = peak, Choice(running, chosen, points, taken, pieces.is_complete)
         if options.optimize == "time" or (limit_bytes is not None and peak <= limit_bytes):
             break
-    if best is None:  # single groups always run, so the input is to be fed
-        raise PlanError(
-            "the input cannot be fed by rows: they do not follow each other in a closed form",
-            hint="build with --io arena or --io caller",
-        )
     return best
 
 
@@ -195,12 +224,23 @@ def _candidates(
     else:
         slowdown = BALANCED_SLOWDOWN if options.optimize == "balanced" else RAM_SLOWDOWN
         within = [c for c in front if c.instructions <= slowdown * front[0].instructions]
-        wanted = [*reversed(within[-MOST_PLANS:]), *alone]
+        paying = [c for c in within if _pays(c, within)]
+        wanted = [*reversed(paying[-MOST_PLANS:]), *alone]
     if limit_bytes is None:
         return wanted
     fitting = [cover for cover in wanted if cover.need_bytes <= limit_bytes]
     fitting += [cover for cover in front if cover.need_bytes <= limit_bytes][:MOST_PLANS]
     return fitting or [front[-1], *alone]
+
+
+def _pays(cover: Cover, others: Sequence[Cover]) -> bool:
+    """Whether it saves at least the part of memory that it costs in instructions."""
+    return all(
+        cover.instructions * other.need_bytes + cover.need_bytes * other.instructions
+        <= 2 * other.instructions * other.need_bytes
+        for other in others
+        if other.instructions < cover.instructions
+    )
 
 
 def _singles(pieces: Pieces, *, least: bool) -> Cover:

@@ -6,7 +6,8 @@ within the limit, found exactly. Lowering the limit to just below what a cover n
 again, gives the Pareto front of memory against instructions.
 
 A piece's need is first a lower bound; pieces that are chosen are planned on their own, and chosen
-again if they turn out to need more.
+again if they turn out to need more. So there are at most as many searches as pieces, whose number
+is limited, and no clock decides anything.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def pareto_front(pieces: Pieces) -> tuple[Cover, ...]:
     limit: int | None = None
     while (cover := fastest_cover(pieces, limit)) is not None:
         front.append(cover)
+        if not cover.need_bytes:
+            break  # nothing runs, or nothing of it lies in the arena
         limit = cover.need_bytes - 1
     return tuple(front)
 
@@ -48,14 +51,18 @@ def fastest_cover(pieces: Pieces, limit_bytes: int | None) -> Cover | None:
 
 def _shortest_path(pieces: Pieces, limit_bytes: int | None) -> tuple[Piece, ...] | None:
     count = len(pieces.starting)
-    # From each group to the end: (instructions, need, first piece).
+    # From each group to the end: (instructions and what code counts as, need, first piece).
     best: list[tuple[int, int, Piece | None] | None] = [None] * count + [(0, 0, None)]
     for position in reversed(range(count)):
         for piece in pieces.starting[position]:
             rest = best[piece.last + 1]
             if rest is None or (limit_bytes is not None and piece.need_bytes > limit_bytes):
                 continue
-            found = (piece.instructions + rest[0], max(piece.need_bytes, rest[1]), piece)
+            found = (
+                piece.instructions + piece.code + rest[0],
+                max(piece.need_bytes, rest[1]),
+                piece,
+            )
             known = best[position]
             if known is None or found[:2] < known[:2]:
                 best[position] = found

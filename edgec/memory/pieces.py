@@ -7,7 +7,7 @@ inputs that may die there, scratch, output. Pieces side by side cover the networ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,16 +26,21 @@ from edgec.passes.row_functions import RowGroup, RowSum, replaced_input
 
 #: Instructions of a call of a row function beyond what it computes.
 CALL_INSTRUCTIONS = 60
-#: What the code of a segment counts as, as a part of all instructions: it must pay in memory.
-SEGMENT_SHARE = 0.006
-EXACT_TIME_LIMIT_S = 0.2
+#: What the code of a segment counts as, as a part of all instructions, where covers are compared:
+#: it must pay in memory.
+SEGMENT_SHARE = 0.01
+#: Placements that are tried for the plan of a step alone.
+EXACT_NODES = 1_500
+#: Members of segments that are looked at in one network, counted once for every segment.
+MOST_MEMBERS = 500_000
 
 
 @dataclass
 class Piece:
     """Groups `first` to `last` in one step; `variant` of a single group, or streamed.
 
-    work_bytes: the members' own scratch is at most this. instructions: an estimate.
+    work_bytes: the members' own scratch is at most this. instructions: an estimate. code: what its
+    code counts as, in instructions.
     """
 
     first: int
@@ -45,6 +50,7 @@ class Piece:
     overlaps: tuple[Overlap, ...]
     variant: Variant | None = None
     work_bytes: int = 0
+    code: int = 0
     exact_bytes: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +72,7 @@ class Piece:
         if self.exact_bytes is None:
             problem = Problem(self.buffers, self.overlaps, (Region(ARENA),))
             try:
-                plan = plan_memory(problem, time_limit_s=EXACT_TIME_LIMIT_S)
+                plan = plan_memory(problem, node_limit=EXACT_NODES)
                 self.exact_bytes = plan.peak_bytes[ARENA]
             except PlanError:
                 self.exact_bytes = self.bound_bytes
@@ -74,7 +80,10 @@ class Piece:
 
 
 class Pieces:
-    """All pieces of a network, by the group that they start with."""
+    """All pieces of a network, by the group that they start with.
+
+    is_complete: no segment was left out because there are too many.
+    """
 
     def __init__(
         self,
@@ -97,11 +106,27 @@ class Pieces:
         self.position = {v: i for i, g in enumerate(groups) for v in g.group.outputs}
         self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
         fewest = sum(min(p.instructions for p in own) for own in self.starting)
-        self.segment_instructions = round(SEGMENT_SHARE * fewest)
+        self.segment_code = round(SEGMENT_SHARE * fewest)
         if io == "rows":
             self.starting[0] = []  # only what takes the input by rows can come first
-        for first in range(len(groups)):
-            self.starting[first] += self.segments(first)
+        self._best: dict[tuple[int, int], Variant] = {}
+        self.is_complete = self._add_segments()
+
+    def _add_segments(self) -> bool:
+        """Add short segments of all places before longer ones; False if MOST_MEMBERS end it."""
+        growing = {first: self.segments(first) for first in range(len(self.groups))}
+        looked_at = 0
+        while growing:
+            for first, longer in list(growing.items()):
+                found = next(longer, None)
+                if found is None:
+                    del growing[first]
+                    continue
+                self.starting[first] += found
+                looked_at += sum(piece.last - first + 1 for piece in found)
+                if looked_at > MOST_MEMBERS:
+                    return False
+        return True
 
     def is_fed(self, first: int) -> bool:
         """Whether the segment that starts here takes the model's input by rows."""
@@ -162,19 +187,16 @@ class Pieces:
 
     # segments ---------------------------------------------------------------------------------
 
-    def segments(self, first: int) -> list[Piece]:
-        """All segments of two and more groups that start here, of one if it is fed."""
-        found: list[Piece] = []
+    def segments(self, first: int) -> Iterator[list[Piece]]:
+        """Segments of two and more groups that start here, of one if it is fed, by their length."""
         if first not in self.members or isinstance(self.members[first], RowSum):
-            return found
+            return
         last = first + (not self.is_fed(first))
         while last < len(self.groups) and last in self.members:
-            if self.is_segment(first, last):
-                found += self.streams(first, last)
+            yield self.streams(first, last) if self.is_segment(first, last) else []
             if isinstance(self.members[last], RowSum):
-                break
+                return
             last += 1
-        return found
 
     def is_segment(self, first: int, last: int) -> bool:
         """Whether what is made inside is read inside only, and every member is fed."""
@@ -240,6 +262,14 @@ class Pieces:
                 pieces.append(piece)
         return pieces
 
+    def fastest_row(self, position: int, member: RowGroup, work_bytes: int) -> Variant:
+        """The fastest variant for most rows of a member with so much scratch."""
+        key = position, work_bytes
+        if key not in self._best:
+            variants = member.lowered(member.middle).variants
+            self._best[key] = fastest_within(variants, work_bytes)
+        return self._best[key]
+
     def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Piece:
         """The segment with members that need at most so much scratch of their own."""
         source = self.members[first].inputs[0]
@@ -247,7 +277,7 @@ class Pieces:
         is_last = self.dies(source, last) and root not in self.outside
         buffers = [*self.live(first, last), *self.outputs(last)]
         overlaps: list[Overlap] = []
-        instructions, work = self.segment_instructions, 0
+        instructions = work = 0
         work_ahead = -source.type.nbytes
 
         def add(name: str, size: int, distance: int | None) -> None:
@@ -267,7 +297,7 @@ class Pieces:
                 add("sum", accumulator.elements * 4, None)
                 instructions += min(v.instructions for v in self.groups[i].variants)
                 continue
-            best = fastest_within(member.lowered(member.middle).variants, work_bytes)
+            best = self.fastest_row(i, member, work_bytes)
             instructions += best.instructions * member.rows
             if best.scratch_bytes:
                 work = max(work, best.scratch_bytes)
@@ -287,8 +317,9 @@ class Pieces:
         if is_last and out not in self.outside and flow.distances[-1] < out.type.nbytes:
             overlaps.append(Overlap(root.name, out.name, flow.distances[-1]))
         return Piece(
-            first, last, instructions, tuple(buffers), tuple(overlaps), work_bytes=work_bytes
-        )
+            first, last, instructions, tuple(buffers), tuple(overlaps), work_bytes=work_bytes,
+            code=self.segment_code,
+        )  # fmt: skip
 
 
 def fastest_within(variants: Sequence[Variant], work_bytes: int) -> Variant:

@@ -19,7 +19,8 @@ from edgec.memory.solve import plan_memory
 from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
-TRIAL_TIME_LIMIT_S = 0.3
+#: Placements that are tried for a plan.
+TRIAL_NODES = 2_500
 
 
 def settle_places(
@@ -46,7 +47,7 @@ def settle_places(
         key = (problem.buffers, problem.overlaps)
         if key not in known:
             try:
-                plan = plan_memory(problem, time_limit_s=TRIAL_TIME_LIMIT_S)
+                plan = plan_memory(problem, node_limit=TRIAL_NODES)
                 known[key] = plan.peak_bytes[ARENA]
             except PlanError:
                 known[key] = None

@@ -1,4 +1,4 @@
-"""The order of groups with the smallest live peak: from lowered groups to `order` and back."""
+"""Orders of groups with a small live peak: from lowered groups to `order` and back."""
 
 from __future__ import annotations
 
@@ -8,26 +8,46 @@ from edgec.graph.ir import Constant, Function
 from edgec.memory.layout import variant_distances
 from edgec.memory.order import Step, smallest_order
 from edgec.passes.fuse_groups import storage
-from edgec.passes.lower_groups import LoweredGroup
+from edgec.passes.lower_groups import LoweredGroup, Variant
 
 #: Sets of groups looked at: enough for some branches side by side, a second or so.
 STATE_LIMIT = 5_000
 
 
-def reordered(function: Function, groups: Sequence[LoweredGroup]) -> tuple[LoweredGroup, ...]:
-    """The groups in the order with the smallest live peak; as given where none is smaller.
+def orders(
+    function: Function, groups: Sequence[LoweredGroup]
+) -> tuple[tuple[LoweredGroup, ...], ...]:
+    """The groups as given, and in other orders in which fewer bytes live at once.
 
-    Every group counts with its variant that needs the least scratch. Models with state keep their
-    order, which says when a state may be overwritten.
+    What lives in a step depends on the variant that runs: one order is for those that need the
+    least scratch, one for the fastest. Models with state keep their order, which says when a state
+    may be overwritten.
+    """
+    found = [tuple(groups)]
+    for variants in (
+        [min(g.variants, key=lambda v: (v.scratch_bytes, v.instructions)) for g in groups],
+        [min(g.variants, key=lambda v: (v.instructions, v.scratch_bytes)) for g in groups],
+    ):
+        ordered = tuple(groups[i] for i in best_order(function, groups, variants))
+        if ordered not in found:
+            found.append(ordered)
+    return tuple(found)
+
+
+def best_order(
+    function: Function, groups: Sequence[LoweredGroup], variants: Sequence[Variant]
+) -> tuple[int, ...]:
+    """Positions of the groups, which run in these variants, in the order that keeps least alive.
+
+    They stay as they are where no order is better.
     """
     if function.states:
-        return tuple(groups)
+        return tuple(range(len(groups)))
     roots = storage(function)
     sizes = {v.name: v.type.nbytes for v in function.values() if v not in roots}
     steps = []
-    for lowered in groups:
+    for lowered, variant in zip(groups, variants, strict=True):
         group = lowered.group
-        variant = min(lowered.variants, key=lambda v: (v.scratch_bytes, v.instructions))
         distances = variant_distances(variant, group.output, roots)
         distances |= {roots.get(v, v): 0 for v in variant.same_place}
         size = group.output.type.nbytes
@@ -48,4 +68,4 @@ def reordered(function: Function, groups: Sequence[LoweredGroup]) -> tuple[Lower
         results=[roots.get(v, v).name for v in function.results if not isinstance(v, Constant)],
         state_limit=STATE_LIMIT,
     )
-    return tuple(groups[position] for position in order.positions)
+    return order.positions

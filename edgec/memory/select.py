@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from edgec.errors import PlanError
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.problem import DEFAULT_REGION, Buffer, Overlap, Plan, Problem, Region
-from edgec.memory.solve import DEFAULT_TIME_LIMIT_S, plan_memory
+from edgec.memory.solve import plan_memory
 
 if TYPE_CHECKING:
     from edgec.graph.ir import Function
@@ -29,6 +29,8 @@ OPTIMIZE: tuple[Optimize, ...] = ("time", "ram", "size", "balanced")
 
 # `balanced` may cost this much more than `time`, in instructions.
 BALANCED_SLOWDOWN = 1.03
+#: Placements that are tried for the plan of a choice.
+TRIAL_NODES = 10_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def select_variants(
     optimize: Optimize = "balanced",
     *,
     regions: tuple[Region, ...] = (Region(DEFAULT_REGION),),
-    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    node_limit: int = TRIAL_NODES,
 ) -> Selection:
     """Return the choice that suits `optimize`, planned.
 
@@ -92,7 +94,7 @@ def select_variants(
     BALANCED_SLOWDOWN of the fewest instructions. A region's capacity comes before all of these:
     raises PlanError only if no choice that was tried fits.
     """
-    table = _Table(menus, buffers, regions, time_limit_s)
+    table = _Table(menus, buffers, regions, node_limit)
     least = table.least_peak
     if optimize == "time":
         limits = [math.inf, *reversed(table.limits)]
@@ -187,12 +189,12 @@ class _Table:
         menus: Sequence[Menu],
         buffers: Sequence[Buffer],
         regions: tuple[Region, ...],
-        time_limit_s: float,
+        node_limit: int,
     ) -> None:
         self.menus = menus
         self.fixed = tuple(buffers)
         self.regions = regions
-        self.time_limit_s = time_limit_s
+        self.node_limit = node_limit
         self.needs: list[list[int]] = []
         for menu in menus:
             live = [b for b in buffers if b.start <= menu.step < b.stop]
@@ -237,7 +239,7 @@ class _Table:
             overlaps += menu.choices[i].overlaps
         problem = Problem(tuple(buffers), tuple(overlaps), self.regions)
         try:
-            plan = plan_memory(problem, time_limit_s=self.time_limit_s)
+            plan = plan_memory(problem, node_limit=self.node_limit)
         except PlanError as error:
             self.refused = error
             return None

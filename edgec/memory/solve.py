@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,17 +51,24 @@ class RegionSolution:
 
 
 def plan_memory(
-    problem: Problem, *, time_limit_s: float = DEFAULT_TIME_LIMIT_S, solver: str = "own"
+    problem: Problem,
+    *,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    node_limit: int | None = None,
+    solver: str = "own",
 ) -> Plan:
     """Return a legal plan with the smallest peak found in each region, and its certificate.
 
     `solver`: "own" (exact), "greedy" (largest first, as TensorFlow Lite Micro), or "cp_sat"
-    (needs the `plan` extra; raises ToolMissing without it). Raises PlanError, naming the buffers
+    (needs the `plan` extra; raises ToolMissing without it). `node_limit`: placements that "own"
+    tries in each region, instead of a time: plans that others depend on must not depend on how
+    fast the machine is. Raises PlanError, naming the buffers
     that conflict, when a region's capacity cannot be met or was not met within the time limit.
     """
     if solver not in SOLVERS:
         raise PlanError(f"no memory solver is called {solver}", hint="one of " + ", ".join(SOLVERS))
-    deadline_s = time.process_time() + time_limit_s
+    deadline_s = time.process_time() + time_limit_s if node_limit is None else math.inf
+    most_nodes = math.inf if node_limit is None else node_limit
     assignment = assign_regions(problem)
     region_of = assignment.region_of
     solutions: dict[str, RegionSolution] = {}
@@ -70,7 +78,7 @@ def plan_memory(
                 continue
             inside = [b for b in problem.buffers if region_of[b.name] == region.name]
             solution = solve_region(
-                inside, problem.overlaps, region.capacity_bytes, deadline_s, solver
+                inside, problem.overlaps, region.capacity_bytes, deadline_s, solver, most_nodes
             )
             if solution.peak_bytes is not None:
                 solutions[region.name] = solution
@@ -114,6 +122,7 @@ def solve_region(
     capacity_bytes: int | None,
     deadline_s: float,
     solver: str = "own",
+    most_nodes: float = math.inf,
 ) -> RegionSolution:
     """Minimize the peak of one region; see RegionSolution for what comes back."""
     instance = make_instance(buffers, overlaps)
@@ -128,7 +137,7 @@ def solve_region(
         return best.solution(bound, bound, 0)
     if solver == "cp_sat":
         return _solve_with_cp_sat(instance, overlaps, bound, capacity_bytes, deadline_s)
-    return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s)
+    return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s, most_nodes)
 
 
 def _solve_with_cp_sat(
@@ -203,21 +212,27 @@ def _solve_exactly(
     bound: int,
     capacity_bytes: int | None,
     deadline_s: float,
+    most_nodes: float = math.inf,
 ) -> RegionSolution:
     best = _Best(instance, capacity_bytes)
     best.offer(best_greedy(instance))
     proven = bound
     nodes = 0
+
+    def is_over() -> bool:
+        looked_at = nodes + (prover.nodes if prover is not None else 0)
+        return looked_at >= most_nodes or time.process_time() > deadline_s
+
     search: Search | None = None
     prover: WindowProver | None = None
     for effort in _efforts(instance):
-        if proven > best.limit_bytes or time.process_time() > deadline_s:
+        if proven > best.limit_bytes or is_over():
             break
         search = search or Search(instance)
         low = proven
         target = low if best.peak_bytes is not None else best.limit_bytes
         gave_up = False
-        while low <= best.limit_bytes and time.process_time() < deadline_s:
+        while low <= best.limit_bytes and not is_over():
             verdict = Verdict.GAVE_UP
             for strategy, node_limit in effort:
                 result = search.run(target, strategy, node_limit, deadline_s)
@@ -225,11 +240,11 @@ def _solve_exactly(
                 verdict = result.verdict
                 if result.offsets is not None:
                     best.offer(result.offsets)
-                if verdict is not Verdict.GAVE_UP:
+                if verdict is not Verdict.GAVE_UP or is_over():
                     break
             if verdict is Verdict.GAVE_UP and instance.is_exact:
                 prover = prover or WindowProver(instance, overlaps)
-                if prover.excludes(target, _FEW_NODES, deadline_s):
+                if prover.excludes(target, _FEW_NODES, deadline_s, most_nodes - nodes):
                     verdict = Verdict.NONE
             if verdict is Verdict.GAVE_UP:
                 gave_up = True

@@ -8,6 +8,7 @@ nothing does.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +33,14 @@ class _Window:
 
 
 class WindowProver:
-    """Excludes capacities for one instance; remembers what each window was found to fit in."""
+    """Excludes capacities for one instance; remembers what each window was found to fit in.
+
+    nodes: placements that all its searches tried so far.
+    """
 
     def __init__(self, instance: Instance, overlaps: Sequence[Overlap]) -> None:
         self.windows: list[_Window] = []
+        self.nodes = 0
         sections = instance.sections
         seen: set[frozenset[int]] = set()
         for width in _WIDTHS:
@@ -52,14 +57,24 @@ class WindowProver:
                     strategy = next(strategies(part))
                     self.windows.append(_Window(part, Search(part), strategy))
 
-    def excludes(self, capacity_bytes: int, node_limit: int, deadline_s: float) -> bool:
-        """Return whether some window was proven not to fit; False if none was."""
+    def excludes(
+        self,
+        capacity_bytes: int,
+        node_limit: int,
+        deadline_s: float,
+        most_nodes: float = math.inf,
+    ) -> bool:
+        """Return whether some window was proven not to fit; False if none was.
+
+        Each window is searched by `node_limit` placements, until `nodes` is `most_nodes`.
+        """
         for window in self.windows:
             if window.fits_in_bytes is not None and window.fits_in_bytes <= capacity_bytes:
                 continue
-            if time.process_time() > deadline_s:
+            if time.process_time() > deadline_s or self.nodes >= most_nodes:
                 return False
             result = window.search.run(capacity_bytes, window.strategy, node_limit, deadline_s)
+            self.nodes += result.nodes
             if result.verdict is Verdict.NONE:
                 return True
             if result.offsets is not None:

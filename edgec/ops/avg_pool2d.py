@@ -169,12 +169,15 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         start.definition.compute(start.output("out", sums, "int32"), lambda n, h, w, c: 0)
         x = add.input("x", (1, 1, width, channels), "int8")
         before = add.input("total", sums, "int32")
-        add.definition.reduce(
-            add.output("out", sums, "int32"),
+        acc = add.definition.reduce(
+            "acc",
             [("kw", 0, width)],
             init=lambda n, h, w, c: before[n, h, w, c],
             update=lambda acc, n, h, w, c, kw: acc + int32(x[n, h, kw, c]),
+            shape=sums,
+            dtype="int32",
         )
+        add.definition.compute(add.output("out", sums, "int32"), lambda *at: acc[at])
         total, count = finish.input("total", sums, "int32"), height * width
 
         def mean(*at: Any) -> Any:

@@ -79,7 +79,7 @@ class Variant:
     parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
 
-    @property
+    @cached_property
     def scratch_bytes(self) -> int:
         """What it needs besides inputs and outputs."""
         return sum(place.size_bytes for place in self.places)

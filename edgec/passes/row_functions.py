@@ -9,7 +9,7 @@ which the window meets the same edges share a function.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edgec.graph.ir import Constant, Node, Value
@@ -70,7 +70,7 @@ class RowGroup:
                 found.append(RowKind(row, row + 1, top, bottom))
         return tuple(found)
 
-    @property
+    @cached_property
     def middle(self) -> RowKind:
         """The kind of most rows."""
         return max(self.kinds, key=lambda kind: kind.stop - kind.start)
@@ -187,6 +187,7 @@ def row_sum(group: Group, policy: Policy) -> RowSum | None:
 
 def row_members(groups: Sequence[Group], policy: Policy) -> dict[int, RowGroup | RowSum]:
     """Row groups and sums by the position of the group, of all groups that have one."""
+    policy = replace(policy, in_rows=True)
     found: dict[int, RowGroup | RowSum] = {}
     for position, group in enumerate(groups):
         member = row_group(group, policy) or row_sum(group, policy)

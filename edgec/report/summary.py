@@ -68,6 +68,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             }
             for number, point in enumerate(compiled.choice.front)
         ],
+        "front_complete": compiled.choice.is_complete,
         "layers": [
             {
                 "step": layer.step if isinstance(layer, PartEntry) else layer.id,
@@ -109,7 +110,7 @@ def print_build(report: dict[str, Any]) -> None:
             f"{gone:,} constant, equal or unread channels removed: {done:,} remain to be done"
         )
     lines += _live_lines(report["certificate"])
-    lines += _front_lines(report["front"])
+    lines += _front_lines(report["front"], report["front_complete"])
     lines += [
         f"warning: accumulators of {o['source']} may leave {o['dtype']} and wrap: channel"
         f" {o['channel']} can be {o['low']:,} to {o['high']:,}"
@@ -141,7 +142,7 @@ def _live_lines(certificate: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _front_lines(front: list[dict[str, Any]]) -> list[str]:
+def _front_lines(front: list[dict[str, Any]], is_complete: bool) -> list[str]:
     """What less memory would cost, where there is a choice."""
     if len(front) < 2:
         return []
@@ -151,4 +152,7 @@ def _front_lines(front: list[dict[str, Any]]) -> list[str]:
         + ("*" if point["taken"] else "")
         for point in front
     ]
-    return [f"arena against instructions, estimated, * taken: {', '.join(points)}"]
+    lines = [f"arena against instructions, estimated, * taken: {', '.join(points)}"]
+    if not is_complete:
+        lines.append("the longest runs of layers were not looked at: there are too many")
+    return lines

@@ -79,13 +79,14 @@ def test_modelled_cycles(name: str, board: str, sample_model: Callable[[str], Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "board"), [(n, b) for n, boards in BUDGETS["ram"].items() for b in boards]
+    ("optimize", "name", "board"),
+    [(o, n, b) for o in ("ram", "time") for n, boards in BUDGETS[o].items() for b in boards],
 )
-def test_within_budget_for_the_smallest_arena(
-    name: str, board: str, sample_model: Callable[[str], Path]
+def test_within_budget_of_an_option(
+    optimize: str, name: str, board: str, sample_model: Callable[[str], Path]
 ) -> None:
-    found = figures(sample_model(MODELS[name]), board, "ram")
-    limits = BUDGETS["ram"][name][board]
+    found = figures(sample_model(MODELS[name]), board, optimize)
+    limits = BUDGETS[optimize][name][board]
     over = {key: f"{found[key]:,} > {n:,}" for key, n in limits.items() if found[key] > n}
     assert not over, f"{name} on {board} is over its budget; all figures: {found}"
 

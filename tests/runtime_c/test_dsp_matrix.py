@@ -14,29 +14,39 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/matrix_s8.h"
+#include "microkernels/dsp/matrix_s8_two.h"
 #include "microkernels/dsp/matrix_pack_s8.h"
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pad(int8_t *to, const int8_t *x, WORDS(n));
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_2_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_3_s8_dsp(to, x, n[0]); }
+void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_rows_2_s8_dsp(to, x, n[0]); }
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_pack_row_s8_dsp(to, x, n[0]); }
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_windows_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                           n[10], n[11], n[12], n[13], n[14]); }
+void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_windows_2_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                            n[10], n[11], n[12], n[13], n[14]); }
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
@@ -89,15 +99,19 @@ def inputs_of(rng, name, size):
     return rng.integers(-128, 128, count).astype(np.int16)
 
 
+#: Kernels of several pixels, two channels at a time; the others do one pixel and four.
+PAIRS = ("matrix_3", "matrix_2")
+
+
 @pytest.mark.parametrize("zero_point", [-128, -3])
-@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_2", "matrix_1", "matrix_1_plain"])
 def test_every_length_of_the_reduction(core, name, zero_point):
     """Each way into the unrolled loops, and several rounds of them."""
     rng = np.random.default_rng(3)
-    most = 40 if name == "matrix_3" else 18
+    most = 40 if name in PAIRS else 18
     for size in range(1, most):
-        channels = 2 if name == "matrix_3" else 4
-        quads = size if name == "matrix_3" else 2 * size
+        channels = 2 if name in PAIRS else 4
+        quads = size if name in PAIRS else 2 * size
         check_product(
             core, name, size, channels, zero_point,
             inputs_of(rng, name, size), tables(rng, channels, quads),
@@ -105,24 +119,24 @@ def test_every_length_of_the_reduction(core, name, zero_point):
 
 
 @pytest.mark.parametrize("zero_point", [-128, 83])
-@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_2", "matrix_1", "matrix_1_plain"])
 def test_every_number_of_channels(core, name, zero_point):
     """Also those that make the last pair, or four, overlap the one before."""
     rng = np.random.default_rng(4)
-    for channels in range(2 if name == "matrix_3" else 4, 14):
-        quads = 3 if name == "matrix_3" else 4
-        size = quads if name == "matrix_3" else quads // 2
+    for channels in range(2 if name in PAIRS else 4, 14):
+        quads = 3 if name in PAIRS else 4
+        size = quads if name in PAIRS else quads // 2
         x = inputs_of(rng, name, size)
         check_product(core, name, size, channels, zero_point, x, tables(rng, channels, quads))
 
 
 @pytest.mark.parametrize("zero_point", [-128, 0, 127])
-@pytest.mark.parametrize("name", ["matrix_3", "matrix_1", "matrix_1_plain"])
+@pytest.mark.parametrize("name", ["matrix_3", "matrix_2", "matrix_1", "matrix_1_plain"])
 def test_extremes_ties_and_saturation(core, name, zero_point):
     """Sums on and beside ties of both roundings, limits of sums, multipliers and shifts."""
     rng = np.random.default_rng(5)
     channels, quads = 40, 4
-    size = quads if name == "matrix_3" else quads // 2
+    size = quads if name in PAIRS else quads // 2
     zeros = np.zeros_like(inputs_of(rng, name, size))
     for shift in range(-15, 0):
         constants = tables(rng, channels, quads)
@@ -164,7 +178,9 @@ def check_packing(core, name, numbers, x_elements, to_elements, kernel_name=None
 
 def test_rows(core):
     for depth in range(1, 50):
-        check_packing(core, "pack_rows_3", (depth,), 3 * depth, -(-depth // 4) * 12)
+        for pixels in (2, 3):
+            words = -(-depth // 4) * pixels
+            check_packing(core, f"pack_rows_{pixels}", (depth,), pixels * depth, 4 * words)
         check_packing(core, "pack_row", (depth,), depth, -(-depth // 8) * 8)
 
 
@@ -184,16 +200,17 @@ TAPS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["pack_windows_3", "pack_taps_3"])
+@pytest.mark.parametrize("name", ["pack_windows_3", "pack_windows_2", "pack_taps_3"])
 def test_windows(core, name):
-    for window in WINDOWS if name == "pack_windows_3" else TAPS:
+    width = int(name[-1])
+    for window in TAPS if name == "pack_taps_3" else WINDOWS:
         x_elements = int(np.prod(window.shape))
-        to_elements = -(-window.depth // 4) * 12
+        to_elements = -(-window.depth // 4) * 4 * width
         span = (window.kernel[0] - 1) * window.dilation[0]
         bottom = window.corner[0] if window.is_padded else 0
         height = window.shape[0] + window.corner[0] + bottom - span
         pixels = -(-height // window.stride[0]) * window.out_width
-        for pixel in range(0, pixels - 2, 2):
+        for pixel in range(0, pixels - width + 1, 2):
             numbers = (*window.sizes.values(), pixel)
             check_packing(core, name, numbers, x_elements, to_elements)
 

@@ -21,8 +21,8 @@ from edgec.loop.window import Window
 
 Array = npt.NDArray[Any]
 
-#: Words of a channel: M, two of weights, the last weight with the shift, the bias.
-CHANNEL_WORDS = 5
+#: Words of a channel: M, two of weights, the last weight with the shift, the bias, C.
+CHANNEL_WORDS = 6
 #: Which weights, of nine row by row, are the bytes of the two words.
 TAPS = ((1, 0, 4, 3), (6, 2, 7, 5))
 
@@ -80,6 +80,7 @@ def pack_rows(arrays: Mapping[str, Array]) -> Array:
         *(_word(w[:, taps]) for taps in TAPS),
         7 - shift | w[:, 8] << 24,
         256 * bias,
+        64 - (255 << (6 - shift)),
     ]
     return np.stack(words, axis=1).reshape(-1).astype(np.int32)
 
@@ -118,7 +119,7 @@ def _instructions(
     share = 1.0 if height < 3 else 2 / (height + 1)
     columns = (out_width - right) * 24.5 if stride > 1 else 12 + 18 * (out_width - bool(padded))
     each = (
-        14 + (4 if left else 8) + columns + (9 + 6 * (stride - 1)) * bool(right) + 7 + edge * share
+        10 + (4 if left else 8) + columns + (9 + 6 * (stride - 1)) * bool(right) + 7 + edge * share
     )
     return 90 + channels * each
 

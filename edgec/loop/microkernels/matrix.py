@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -62,12 +62,24 @@ def _product(
     return schedule.func
 
 
-def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
-    """Three pixels, their inputs packed."""
-    b = Definition("matrix_3")
-    out = b.output("out", (3, channels), "int8")
-    x = b.input("x", (quads, 2, 3, 2), "int16")
+def matrix_block(
+    pixels: int, rescaling: Rescaling, quads: int, channels: int, zero_point: int
+) -> PrimFunc:
+    """Some pixels, their inputs packed."""
+    b = Definition(f"matrix_{pixels}")
+    out = b.output("out", (pixels, channels), "int8")
+    x = b.input("x", (quads, 2, pixels, 2), "int16")
     return _product(b, rescaling, x, out, quads, zero_point)
+
+
+def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
+    """Three pixels."""
+    return matrix_block(3, rescaling, quads, channels, zero_point)
+
+
+def matrix_2(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
+    """Two pixels."""
+    return matrix_block(2, rescaling, quads, channels, zero_point)
 
 
 def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
@@ -229,6 +241,12 @@ def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point:
     return 60 + each * ((channels + 1) // 2)
 
 
+def _instructions_2(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
+    words = 2 * quads
+    each = 38 + 6 * words + words / 3 + words / 10 + (0 if zero_point == -128 else 6)
+    return 60 + each * ((channels + 1) // 2)
+
+
 def _instructions_1(
     rescaling: Rescaling, octets: int, channels: int, zero_point: int, per_octet: int = 27
 ) -> float:
@@ -238,22 +256,24 @@ def _instructions_1(
 
 
 def _register(rescaling: Rescaling) -> None:
-    header = f"dsp/matrix_s8{rescaling.suffix}.h"
-    kernels = (
+    kernels: list[tuple[str, Callable[..., PrimFunc], int, Any, Callable[..., float], int]] = [
         ("matrix_3", matrix_3, PAIR, lambda quads: quads, _instructions_3, 1740),
         ("matrix_1", matrix_1, TWO_PAIRS, lambda octets: 2 * octets, _instructions_1, 1320),
         (
             "matrix_1_plain", matrix_1_plain, TWO_PAIRS, lambda octets: 2 * octets,
             partial(_instructions_1, per_octet=31), 1320,
         ),
-    )  # fmt: skip
+    ]  # fmt: skip
+    if rescaling is TFLM:
+        kernels.append(("matrix_2", matrix_2, PAIR, lambda quads: quads, _instructions_2, 1160))
     for name, meaning, unit, quads_of, instructions, code_bytes in kernels:
+        suffix = "_two" if name == "matrix_2" else rescaling.suffix
         register(
             Microkernel(
                 rescaling.kernel(name),
                 partial(meaning, rescaling),
                 sizes=("quads" if unit == PAIR else "octets", "channels", "zero_point"),
-                header=header,
+                header=f"dsp/matrix_s8{suffix}.h",
                 needs=frozenset({"dsp"}) | rescaling.needs,
                 alignment=(("x", 4), ("bias", 4)),
                 stream=_stream(rescaling, unit, quads_of),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from edgec.loop.define import Definition
@@ -21,12 +22,12 @@ def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Va
     return select(index(k) < depth, x[p, minimum(k, depth - 1)], 0)
 
 
-def pack_rows_3(depth: int) -> PrimFunc:
-    """to[q, s, p, r] = x[p, k] of three rows."""
+def pack_rows(pixels: int, depth: int) -> PrimFunc:
+    """to[q, s, p, r] = x[p, k] of so many rows."""
     quads = -(-depth // 4)
-    b = Definition("pack_rows_3")
-    to = b.output("to", (quads, 2, 3, 2), "int16")
-    x = b.input("x", (3, depth), "int8")
+    b = Definition(f"pack_rows_{pixels}")
+    to = b.output("to", (quads, 2, pixels, 2), "int16")
+    x = b.input("x", (pixels, depth), "int8")
     b.compute(to, lambda q, s, p, r: int16(paired(x, p, q, s, r, depth, quads)))
     return b.build()
 
@@ -41,13 +42,13 @@ def pack_row(depth: int) -> PrimFunc:
     return b.build()
 
 
-def pack_windows_3(pixel: TermLike, **sizes: int) -> PrimFunc:
+def pack_windows(pixels: int, pixel: TermLike, **sizes: int) -> PrimFunc:
     """to[q, s, p, r] = input k of the window of output pixel `pixel` + p; `Window.sizes`."""
     window = Window.from_sizes(sizes)
     depth = window.depth
     quads = -(-depth // 4)
-    b = Definition("pack_windows_3")
-    to = b.output("to", (quads, 2, 3, 2), "int16")
+    b = Definition(f"pack_windows_{pixels}")
+    to = b.output("to", (quads, 2, pixels, 2), "int16")
     x = b.input("x", (1, *window.shape), "int8")
 
     def element(q: Any, s: Any, p: Any, r: Any) -> Value:
@@ -83,13 +84,13 @@ def pad(
     return b.build()
 
 
-def _windows_instructions(**sizes: int) -> float:
+def _windows_instructions(pixels: int, **sizes: int) -> float:
     window = Window.from_sizes(sizes)
     kernel_h, kernel_w = window.kernel
     if kernel_w * window.shape[2] == 4:
-        return 70 + 16 * kernel_h
+        return 70 + (1 + 5 * pixels) * kernel_h
     calls = kernel_h * (kernel_w if window.dilation[1] > 1 else 1)
-    slow = 300 * kernel_h * kernel_w / 3 * window.part_outside
+    slow = 100 * pixels * kernel_h * kernel_w / 3 * window.part_outside
     return 50 + 25 * calls + 2.75 * window.depth + slow
 
 
@@ -99,14 +100,15 @@ def _taps_instructions(**sizes: int) -> float:
     return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
 
 
-for _name, _instructions in (
-    ("ec_pack_windows_3_s8_dsp", _windows_instructions),
-    ("ec_pack_taps_3_s8_dsp", _taps_instructions),
+for _name, _pixels, _instructions in (
+    ("ec_pack_windows_3_s8_dsp", 3, partial(_windows_instructions, 3)),
+    ("ec_pack_windows_2_s8_dsp", 2, partial(_windows_instructions, 2)),
+    ("ec_pack_taps_3_s8_dsp", 3, _taps_instructions),
 ):
     register(
         Microkernel(
             _name,
-            pack_windows_3,
+            partial(pack_windows, _pixels),
             sizes=Window.SIZES,
             indices=("pixel",),
             header="dsp/matrix_pack_s8.h",
@@ -128,8 +130,19 @@ register(
 )  # fmt: skip
 register(
     Microkernel(
+        "ec_pack_rows_2_s8_dsp",
+        partial(pack_rows, 2),
+        sizes=("depth",),
+        header="dsp/matrix_pack_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("to", 4),),
+        instructions=lambda depth: 30 + 11 * (depth // 4) + (25 if depth % 4 else 0),
+    )
+)
+register(
+    Microkernel(
         "ec_pack_rows_3_s8_dsp",
-        pack_rows_3,
+        partial(pack_rows, 3),
         sizes=("depth",),
         header="dsp/matrix_pack_s8.h",
         needs=frozenset({"dsp"}),

@@ -21,6 +21,7 @@ from edgec.loop.policies.constant_channels import (
     settled,
     sum_bounds,
 )
+from edgec.loop.primitives.loops import Tail
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -28,6 +29,8 @@ from edgec.loop.window import Window
 #: Forms worth trying for a convolution or dense with its requantize, the fastest first.
 FORMS = {"conv2d": (PADDED_COLUMNS, COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
 
+#: What the names of loops over the last pixels of a row end in.
+END = "_end"
 #: Inputs of a window that the runtime gathers byte by byte.
 MOST_TAPS = 80
 
@@ -47,10 +50,13 @@ def schedule_product(
     features: frozenset[str],
     *,
     paired: bool = False,
+    in_rows: bool = False,
 ) -> Schedule | None:
     """A function lowered as a product, on microkernels; None where they cannot do it.
 
     features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
+    in_rows: the function is one row of many, so that its last pixels matter: where three do not
+    divide them, two or four of them are done by two.
     """
     pixels, channels = find_param(func, "out").shape
     found = rescaling_of(func)
@@ -72,15 +78,23 @@ def schedule_product(
     sizes = {"channels": channels, "zero_point": zero_point}
     try:
         if by_three:
-            block, lane = schedule.split("out_d0", 3, tail="shift")
-            schedule.compute_at("acc", "out_d1")
-            schedule.compute_at("col", block, scope="scratch")
-            schedule.decompose_reduction("acc", "acc_q")
+            by_two = pixels_by_two(pixels) if in_rows and rescaling is TFLM else 0
+            if by_two:
+                _cut(schedule, pixels - by_two)
+            blocks = [("", 3)] + [(END, 2)] * bool(by_two)
+            for end, width in blocks:
+                tail: Tail = "exact" if by_two else "shift"
+                block, _ = schedule.split(f"out_d0{end}", width, tail=tail)
+                schedule.compute_at(f"acc{end}", f"out_d1{end}")
+                schedule.compute_at(f"col{end}", block, scope="scratch")
+                schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
             schedule.simplify()
-            schedule.tensorize(lane, rescaling.kernel("matrix_3"), {"quads": quads, **sizes})
+            for end, width in blocks:
+                kernel = rescaling.kernel(f"matrix_{width}")
+                schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **sizes})
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
-            _pack_columns(schedule, pixels, window)
+            _pack_columns(schedule, pixels, window, by_two)
         elif form == ROW:
             schedule.compute_at("acc", "out_d1")
             schedule.compute_at("col", "out_d0", scope="scratch")
@@ -102,21 +116,51 @@ def schedule_product(
     return schedule
 
 
-def _pack_columns(schedule: Schedule, pixels: int, window: Window | None) -> None:
-    loop = "col_q" if find_param(schedule.func, "col").elements > 12 else "col_s"  # of one step
+def pixels_by_two(pixels: int) -> int:
+    """How many pixels at the end to do by two, so that three divide the others, none of these."""
+    return 2 * (-pixels % 3) if pixels > 4 else 0
+
+
+def _cut(schedule: Schedule, at: int) -> None:
+    schedule.cut("out_d0", at, ("col", "acc"), END)
+
+
+def _pack_columns(schedule: Schedule, pixels: int, window: Window | None, by_two: int) -> None:
+    """Pack on microkernels: three pixels at a time, the last `by_two` of them two at a time."""
+    begin = pixels - by_two
+    last = begin - 3 if not by_two else None
+    _pack_block(schedule, "", 3, _first("out_d0_o", 0, begin, 3, last), window)
+    if by_two:
+        _pack_block(schedule, END, 2, _first(f"out_d0{END}_o", begin, by_two, 2, None), window)
+
+
+def _first(loop: str, begin: int, pixels: int, width: int, last: int | None) -> str:
+    """The first pixel of a block, in terms of the loop over blocks, if there are several."""
+    if pixels <= width:
+        return str(begin)
+    if last is not None:
+        return f"min({loop}*{width}, {last})"
+    return f"{loop}*{width} + {begin}"
+
+
+def _pack_block(
+    schedule: Schedule, end: str, width: int, first: str, window: Window | None
+) -> None:
+    # Where the outer loop has one step, it is gone.
+    name = f"col{end}"
+    loop = f"col_q{end}" if find_param(schedule.func, name).elements > 4 * width else f"col_s{end}"
     if window is None or window.is_pixel:
         depth = find_param(schedule.func, "x").shape[-1]
-        schedule.tensorize(loop, "ec_pack_rows_3_s8_dsp", {"depth": depth})
+        schedule.tensorize(loop, f"ec_pack_rows_{width}_s8_dsp", {"depth": depth})
         return
     channels, (_, kernel_w) = window.shape[2], window.kernel
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
-    kernel = "ec_pack_windows_3_s8_dsp"
+    kernel = f"ec_pack_windows_{width}_s8_dsp"
     if channels % 4 != 0 and not in_words:
-        kernel = "ec_pack_taps_3_s8_dsp"
-        if window.depth > MOST_TAPS or window.dilation[1] > 1:
+        kernel = f"ec_pack_taps_{width}_s8_dsp"
+        if width != 3 or window.depth > MOST_TAPS or window.dilation[1] > 1:
             raise ScheduleError("the inputs of a window are no whole words")
-    first = {"pixel": f"min(out_d0_o*3, {pixels - 3})" if pixels > 3 else "0"}  # one step, no loop
-    schedule.tensorize(loop, kernel, window.sizes, first)
+    schedule.tensorize(loop, kernel, window.sizes, {"pixel": first})
 
 
 def is_worth_padding(window: Window | None) -> bool:

@@ -13,6 +13,7 @@
 
 /* Without libc's headers, which a microcontroller's compiler may not have. */
 void *memcpy(void *to, const void *from, size_t bytes);
+void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
 
 /* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
@@ -45,6 +46,13 @@ void *memset(void *to, int value, size_t bytes);
 #else
 #define EC_COPY(to, from, bytes) memcpy((to), (from), (bytes))
 #define EC_FILL(to, value, bytes) memset((to), (value), (bytes))
+#endif
+
+/* A pointer that is known to be aligned to four bytes. */
+#if defined(__GNUC__)
+#define EC_WORDS(pointer) __builtin_assume_aligned((pointer), 4)
+#else
+#define EC_WORDS(pointer) (pointer)
 #endif
 
 /* A model of --no-asm includes them itself, at its top. */

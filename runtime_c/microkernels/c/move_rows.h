@@ -5,27 +5,38 @@
 #ifndef EC_MOVE_ROWS_H
 #define EC_MOVE_ROWS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "edgec/ec_kernel.h"
+
+/* Moves bytes to a lower address, eight words at a time where both are aligned and far apart. */
+static EC_SHARED void ec_move_down(void *to, const void *from, int32_t bytes) {
+    int8_t *low = (int8_t *)to;
+    const int8_t *high = (const int8_t *)from;
+    if ((((uintptr_t)low | (uintptr_t)high) & 3u) == 0u && high - low >= 32) {
+        for (; bytes >= 32; bytes -= 32, low += 32, high += 32) {
+            EC_COPY(EC_WORDS(low), EC_WORDS(high), 32u);
+        }
+    }
+    (void)memmove(low, high, (size_t)bytes);
+}
 
 /* x[i] = x[i + by] for i in 0 .. rows - by, `row` elements each; 0 < by <= rows. */
 static inline void ec_move_rows_s8(int8_t *x, int32_t rows, int32_t row, int32_t by) {
-    (void)memmove(x, x + by * row, (size_t)((rows - by) * row));
+    ec_move_down(x, x + by * row, (rows - by) * row);
 }
 
 /* The same for 16 bits. */
 static inline void ec_move_rows_s16(int16_t *x, int32_t rows, int32_t row, int32_t by) {
-    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 2u);
+    ec_move_down(x, x + by * row, (rows - by) * row * 2);
 }
 
 /* The same for 32 bits. */
 static inline void ec_move_rows_s32(int32_t *x, int32_t rows, int32_t row, int32_t by) {
-    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+    ec_move_down(x, x + by * row, (rows - by) * row * 4);
 }
 
 /* The same for floats. */
 static inline void ec_move_rows_f32(float *x, int32_t rows, int32_t row, int32_t by) {
-    (void)memmove(x, x + by * row, (size_t)((rows - by) * row) * 4u);
+    ec_move_down(x, x + by * row, (rows - by) * row * 4);
 }
 
 /* to[i] = x[i] for `row` elements. */

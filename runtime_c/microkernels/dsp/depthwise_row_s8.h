@@ -8,7 +8,7 @@
  *
  * A stream holds a channel's constants in words: M; bytes w[0][1], w[0][0], w[1][1], w[1][0]; bytes
  * w[2][0], w[0][2], w[2][1], w[1][2]; the shift e + 7 and, as the high half, 256 * w[2][2]; 256
- * times the bias. Weights are used as int16, 256 times themselves, so sums are 256 times the
+ * times the bias; C. Weights are used as int16, 256 times themselves, so sums are 256 times the
  * accumulators, and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double rounding,
  * to a zero point of -128: that is (high word of x * M) + C, shifted right by e + 7, where C has the
  * halves of both roundings and the zero point. Ties of negative sums go the other way, but are
@@ -95,17 +95,13 @@
 #define EC_ROW_CHANNEL \
     "1:\n" /* a channel */ \
     "ldr lr, [sp, #16]\n" \
-    "ldmia lr!, {r3, r5, r7, r9, r10}\n" \
+    "ldmia lr!, {r3, r5, r7, r9-r11}\n" \
     "str lr, [sp, #16]\n" \
     "mov lr, #0xFF00FF00\n" \
     "and r6, lr, r5, lsl #8\n" \
     "and r5, r5, lr\n" \
     "and r8, lr, r7, lsl #8\n" \
     "and r7, r7, lr\n" \
-    "mvn r11, #254\n" /* -255, which is 1 - 2 * 128 */ \
-    "lsl r11, r11, r9\n" \
-    "mov lr, #64\n" \
-    "add r11, lr, r11, asr #1\n" \
     "strd r10, r11, [sp]\n" \
     "ldr pc, [sp, #28]\n" \
     ".balign 4\n" \
@@ -192,11 +188,11 @@ static inline EC_UNUSED void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, con
     const int32_t step =
         is_above || is_below ? row / 2 : row; /* the third row is read, not the second */
     x += (is_above ? 0 : y) * row;
-    for (int32_t c = 0; c < channels; ++c, stream += 5, ++out, ++x) {
+    for (int32_t c = 0; c < channels; ++c, stream += 6, ++out, ++x) {
         const uint32_t words[3] = { (uint32_t)stream[1], (uint32_t)stream[2], (uint32_t)stream[3] };
         const int32_t multiplier = stream[0];
         const int32_t shift = (int32_t)(words[2] & 255u);
-        const int32_t offset = 64 - 255 * (1 << (shift - 1));
+        const int32_t offset = stream[5];
         int32_t above[3] = { (int32_t)(words[0] & 0xFF00FF00u),
                              (int32_t)(words[0] << 8 & 0xFF00FF00u),
                              (int32_t)(words[1] & 0xFF00FF00u) };

@@ -246,6 +246,131 @@ static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_
     }
 }
 
+/* One word of each of `rows` rows of two pixels as pairs, to[row][odd][pixel][2]; the pixels need no
+ * alignment, their rows lie `stride` bytes apart; rows >= 1. */
+static EC_KERNEL void ec_pack_words_2_s8_dsp(int16_t *to, const int8_t *a, const int8_t *b,
+                                             int32_t rows, int32_t stride) {
+#if EC_DSP_ASM
+    register int16_t *r0 __asm__("r0") = to;
+    register const int8_t *r1 __asm__("r1") = a;
+    register const int8_t *r2 __asm__("r2") = b;
+    register int32_t r3 __asm__("r3") = stride;
+    register int32_t r12 __asm__("r12") = rows;
+    __asm__ volatile(".syntax unified\n"
+                     "push {r4-r7}\n"
+                     "0:\n"
+                     "ldr r6, [r1]\n"
+                     "ldr r7, [r2]\n"
+                     "add r1, r1, r3\n"
+                     "add r2, r2, r3\n"
+                     "sxtb16 r4, r6\n"
+                     "sxtb16 r5, r7\n"
+                     "sxtb16 r6, r6, ror #8\n"
+                     "sxtb16 r7, r7, ror #8\n"
+                     "stmia r0!, {r4-r7}\n"
+                     "subs r12, #1\n"
+                     "bne.n 0b\n"
+                     "pop {r4-r7}\n"
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r12)
+                     : "r"(r3)
+                     : "cc", "memory");
+#else
+    for (int32_t row = 0; row < rows; ++row) {
+        for (int32_t i = 0; i < 4; ++i) {
+            const int32_t from = stride * row + (i >> 1) + 2 * (i & 1);
+            int16_t *const at = to + 8 * row + 4 * (i >> 1) + (i & 1);
+            at[0] = a[from];
+            at[2] = b[from];
+        }
+    }
+#endif
+}
+
+/* Two neighbouring rows of `depth` int8 as pairs, to[quad][odd][row][2]; zeros fill the last
+ * quad. */
+static inline void ec_pack_rows_2_s8_dsp(int16_t *to, const int8_t *x, int32_t depth) {
+    const int32_t whole = depth & ~3;
+    if (whole != 0) {
+        ec_pack_words_2_s8_dsp(to, x, x + depth, whole / 4, 4);
+    }
+    if (whole != depth) {
+        for (int32_t p = 0; p < 2; ++p) {
+            int16_t *const at = to + 2 * whole + 2 * p;
+            const int8_t *const from = x + p * depth + whole;
+            at[0] = from[0];
+            at[1] = whole + 2 < depth ? from[2] : 0;
+            at[4] = whole + 1 < depth ? from[1] : 0;
+            at[5] = 0;
+        }
+    }
+}
+
+/* ec_pack_windows_3_s8_dsp for output pixels `pixel` and `pixel` + 1. */
+static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                            int32_t width, int32_t channels, int32_t kernel_h,
+                                            int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                            int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                            int32_t left, int32_t out_width, int32_t padded,
+                                            int32_t zero_point, int32_t pixel) {
+    const int32_t row = width * channels;
+    int32_t h[2], w[2], at[2];
+    int32_t is_inside = 1;
+    for (int32_t p = 0; p < 2; ++p) {
+        h[p] = (pixel + p) / out_width * stride_h - top;
+        w[p] = (pixel + p) % out_width * stride_w - left;
+        at[p] = h[p] * row + w[p] * channels;
+        is_inside &= h[p] >= 0 && h[p] + (kernel_h - 1) * dilation_h < height && w[p] >= 0 &&
+                     w[p] + (kernel_w - 1) * dilation_w < width;
+    }
+    if (!padded || is_inside) {
+        const int32_t run = kernel_w * channels; /* bytes that lie one behind the other */
+        if (dilation_w == 1 && run == 4) {
+            ec_pack_words_2_s8_dsp(to, x + at[0], x + at[1], kernel_h, dilation_h * row);
+            return;
+        }
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *const from = x + kh * dilation_h * row;
+            if (kernel_w == 1 || dilation_w == 1) {
+                ec_pack_words_2_s8_dsp(to, from + at[0], from + at[1], run / 4, 4);
+                to += 2 * run;
+                continue;
+            }
+            for (int32_t kw = 0; kw < kernel_w; ++kw) {
+                const int8_t *const tap = from + kw * dilation_w * channels;
+                ec_pack_words_2_s8_dsp(to, tap + at[0], tap + at[1], channels / 4, 4);
+                to += 2 * channels;
+            }
+        }
+        return;
+    }
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t kw = 0; kw < kernel_w; ++kw) {
+            const int32_t step = kh * dilation_h * row + kw * dilation_w * channels;
+            const int8_t *from[2];
+            uint32_t outside = 0u;
+            for (int32_t p = 0; p < 2; ++p) {
+                const uint32_t y = (uint32_t)(h[p] + kh * dilation_h);
+                const uint32_t z = (uint32_t)(w[p] + kw * dilation_w);
+                const int32_t is_in = y < (uint32_t)height && z < (uint32_t)width;
+                from[p] = is_in ? x + at[p] + step : x;
+                outside |= is_in ? 0u : 1u << p;
+            }
+            if (outside != 3u) {
+                ec_pack_words_2_s8_dsp(to, from[0], from[1], channels / 4, 4);
+            }
+            for (int32_t p = 0; p < 2; ++p) {
+                if ((outside >> p & 1u) != 0u) {
+                    for (int32_t i = 0; i < channels / 2; ++i) {
+                        to[4 * i + 2 * p] = (int16_t)zero_point;
+                        to[4 * i + 2 * p + 1] = (int16_t)zero_point;
+                    }
+                }
+            }
+            to += 2 * channels;
+        }
+    }
+}
+
 /* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 80 inputs in a window, not
  * dilated in width; zeros fill the last quad. */
 static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,

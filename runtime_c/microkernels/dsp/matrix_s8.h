@@ -40,8 +40,28 @@
 
 /* clang-format off */
 
-/* Assembly of 3 pixels: fill the stack; r5 is channels, r6 the zero point, sizes are at r3. */
-#define EC_MATRIX_3_BEGIN \
+/* The first word of weights, in r7, with both biases in r5 and r6. */
+#define EC_MATRIX_3_FIRST \
+    "ldmia r0!, {r2-r4}\n" \
+    "smlad r11, r2, r7, r6\n" \
+    "smlad r12, r3, r7, r6\n" \
+    "smlad lr, r4, r7, r6\n" \
+    "sxtb16 r7, r7\n" \
+    "smlad r8, r2, r7, r5\n" \
+    "smlad r9, r3, r7, r5\n" \
+    "smlad r10, r4, r7, r5\n"
+
+/* The size of 3 pixels in words, to r7 from r4, that of one. */
+#define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"
+
+/* A pair of channels begins: r0 is x. */
+#define EC_MATRIX_3_PAIR \
+    "str r0, [sp, #16]\n" \
+    "ldr r0, [sp, #8]\n"
+
+/* Assembly of some pixels, whose `size` is above: fill the stack; r5 is channels, r6 the zero
+ * point, sizes are at r3. */
+#define EC_MATRIX_BEGIN(size) \
     "push {r4-r11, lr}\n" \
     "ldmia r3, {r4-r6}\n" \
     "sub sp, #36\n" \
@@ -51,16 +71,17 @@
     "subs r7, #2\n" \
     "str r7, [sp, #24]\n" \
     "lsls r4, r4, #1\n" \
-    "add r7, r4, r4, lsl #1\n" \
+    size \
     "add r7, r1, r7, lsl #2\n" \
     "str r7, [sp, #12]\n" \
     "mov r1, r2\n"
 
-/* Assembly of 3 pixels: keep r7, what stores the results, and go through the pairs of channels. */
-#define EC_MATRIX_3_LOOP \
+/* Assembly of some pixels: keep r7, what stores the results, and go through the pairs of channels.
+ * The loop takes `times` three words, for each three of which `step` has so many bytes of code. */
+#define EC_MATRIX_LOOP(begin, first, step, times, bytes) \
     "orr r7, r7, #1\n" \
     "str r7, [sp, #20]\n" \
-    /* The first word is done apart, 0 to 2 extra words too; the loop takes 12 times 3. */ \
+    /* The first word is done apart, 0 to 2 extra words too. */ \
     "subs r4, #1\n" \
     "movs r5, #3\n" \
     "udiv r6, r4, r5\n" \
@@ -68,11 +89,11 @@
     "adr.w r7, 5f\n" \
     "cbz r6, 8f\n" \
     "subs r6, #1\n" \
-    "movs r5, #12\n" \
+    "movs r5, #" times "\n" \
     "udiv r3, r6, r5\n" \
     "mls r6, r3, r5, r6\n" \
     "adds r6, #1\n" \
-    "movs r5, #92\n" /* bytes of code for 3 words */ \
+    "movs r5, #" bytes "\n" \
     "adr.w r7, 4f\n" \
     "mls r7, r6, r5, r7\n" \
     "8:\n" \
@@ -86,27 +107,19 @@
     "orr r7, r7, #1\n" \
     "str r7, [sp]\n" \
     "0:\n" /* a pair of channels */ \
-    "str r0, [sp, #16]\n" \
-    "ldr r0, [sp, #8]\n" \
+    begin \
     "ldmia r1!, {r5-r7}\n" \
-    "ldmia r0!, {r2-r4}\n" \
-    "smlad r11, r2, r7, r6\n" \
-    "smlad r12, r3, r7, r6\n" \
-    "smlad lr, r4, r7, r6\n" \
-    "sxtb16 r7, r7\n" \
-    "smlad r8, r2, r7, r5\n" \
-    "smlad r9, r3, r7, r5\n" \
-    "smlad r10, r4, r7, r5\n" \
+    first \
     "ldr pc, [sp]\n" \
     "1:\n" \
-    EC_MATRIX_3_STEP( "{r5-r6}", "r5, r6") \
+    step("{r5-r6}", "r5, r6") \
     "ldr pc, [sp, #4]\n" \
     "2:\n" \
-    EC_MATRIX_3_STEP( "{r5}", "r5") \
+    step("{r5}", "r5") \
     "ldr pc, [sp, #4]\n" \
     "3:\n" \
-    ".rept 12\n" \
-    EC_MATRIX_3_STEP( "{r5-r7}", "r5, r6, r7") \
+    ".rept " times "\n" \
+    step("{r5-r7}", "r5, r6, r7") \
     ".endr\n" \
     "4:\n" \
     "ldr r2, [sp, #12]\n" \
@@ -115,21 +128,21 @@
     "5:\n" \
     "ldr pc, [sp, #20]\n"
 
-/* Assembly of 3 pixels: to the next pair, which may have to step back by one. */
-#define EC_MATRIX_3_NEXT \
+/* Assembly of some pixels: to the next pair, which may have to step back by one. */
+#define EC_MATRIX_NEXT(out) \
     "8:\n" \
     "ldr r3, [sp, #24]\n" \
-    "cmp r0, r3\n" \
+    "cmp " out ", r3\n" \
     "bls.w 0b\n" \
-    "subs r2, r0, r3\n" \
+    "subs r2, " out ", r3\n" \
     "cmp r2, #1\n" \
     "it eq\n" \
-    "moveq r0, r3\n" \
+    "moveq " out ", r3\n" \
     "beq.w 0b\n" \
     "b 9f\n"
 
-/* Assembly of 3 pixels: the end. */
-#define EC_MATRIX_3_END \
+/* Assembly of some pixels: the end. */
+#define EC_MATRIX_END \
     "9:\n" \
     "add sp, #36\n" \
     "pop {r4-r11, lr}\n"
@@ -426,9 +439,9 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_MATRIX_3_BEGIN
+        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
         EC_MATRIX_CHOOSE
-        EC_MATRIX_3_LOOP
+        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
         "6:\n" /* to int8, zero point -128 */
         "ldr r0, [sp, #16]\n"
         "ldmia r1!, {r2-r7}\n"
@@ -455,7 +468,7 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb r12, [r0, r2]\n"
         "strb lr, [r0, r2, lsl #1]\n"
         "adds r0, #1\n"
-        EC_MATRIX_3_NEXT
+        EC_MATRIX_NEXT("r0")
         "7:\n" /* to int8, any zero point */
         "ldr r0, [sp, #16]\n"
         "ldr r7, [sp, #28]\n"
@@ -481,7 +494,7 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb lr, [r0, r7, lsl #1]\n"
         "adds r0, #1\n"
         "b 8b\n"
-        EC_MATRIX_3_END
+        EC_MATRIX_END
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
         : "r12", "cc", "memory");

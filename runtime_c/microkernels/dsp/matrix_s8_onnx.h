@@ -34,10 +34,10 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_MATRIX_3_BEGIN
+        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
         "str r6, [sp, #32]\n"
         "adr.w r7, 6f\n"
-        EC_MATRIX_3_LOOP
+        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
         "6:\n"
         "sub r11, r11, r8\n"
         "sub r12, r12, r9\n"
@@ -75,8 +75,8 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "strb r12, [r0, r2]\n"
         "strb lr, [r0, r2, lsl #1]\n"
         "adds r0, #1\n"
-        EC_MATRIX_3_NEXT
-        EC_MATRIX_3_END
+        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_END
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
         : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");

@@ -109,6 +109,37 @@ def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
     assert replay(func, schedule.trace_json()).func == schedule.func
 
 
+ROWS = [
+    (COLUMNS, window((1, 5, 8), out_width=5), "ec_pack_rows_2_s8_dsp"),
+    (COLUMNS, window((1, 16, 8), out_width=16), "ec_pack_rows_2_s8_dsp"),
+    (COLUMNS, window((3, 11, 4), (3, 3), corner=(0, 1), out_width=11, padded=True),
+     "ec_pack_windows_2_s8_dsp"),
+    (PADDED_COLUMNS, window((3, 10, 1), (3, 4), corner=(0, 1), out_width=8, padded=True),
+     "ec_pack_windows_2_s8_dsp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "shape", "kernel"), ROWS)
+def test_rows_that_three_do_not_divide_end_by_two(form, shape, kernel):
+    """Nothing is computed twice, so that the output may replace the input."""
+    constants = tables(5, shape.depth // 4)
+    func = product(form, shape, 1, constants, 9)
+    schedule = schedule_product(func, form, constants, shape, FEATURES, in_rows=True)
+    assert schedule is not None
+    text = print_func(schedule.func)
+    assert kernel in text and "ec_matrix_2_s8_dsp" in text and "min(" not in text
+    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
+    expected = interpret(func, {"x": x, **constants})["out"]
+    streams = {
+        packed.name: packed.pack({name: constants[own] for name, own in packed.sources.items()})
+        for packed in schedule.packed.values()
+    }
+    first, second = streams.values()
+    assert np.array_equal(first, second)
+    assert np.array_equal(interpret(schedule.func, {"x": x, **streams})["out"], expected)
+    assert replay(func, schedule.trace_json()).func == schedule.func
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [

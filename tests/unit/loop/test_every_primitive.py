@@ -14,6 +14,7 @@ from edgec.loop.primitives import (
     complement,
     compute_at,
     compute_inline,
+    cut,
     fold_storage,
     inline_constant,
     layout,
@@ -29,8 +30,9 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, complement, compute_at, compute_inline, fold_storage, inline_constant, layout, loops,
-    nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize, simplify_module,
+    cache, complement, compute_at, compute_inline, cut, fold_storage, inline_constant, layout,
+    loops, nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize,
+    simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel"}

@@ -88,8 +88,8 @@ def arrays_of(definition, seed=1):
 
 
 PRIMITIVES = (
-    "split", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at", "compute_inline",
-    "cache_read", "cache_write", "decompose_reduction", "transform_layout",
+    "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
+    "compute_inline", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
     "pack_nibbles", "complement", "inline_constant", "storage_align", "simplify",
     "sample_perfect_tile", "sample_categorical",
 )  # fmt: skip
@@ -119,6 +119,12 @@ def arguments(s, primitive, rng):
         orders.append(rng.sample(chain, rng.randint(1, len(chain))))
     found = {
         "split": [(x, factor, tail) for x in loops for tail in ("guard", "exact", "shift")],
+        "cut": [
+            (loop, at, chosen)
+            for loop in loops
+            for at in (1, factor)
+            for chosen in ([], blocks[:1], blocks[1:2], blocks[:-1])
+        ],
         "fuse": [(a, b) for a in loops for b in loops],
         "reorder": [tuple(order) for order in orders],
         "set_kind": [(x, k) for x in loops for k in ("unrolled", "vectorized", "parallel")],
@@ -190,7 +196,7 @@ def test_random_schedules_keep_the_meaning():
     applied = Counter()
 
     @settings(
-        max_examples=120,
+        max_examples=160,
         deadline=None,
         derandomize=True,
         database=None,
@@ -226,6 +232,9 @@ def dense():
         (lambda s: s.split("nope", 2), "no loop 'nope'"),
         (lambda s: s.split("out_k", 0), "not positive"),
         (lambda s: s.split("out_c", 4, tail="exact"), "4 does not divide the extent 6"),
+        (lambda s: s.cut("out_c", 6, []), "6 is not inside of loop out_c"),
+        (lambda s: s.cut("out_k", 2, []), "stands inside"),
+        (lambda s: s.cut("out_c", 2, ["out"]), "not a temporary"),
         (lambda s: s.fuse("out_k", "out_c"), "not directly inside"),
         (lambda s: s.fuse("out_c", "out_k"), "reduces in block out"),
         (lambda s: s.reorder("out_c", "out_c"), "named twice"),

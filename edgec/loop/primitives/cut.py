@@ -1,0 +1,101 @@
+"""cut: run the last steps of a loop in a nest of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import writes
+from edgec.loop.ir import Block, Buffer, For, PrimFunc, Seq, Stmt
+from edgec.loop.primitives.compute_at import require_temporary
+from edgec.loop.primitives.lookup import find_block, find_loop, fresh, reduce_vars, with_changes
+from edgec.loop.primitives.nests import written_buffer
+from edgec.loop.rewrite import (
+    ReplaceBuffer,
+    Substitute,
+    blocks_of,
+    loops_of,
+    sequence,
+    walk,
+)
+from edgec.loop.term import TermLike, Var, as_term
+
+
+def cut(
+    func: PrimFunc, loop: str, at: int, blocks: Sequence[str], suffix: str
+) -> tuple[PrimFunc, str]:
+    """Run the steps of `loop` from `at` on in a copy of its nest, with copies of some temporaries.
+
+        for i in 0..8 {                     for i in 0..8 { t[i] = f(x[i]) }
+          t[i] = f(x[i])             ->     for i_end in 0..8 { t_end[i_end] = f(x[i_end]) }
+        }
+        for j in 0..8 {                     for j in 0..6 { u[j] = g(t[j]) }
+          u[j] = g(t[j])                    for j_end in 6..8 { u[j_end] = g(t_end[j_end]) }
+        }
+
+    `blocks` name those that write the temporaries; all names in copies end in `suffix`. So each
+    part can be scheduled in a way of its own: `compute_at` leaves of the copies what is needed.
+
+    Requires: the loop and the blocks' nests stand on their own, one after the other, in this order;
+    the loop steps from 0 to a number and carries no reduction. Returns the new loop's name.
+    """
+    target, path = find_loop(func, loop)
+    stop = (target.stop - target.start).constant
+    if target.start.constant != 0 or stop is None or not 0 < at < stop:
+        raise ScheduleError(f"cut: {at} is not inside of loop {loop}")
+    tops = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+    if not all(isinstance(s, Seq) for s in path):
+        raise ScheduleError(f"cut: loop {loop} stands inside another statement")
+    for stmt, _ in walk(target):
+        if isinstance(stmt, Block) and target.var in reduce_vars(stmt):
+            raise ScheduleError(f"cut: block {stmt.name} reduces over loop {loop}")
+    buffers: dict[Buffer, Buffer] = {}
+    for name in blocks:
+        block, _ = find_block(func, name)
+        buffer = written_buffer(block)
+        require_temporary("cut", name, buffer)
+        buffers[buffer] = replace(buffer, name=f"{buffer.name}{suffix}")
+    nests = [s for s in tops if s is not target and writes(s) & buffers.keys()]
+    for nest in nests:
+        if writes(nest) - buffers.keys() or tops.index(nest) > tops.index(target):
+            raise ScheduleError(f"cut: loop {loop} does not follow what {', '.join(blocks)} make")
+    if writes(target) & buffers.keys():
+        raise ScheduleError(f"cut: loop {loop} is one of {', '.join(blocks)}")
+    copies = [_copied(nest, buffers, suffix) for nest in (*nests, target)]
+    for copy in copies:
+        for name in (*loops_of(copy), *blocks_of(copy)):
+            if fresh(func, name) != name:
+                raise ScheduleError(f"cut: {func.name} already has {name!r}")
+    last = copies.pop()
+    assert isinstance(last, For)
+    end = replace(last, start=as_term(at))
+    begin = replace(target, stop=as_term(at))
+    func = with_changes(func, [(target, sequence(*copies, begin, end))])
+    params = (*func.params, *(new for old, new in buffers.items() if old in func.params))
+    allocs = (*func.allocs, *(new for old, new in buffers.items() if old in func.allocs))
+    return replace(func, params=params, allocs=allocs), end.var.name
+
+
+def _copied(stmt: Stmt, buffers: Mapping[Buffer, Buffer], suffix: str) -> Stmt:
+    values: dict[Var, TermLike] = {}
+    for name, loop in loops_of(stmt).items():
+        values[loop.var] = as_term(replace(loop.var, name=f"{name}{suffix}"))
+    renamed = _Rename(values, suffix).stmt(stmt)
+    return ReplaceBuffer(buffers).stmt(renamed)
+
+
+class _Rename(Substitute):
+    def __init__(self, values: Mapping[Var, TermLike], suffix: str) -> None:
+        super().__init__(values)
+        self.suffix = suffix
+
+    def loop(self, loop: For) -> Stmt:
+        new = super().loop(loop)
+        assert isinstance(new, For)
+        return replace(new, var=replace(loop.var, name=f"{loop.var.name}{self.suffix}"))
+
+    def block(self, block: Block) -> Stmt:
+        new = super().block(block)
+        assert isinstance(new, Block)
+        return replace(new, name=f"{block.name}{self.suffix}")
