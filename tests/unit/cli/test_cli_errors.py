@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgec.codegen.manifest import MANIFEST_FORMAT
+
 COMMANDS = (
     ("inspect", "{}"),
     ("build", "{}", "--board", "host", "-o", "out"),
@@ -94,7 +96,7 @@ def test_folders_that_are_no_projects(
     edgec("build", dense_model, "--target", "cortex-m4", "-o", "library")
     text = refused("run", "library", "--board", "stm32")
     assert "library is a library for cortex-m4" in text and "hint: " in text
-    (work / "library" / "manifest.json").write_text('{"format": 1}')
+    (work / "library" / "manifest.json").write_text(f'{{"format": {MANIFEST_FORMAT}}}')
     assert "manifest.json is not readable" in refused("run", "library")
 
 
