@@ -147,7 +147,7 @@ class Policy:
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:
-            by_two = self.options.optimize == "time" or self.in_rows
+            by_two = self.options.optimize != "size"
             return window_schedules(func, tables, window, self.core.features, by_two=by_two)
         found = self._plain_schedules(func, form, tables, window)
         if "w" in tables and fits_nibbles(tables["w"]):
