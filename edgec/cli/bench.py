@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgec.cli.arguments import json_option, print_json
+from edgec.cli.progress import tell_lost
 
 if TYPE_CHECKING:
     from edgec.runners.pool import Pool
@@ -61,8 +62,9 @@ def command(
         if pool_file is not None and (engine or port):
             raise click.UsageError("--pool says itself what runs where")
         board = boards[0] if boards else "mps2_an386"
-        with _suite_pool(pool_file, engine, port) as pool:
-            _suite(path, board, names, samples, pool, as_json)
+        with _suite_pool(pool_file, engine, port) as devices:
+            _suite(path, board, names, samples, devices, as_json)
+        tell_lost(devices)
         return
     if engine or port:
         raise click.UsageError("--engine and --port are for a --suite")
@@ -72,6 +74,7 @@ def command(
 
     with Pool.load(pool_file) if pool_file is not None else nullcontext() as pool:
         rows = measure_models(path, boards or EVERY_CORE, names, layers=layers, pool=pool)
+    tell_lost(pool)
     help_s = measure_help_s()
     if as_json:
         print_json({"rows": rows, "help_s": round(help_s, 3)})

@@ -1,9 +1,17 @@
-"""Bars on standard error for what takes a while; nothing where that is no terminal."""
+"""Bars on standard error for what takes a while, nothing where that is no terminal; and what
+went wrong on the way, though it was done in the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from edgec.runners.pool import Pool
 
 #: Smaller tensors are there in under half a second at 115,200 baud.
 _LEAST_BYTES = 4096
@@ -61,3 +69,9 @@ def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
     with Progress(console=console, disable=hidden, transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+def tell_lost(pool: Pool | None) -> None:
+    """Name the devices of a pool that failed, whose work others did."""
+    for name, said in pool.lost.items() if pool is not None else ():
+        click.echo(f"left out: {name}: {said}", err=True)

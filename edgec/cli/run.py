@@ -17,7 +17,7 @@ from edgec.cli.arguments import (
     print_json,
     refuse_compile_options,
 )
-from edgec.cli.progress import transfer_bar
+from edgec.cli.progress import tell_lost, transfer_bar
 
 
 @click.command()
@@ -96,6 +96,7 @@ def command(
         if pool is not None:
             with pool:
                 results, chosen = pool.run_all(built, arrays), pool.name
+            tell_lost(pool)
         else:
             with (
                 transfer_bar(quiet=as_json) as transfer,

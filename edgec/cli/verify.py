@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, print_json
-from edgec.cli.progress import transfer_bar
+from edgec.cli.progress import tell_lost, transfer_bar
 
 
 @click.command()
@@ -94,6 +94,7 @@ def command(
             pool=pool,
             transfer=transfer,
         )
+    tell_lost(pool)
     report = result.to_dict()
     if as_json:
         print_json(report)

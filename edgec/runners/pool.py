@@ -43,6 +43,9 @@ R = TypeVar("R")
 #: Pools of this process whose work nobody waits for any more, by their tokens.
 _stopped: set[str] = set()
 
+#: Devices that one entry can stand for; more is a slip of the finger.
+_MOST_ALIKE = 1000
+
 
 @dataclass(frozen=True)
 class Device:
@@ -80,7 +83,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
     Raises BoardError for a file that is no pool.
     """
     try:
-        table = Table(str(path), tomllib.loads(path.read_text("utf-8")))
+        table = Table(str(path), tomllib.loads(path.read_text("utf-8")), "docs/pools.md")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BoardError(f"cannot read the pool {path}: {error}") from error
     executor = table.text("executor", "")
@@ -93,9 +96,15 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
                 f"{entry.where}: engine is '{engine}', none of {', '.join(ENGINES)}",
                 hint="give each device a port or an engine",
             )
+        if port is not None and engine != "serial":
+            raise BoardError(f"{entry.where}: a port is for the engine serial, not {engine}")
         count = entry.integer("count", 1)
-        if count < 1 or (port is not None and count > 1):
-            raise BoardError(f"{entry.where}: count is {count}; a port has one device")
+        most = 1 if port is not None else _MOST_ALIKE
+        if not 1 <= count <= most:
+            raise BoardError(
+                f"{entry.where}: count is {count}, not from 1 to {most}",
+                hint="a port has one device" if port is not None else "",
+            )
         name = entry.text("name", port or engine)
         numbers = [""] if count == 1 else [f" {i}" for i in range(1, count + 1)]
         devices += [Device(name + number, engine, port) for number in numbers]

@@ -12,14 +12,16 @@ _REQUIRED = object()
 
 
 class Table:
-    """One table of a TOML file; `where` names the file and the table in errors.
+    """One table of a TOML file; `where` names the file and the table in errors, `page` the page
+    that lists its keys.
 
     Every reader raises BoardError for a value of the wrong type, and for a missing key unless a
     default is given. `finish` raises for keys that were never read.
     """
 
-    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, where: str, values: Mapping[str, Any], page: str = "docs/boards.md") -> None:
         self.where = where
+        self._page = page
         self._values = values
         self._read: set[str] = set()
 
@@ -66,14 +68,14 @@ class Table:
         value = self.raw(key, {} if optional else _REQUIRED)
         if not isinstance(value, dict):
             raise BoardError(f"{self.where}: '{key}' is not a table")
-        return Table(f"{self.where}: [{key}]", value)
+        return Table(f"{self.where}: [{key}]", value, self._page)
 
     def tables(self, key: str) -> tuple[Table, ...]:
         """Return a list of tables (`[[key]]`); empty when the key is absent."""
         values = self.raw(key, [])
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise BoardError(f"{self.where}: '{key}' is not a list of tables")
-        return tuple(Table(f"{self.where}: [[{key}]]", value) for value in values)
+        return tuple(Table(f"{self.where}: [[{key}]]", value, self._page) for value in values)
 
     def scalars(self) -> dict[str, int | str]:
         """Return every key not read so far; each value is a whole number or a text."""
@@ -98,7 +100,7 @@ class Table:
             near = difflib.get_close_matches(unknown[0], self._read, n=1)
             raise BoardError(
                 f"{self.where}: unknown key '{unknown[0]}'",
-                hint=f"did you mean '{near[0]}'?" if near else "docs/boards.md lists the keys",
+                hint=f"did you mean '{near[0]}'?" if near else f"{self._page} lists the keys",
             )
 
     def _typed(self, key: str, default: Any, kind: type, words: str) -> Any:

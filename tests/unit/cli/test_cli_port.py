@@ -261,3 +261,14 @@ def test_profile_in_cycles(edgec: Callable, project: Built, board_port: str, wor
     rows = ran.json["layers"]
     assert [np.sign(row["cycles"]) for row in rows] == [1, 1]
     assert Path("t.json").is_file() and Path("s.json").is_file()
+
+
+def test_dead_member_of_a_pool_is_named(
+    edgec: Callable, project: Built, board_port: str, work: Path
+) -> None:
+    pool = work / "pool.toml"
+    pool.write_text(f'[[device]]\nport = "{board_port}"\n[[device]]\nport = "/dev/ttyNone"\n')
+    ran = edgec("run", project.project, "--pool", pool, "--steps", "3", "--json")
+    assert ran.status == 0, ran
+    assert ran.err == "left out: /dev/ttyNone: cannot open the serial port /dev/ttyNone: " \
+                      "No such file or directory\n"  # fmt: skip
