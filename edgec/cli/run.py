@@ -125,6 +125,7 @@ def _export(
     """Write the files for viewers of profiles. EdgecError where nothing was counted."""
     from edgec.errors import EdgecError
     from edgec.report.profile import chrome_trace, make_profile, speedscope
+    from edgec.staging import staged_file
 
     wanted = [(chrome_path, chrome_trace), (scope_path, speedscope)]
     for path, write in wanted:
@@ -137,10 +138,8 @@ def _export(
                 hint="use --engine core or qemu, or a real board",
             )
         clock_hz = built.board.clock_hz if built.board is not None else 0
-        try:
-            path.write_text(write(built.manifest, profile, clock_hz), encoding="ascii")
-        except OSError as error:
-            raise EdgecError(f"cannot write {path}: {error.strerror}") from None
+        with staged_file(path, hint="choose another file in a folder that exists") as temporary:
+            temporary.write_text(write(built.manifest, profile, clock_hz), encoding="ascii")
 
 
 def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> list[Any]:
