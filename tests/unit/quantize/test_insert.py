@@ -18,12 +18,12 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.ops.add import AddAttrs
+from edgec.ops.cast import CastAttrs
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.logistic import LogisticAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.resize import ResizeAttrs
 from edgec.ops.transpose import TransposeAttrs
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import calibrate
@@ -154,9 +154,8 @@ def test_bias_correction_takes_out_the_mean_error() -> None:
 
 def test_what_onnx_cannot_say_is_named() -> None:
     b = GraphBuilder()
-    x = b.param("x", TensorType((1, 4, 4, 1), "float32"))
-    attrs = ResizeAttrs((8, 8), "bilinear")
-    function = b.finish([b.op("resize", [x], attrs, name="h")])
+    x = b.param("x", TensorType((1, 4, 4, 1), "int32"))
+    function = b.finish([b.op("cast", [x], CastAttrs("int64"), name="h")])
     with pytest.raises(ImportFailed, match="cannot be written") as caught:
         to_onnx(function, producer_version="0")
-    assert caught.value.details == ("operator resize",)
+    assert caught.value.details == ("operator cast",)
