@@ -21,7 +21,7 @@ IN, UNITS, MEMORY = 12, 5, 4
 
 def svdf_model(
     seed: int = 1, rank: int = 1, dtype: str = "int8", zero_point: int = -9, bias: bool = True,
-    batch: int = 1,
+    batch: int = 1, computed_bias: bool = False,
 ) -> bytes:  # fmt: skip
     rng = np.random.default_rng(seed)
     filters = UNITS * rank
@@ -41,12 +41,14 @@ def svdf_model(
     feature = constant("feature", feature_data, 0.0091)
     time = constant("time", time_data, 0.0149)
     b = constant("bias", bias_data, scale * 0.0149) if bias else -1
+    if computed_bias:
+        b = model.tensor("bias", (UNITS,), "int32", scale=scale * 0.0149)
     memory = model.tensor("memory", (batch, filters * MEMORY), dtype, scale=scale,
                           zero_point=zero_point, variable=True)  # fmt: skip
     y = model.tensor("y", (batch, UNITS), "int8", scale=0.11, zero_point=-20)
     model.operator("SVDF", [x, feature, time, b, memory], [y], "SVDFOptions", Rank=rank,
                    FusedActivationFunction=1)  # fmt: skip
-    return model.build([x], [y])
+    return model.build([x, b] if computed_bias else [x], [y])
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -86,6 +88,10 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as failure:
         import_model(path)
     assert "a bias" in failure.value.details[0]
+    path.write_bytes(svdf_model(computed_bias=True))
+    with pytest.raises(ImportFailed) as failure:
+        import_model(path)
+    assert "the bias is no constant" in failure.value.details[0]
     memory = TensorType((1, 8), "int8", Quant((0.1,), (3,)))
     with pytest.raises(TypeMismatch, match="has no place for"):
         SvdfPush().infer(None, memory, TensorType((1, 3), "int8"))  # type: ignore[arg-type]
