@@ -51,6 +51,19 @@
     "smlad r9, r3, r7, r5\n" \
     "smlad r10, r4, r7, r5\n"
 
+/* Runs the assembly `code` of a kernel with its out, x and stream in r0 to r2, and in r3 where
+ * `size`, its channels and its zero_point stand. What `code` changes beside these comes last. */
+#define EC_MATRIX_RUN(size, code, ...) \
+    const int32_t sizes[3] = { (size), channels, zero_point }; \
+    register int8_t *r0 __asm__("r0") = out; \
+    register const void *r1 __asm__("r1") = x; \
+    register const int32_t *r2 __asm__("r2") = stream; \
+    register const int32_t *r3 __asm__("r3") = sizes; \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
+                     : \
+                     : __VA_ARGS__, "cc", "memory")
+
 /* The size of 3 pixels in words, to r7 from r4, that of one. */
 #define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"
 
@@ -431,14 +444,8 @@ static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8
 static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
                                          int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_ASM
-    const int32_t sizes[3] = { quads, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int16_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(quads,
         EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
         EC_MATRIX_CHOOSE
         EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
@@ -494,10 +501,8 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb lr, [r0, r7, lsl #1]\n"
         "adds r0, #1\n"
         "b 8b\n"
-        EC_MATRIX_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
+        EC_MATRIX_END,
+        "r12");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
@@ -524,24 +529,16 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
 static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
                                          int32_t octets, int32_t channels, int32_t zero_point) {
 #if EC_DSP_ASM
-    const int32_t sizes[3] = { octets, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int16_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(octets,
         "push {r4-r11, lr}\n"
         "ldmia r3, {r4-r6}\n"
         "sub sp, #28\n"
         "add r7, r1, r4, lsl #4\n"
         EC_MATRIX_1_BEGIN("106", EC_MATRIX_CHOOSE)
         EC_MATRIX_1_OCTETS
-        EC_MATRIX_1_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
+        EC_MATRIX_1_END,
+        "r12");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {
@@ -563,24 +560,16 @@ static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, con
                                                int32_t octets, int32_t channels,
                                                int32_t zero_point) {
 #if EC_DSP_ASM
-    const int32_t sizes[3] = { octets, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(octets,
         "push {r4-r11, lr}\n"
         "ldmia r3, {r4-r6}\n"
         "sub sp, #28\n"
         "add r7, r1, r4, lsl #3\n"
         EC_MATRIX_1_BEGIN("122", EC_MATRIX_CHOOSE)
         EC_MATRIX_1_PLAIN_OCTETS
-        EC_MATRIX_1_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
+        EC_MATRIX_1_END,
+        "r12");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {

@@ -21,19 +21,16 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
     *b = ec_requantize_onnx_s8(above, ec_f32_from_bits((uint32_t)at[1]), zero_point);
 }
 
+/* The registers that the assembly here changes. */
+#define EC_MATRIX_FLOATS "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"
+
 /* ec_matrix_3_s8_dsp with ONNX Runtime's rounding. Registers of floats: s0, s1 scales, s2-s7 the
  * results. */
 static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
                                               int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[3] = { quads, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int16_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(quads,
         EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
         "str r6, [sp, #32]\n"
         "adr.w r7, 6f\n"
@@ -76,10 +73,8 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "strb lr, [r0, r2, lsl #1]\n"
         "adds r0, #1\n"
         EC_MATRIX_NEXT("r0")
-        EC_MATRIX_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+        EC_MATRIX_END,
+        EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
@@ -128,14 +123,8 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
                                               int32_t octets, int32_t channels,
                                               int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[3] = { octets, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int16_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(octets,
         "push {r4-r11, lr}\n"
         "ldmia r3, {r4-r6}\n"
         "sub sp, #28\n"
@@ -143,10 +132,8 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "add r7, r1, r4, lsl #4\n"
         EC_MATRIX_1_BEGIN("106", "adr.w r7, 6f\n")
         EC_MATRIX_1_OCTETS
-        EC_MATRIX_1_ONNX_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+        EC_MATRIX_1_ONNX_END,
+        EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {
@@ -166,14 +153,8 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
                                                     const int32_t *stream, int32_t octets,
                                                     int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[3] = { octets, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(octets,
         "push {r4-r11, lr}\n"
         "ldmia r3, {r4-r6}\n"
         "sub sp, #28\n"
@@ -181,10 +162,8 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
         "add r7, r1, r4, lsl #3\n"
         EC_MATRIX_1_BEGIN("122", "adr.w r7, 6f\n")
         EC_MATRIX_1_PLAIN_OCTETS
-        EC_MATRIX_1_ONNX_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");
+        EC_MATRIX_1_ONNX_END,
+        EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 4) {

@@ -48,14 +48,8 @@
 static EC_KERNEL void ec_matrix_2_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
                                          int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_ASM
-    const int32_t sizes[3] = { quads, channels, zero_point };
-    register int8_t *r0 __asm__("r0") = out;
-    register const int16_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN(quads,
         EC_MATRIX_BEGIN(EC_MATRIX_2_SIZE)
         EC_MATRIX_CHOOSE
         EC_MATRIX_LOOP(EC_MATRIX_2_PAIR, EC_MATRIX_2_FIRST, EC_MATRIX_2_STEP, "10", "68")
@@ -99,10 +93,8 @@ static EC_KERNEL void ec_matrix_2_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb r12, [lr, r7]\n"
         "strb r11, [lr], #1\n"
         "b 8b\n"
-        EC_MATRIX_END
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
+        EC_MATRIX_END,
+        "r12");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
