@@ -53,7 +53,7 @@ $(STAMP): pyproject.toml setup.py
 demo: $(STAMP) ## Run the digits example on an emulated STM32
 	$(PY) examples/digits/demo.py
 
-test: $(STAMP) ## Run the tests (under 15 minutes on two cores)
+test: $(STAMP) ## Run the tests (about 20 minutes on two cores)
 	$(PYTEST) -m "not full"
 
 test-full: $(STAMP) ## Run everything times everything: every model, engine, compiler and board

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -21,6 +21,29 @@ class Instruction:
     def length(self) -> int:
         """Bytes: 2 or 4."""
         return 2 if self.second < 0 else 4
+
+
+def decode_halves(
+    code: bytes, address: int, is_long: Callable[[int], bool]
+) -> Iterator[Instruction]:
+    """Yield instructions of one or two half-words; `is_long` tells by the first which it is.
+
+    A 32-bit instruction cut off at the end is yielded as its first half-word alone.
+    """
+    at = 0
+    while at + 2 <= len(code):
+        first = int.from_bytes(code[at : at + 2], "little")
+        if is_long(first) and at + 4 <= len(code):
+            yield Instruction(address + at, first, int.from_bytes(code[at + 2 : at + 4], "little"))
+            at += 4
+        else:
+            yield Instruction(address + at, first)
+            at += 2
+
+
+def sign_extend(value: int, bits: int) -> int:
+    """Return the number that the lowest `bits` bits, all of `value`, are in two's complement."""
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 class InstructionSet(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgec.build.instruction import Flow, Instruction
+from edgec.build.instruction import Flow, Instruction, decode_halves, sign_extend
 
 NAME = "rv32"
 
@@ -22,29 +22,13 @@ _LUI, _AUIPC, _OP_IMM, _OP, _LOAD = 0x37, 0x17, 0x13, 0x33, 0x03
 
 
 def decode(code: bytes, address: int) -> Iterator[Instruction]:
-    """Yield the instructions of `code`, which starts at `address` and holds no literals.
-
-    A 32-bit instruction cut off at the end is yielded as its first half-word alone.
-    """
-    at = 0
-    while at + 2 <= len(code):
-        first = int.from_bytes(code[at : at + 2], "little")
-        if first & 3 == 3 and at + 4 <= len(code):
-            second = int.from_bytes(code[at + 2 : at + 4], "little")
-            yield Instruction(address + at, first, second)
-            at += 4
-        else:
-            yield Instruction(address + at, first)
-            at += 2
+    """Yield the instructions of `code`, which starts at `address` and holds no literals."""
+    return decode_halves(code, address, lambda first: first & 3 == 3)
 
 
 def _field(value: int, *pieces: tuple[int, int, int]) -> int:
     """Put bits together: each piece is (lowest bit in `value`, its bits, where it goes)."""
     return sum((value >> low & (1 << bits) - 1) << to for low, bits, to in pieces)
-
-
-def _signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _word(instruction: Instruction) -> int:
@@ -62,10 +46,10 @@ def flow(instruction: Instruction) -> tuple[Flow, int]:
     word = _word(instruction)
     opcode, rd, rs1 = word & 0x7F, word >> 7 & 31, word >> 15 & 31
     if opcode == _JAL:
-        offset = _signed(_field(word, (21, 10, 1), (20, 1, 11), (12, 8, 12), (31, 1, 20)), 21)
+        offset = sign_extend(_field(word, (21, 10, 1), (20, 1, 11), (12, 8, 12), (31, 1, 20)), 21)
         return ("call" if rd in _LINKS else "branch"), instruction.address + offset
     if opcode == _BRANCH:
-        offset = _signed(_field(word, (8, 4, 1), (25, 6, 5), (7, 1, 11), (31, 1, 12)), 13)
+        offset = sign_extend(_field(word, (8, 4, 1), (25, 6, 5), (7, 1, 11), (31, 1, 12)), 13)
         return "branch", instruction.address + offset
     if opcode == _JALR:
         return _through_register(rd, rs1), 0
@@ -83,11 +67,11 @@ def _compressed_flow(instruction: Instruction) -> tuple[Flow, int]:
     kind = (code & 3, code >> 13)
     if kind in ((1, 1), (1, 5)):  # C.JAL, C.J
         places = (3, 3, 1), (11, 1, 4), (2, 1, 5), (7, 1, 6), (6, 1, 7), (9, 2, 8), (8, 1, 10)
-        offset = _signed(_field(code, *places, (12, 1, 11)), 12)
+        offset = sign_extend(_field(code, *places, (12, 1, 11)), 12)
         return ("call" if kind == (1, 1) else "branch"), instruction.address + offset
     if kind in ((1, 6), (1, 7)):  # C.BEQZ, C.BNEZ
         parts = (3, 2, 1), (10, 2, 3), (2, 1, 5), (5, 2, 6)
-        return "branch", instruction.address + _signed(_field(code, *parts, (12, 1, 8)), 9)
+        return "branch", instruction.address + sign_extend(_field(code, *parts, (12, 1, 8)), 9)
     rs1, rs2 = code >> 7 & 31, code >> 2 & 31
     if kind == (2, 4) and rs1 and not rs2:  # C.JR, C.JALR
         return _through_register(1 if code & 0x1000 else 0, rs1), 0
@@ -100,7 +84,7 @@ def _upper(instruction: Instruction) -> tuple[int, int] | None:
         code = instruction.first
         rd = code >> 7 & 31
         if code & 0xE003 == 0x6001 and rd not in (0, _SP):
-            return rd, _signed(_field(code, (2, 5, 12), (12, 1, 17)), 18) & 0xFFFFFFFF
+            return rd, sign_extend(_field(code, (2, 5, 12), (12, 1, 17)), 18) & 0xFFFFFFFF
         return None
     word = _word(instruction)
     if word & 0x7F not in (_LUI, _AUIPC):
@@ -115,15 +99,15 @@ def _added(instruction: Instruction) -> tuple[int, int, int] | None:
         code = instruction.first
         rd = code >> 7 & 31
         if code & 0xE003 == 0x0001:
-            return rd, rd, _signed(_field(code, (2, 5, 0), (12, 1, 5)), 6)
+            return rd, rd, sign_extend(_field(code, (2, 5, 0), (12, 1, 5)), 6)
         if code & 0xE003 == 0x6001 and rd == _SP:
             parts = (6, 1, 4), (2, 1, 5), (5, 1, 6), (3, 2, 7), (12, 1, 9)
-            return _SP, _SP, _signed(_field(code, *parts), 10)
+            return _SP, _SP, sign_extend(_field(code, *parts), 10)
         return None
     word = _word(instruction)
     if word & 0x707F != _OP_IMM:
         return None
-    return word >> 7 & 31, word >> 15 & 31, _signed(word >> 20, 12)
+    return word >> 7 & 31, word >> 15 & 31, sign_extend(word >> 20, 12)
 
 
 def _loaded(instruction: Instruction) -> tuple[int, int, int] | None:
@@ -131,7 +115,7 @@ def _loaded(instruction: Instruction) -> tuple[int, int, int] | None:
     word = _word(instruction) if instruction.second >= 0 else 0
     if word & 0x7F != _LOAD:
         return None
-    return word >> 7 & 31, word >> 15 & 31, _signed(word >> 20, 12)
+    return word >> 7 & 31, word >> 15 & 31, sign_extend(word >> 20, 12)
 
 
 def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]:
@@ -145,7 +129,7 @@ def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]
         word = _word(instruction) if instruction.second >= 0 else 0
         if word & 0x7F == _JALR and upper is not None and upper[0] == word >> 15 & 31:
             kind = "call" if word >> 7 & 31 in _LINKS else "branch"
-            target = upper[1] + _signed(word >> 20, 12) & 0xFFFFFFFF
+            target = upper[1] + sign_extend(word >> 20, 12) & 0xFFFFFFFF
         upper = _upper(instruction)
         yield kind, target
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from edgec.build.instruction import Flow, Instruction
+from edgec.build.instruction import Flow, Instruction, decode_halves, sign_extend
 
 NAME = "thumb"
 
@@ -18,24 +18,8 @@ FUNCTION_BIT = 1
 
 
 def decode(code: bytes, address: int) -> Iterator[Instruction]:
-    """Yield the instructions of `code`, which starts at `address` and holds no literals.
-
-    A 32-bit instruction cut off at the end is yielded as its first half-word alone.
-    """
-    at = 0
-    while at + 2 <= len(code):
-        first = int.from_bytes(code[at : at + 2], "little")
-        if first >= 0xE800 and at + 4 <= len(code):
-            second = int.from_bytes(code[at + 2 : at + 4], "little")
-            yield Instruction(address + at, first, second)
-            at += 4
-        else:
-            yield Instruction(address + at, first)
-            at += 2
-
-
-def _sign_extend(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> (bits - 1) else value
+    """Yield the instructions of `code`, which starts at `address` and holds no literals."""
+    return decode_halves(code, address, lambda first: first >= 0xE800)
 
 
 def flow(instruction: Instruction) -> tuple[Flow, int]:
@@ -48,9 +32,9 @@ def flow(instruction: Instruction) -> tuple[Flow, int]:
     base = instruction.address + 4
     if second < 0:
         if first & 0xF000 == 0xD000 and (first >> 8) & 15 < 14:  # B<cond>, T1
-            return "branch", base + 2 * _sign_extend(first & 0xFF, 8)
+            return "branch", base + 2 * sign_extend(first & 0xFF, 8)
         if first & 0xF800 == 0xE000:  # B, T2
-            return "branch", base + 2 * _sign_extend(first & 0x7FF, 11)
+            return "branch", base + 2 * sign_extend(first & 0x7FF, 11)
         if first & 0xFF80 == 0x4780:  # BLX register
             return "indirect_call", 0
         if first & 0xFF80 == 0x4700 and (first >> 3) & 15 != 14:  # BX register
@@ -64,10 +48,10 @@ def flow(instruction: Instruction) -> tuple[Flow, int]:
     if kind in (0xD000, 0x9000):  # BL, T1 and B, T4
         i1, i2 = 1 - (j1 ^ sign), 1 - (j2 ^ sign)
         offset = sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3FF) << 12 | (second & 0x7FF) << 1
-        return ("call" if kind == 0xD000 else "branch"), base + _sign_extend(offset, 25)
+        return ("call" if kind == 0xD000 else "branch"), base + sign_extend(offset, 25)
     if kind == 0x8000 and (first >> 6) & 15 < 14:  # B<cond>, T3
         offset = sign << 20 | j2 << 19 | j1 << 18 | (first & 0x3F) << 12 | (second & 0x7FF) << 1
-        return "branch", base + _sign_extend(offset, 21)
+        return "branch", base + sign_extend(offset, 21)
     return "", 0
 
 
