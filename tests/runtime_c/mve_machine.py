@@ -14,13 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from edgec.target.core import find_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain
+from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain, available_toolchains
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = REPO_ROOT / "runtime_c"
 PROGRAM = "qemu-system-arm"
+
+Build = tuple[str, tuple[str, ...]]
+#: Compilers and flags that kernels are tested with.
+QUICK_BUILDS: list[Build] = [
+    ("gcc", ("-O2",)),
+    ("gcc", ("-O2", "-DEC_NO_ASM")),
+    ("clang", ("-Os",)),
+]
+BUILDS = [*QUICK_BUILDS, pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full)]
 
 # Where memories of the AN547 end: DTCM, both halves of the internal SRAM, the FPGA's SRAM.
 START = r"""
@@ -203,3 +213,18 @@ class MveMachine:
             position += 4 + -(-call.out.nbytes // 4) * 4
             found.append((out.reshape(call.out.shape).copy(), (ticks & 0xFFFFFF) * 1000 // 32))
         return found
+
+
+def build_name(build: Build) -> str:
+    """The name of a build in a test's identifier."""
+    return "-".join((build[0], *build[1]))
+
+
+def machine_of(build: Build, source: str, functions: Sequence[str], at: Path) -> MveMachine:
+    """The machine of one of BUILDS; skips the test where its compiler is absent."""
+    compiler, flags = build
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    return MveMachine(tools[0], source, functions, flags, at)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mve_machine import Call, MveMachine, has_qemu
+from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.target.core import find_core
-from edgec.target.toolchain import available_toolchains
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
@@ -20,24 +18,14 @@ static void run(void *out, const void *x, const void *s, const int32_t *n) {
                         n[10], n[11]);
 }
 """
-BUILDS = [
-    ("gcc", ("-O2",)),
-    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
-    ("gcc", ("-O2", "-DEC_NO_ASM")),
-    ("clang", ("-Os",)),
-]
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 KERNEL = get_microkernel("ec_depthwise_s8_mve")
 
 
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+@pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
-    compiler, flags = request.param
-    tools = available_toolchains(find_core("cortex-m55"))
-    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
-    if not tools:
-        pytest.skip(f"no {compiler} for cortex-m55")
-    return MveMachine(tools[0], SOURCE, ("run",), flags, tmp_path_factory.mktemp("depthwise"))
+    folder = tmp_path_factory.mktemp("depthwise")
+    return machine_of(request.param, SOURCE, ("run",), folder)
 
 
 def tables(rng, window, channels):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mve_machine import Call, MveMachine, has_qemu
+from mve_machine import QUICK_BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.target.core import find_core
-from edgec.target.toolchain import available_toolchains
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
@@ -28,21 +26,15 @@ static void run_depthwise(void *out, const void *x, const void *s, const int32_t
 }
 """
 FUNCTIONS = ("dense", "conv", "depthwise")
-BUILDS = [("gcc", ("-O2",)), ("gcc", ("-O2", "-DEC_NO_ASM")), ("clang", ("-Os",))]
 #: Zero point, minimum, maximum.
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100)]
 
 
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+@pytest.fixture(scope="module", params=QUICK_BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
-    compiler, flags = request.param
-    tools = available_toolchains(find_core("cortex-m55"))
-    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
-    if not tools:
-        pytest.skip(f"no {compiler} for cortex-m55")
-    folder = tmp_path_factory.mktemp("mve_onnx")
     names = tuple(f"run_{name}" for name in FUNCTIONS)
-    return MveMachine(tools[0], SOURCE, names, flags, folder)
+    folder = tmp_path_factory.mktemp("mve_onnx")
+    return machine_of(request.param, SOURCE, names, folder)
 
 
 def tables(rng, weights, channels, *, ties=False):

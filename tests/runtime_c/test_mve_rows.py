@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mve_machine import Call, MveMachine, has_qemu
+from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.target.core import find_core
-from edgec.target.toolchain import available_toolchains
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
@@ -25,23 +23,12 @@ static void run_columns(void *out, const void *x, const void *s, const int32_t *
 }
 """
 NAMES = ("ec_pad_rows_s8_mve", "ec_columns_s8_mve")
-BUILDS = [
-    ("gcc", ("-O2",)),
-    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
-    ("gcc", ("-O2", "-DEC_NO_ASM")),
-    ("clang", ("-Os",)),
-]
 
 
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+@pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
-    compiler, flags = request.param
-    tools = available_toolchains(find_core("cortex-m55"))
-    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
-    if not tools:
-        pytest.skip(f"no {compiler} for cortex-m55")
     folder = tmp_path_factory.mktemp("mve_rows")
-    return MveMachine(tools[0], SOURCE, ("run_pad_rows", "run_columns"), flags, folder)
+    return machine_of(request.param, SOURCE, ("run_pad_rows", "run_columns"), folder)
 
 
 def check(machine, function, cases):
