@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from edgec.errors import PlanError
 from edgec.memory.bound import instance_bound_bytes, section_bound_bytes
 from edgec.memory.instance import make_instance
 from edgec.memory.problem import Buffer, Overlap, Region
 from edgec.memory.search import Search, Verdict
-from edgec.memory.strategy import strategies
+from edgec.memory.strategy import plain_strategies
 
 # Enough for a conflict that people can read; a set that needs more stays a little too large.
 _NODE_LIMIT = 500
@@ -88,7 +87,7 @@ def _cannot_fit(
     search = Search(instance)
     return any(
         search.run(capacity_bytes, strategy, _NODE_LIMIT).verdict is Verdict.NONE
-        for strategy in islice(strategies(instance), _STRATEGIES)
+        for strategy in plain_strategies(instance)[:_STRATEGIES]
     )
 
 

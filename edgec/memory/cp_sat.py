@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from edgec.errors import ToolMissing
 from edgec.memory.instance import NEVER, Instance, IntArray
+
+# CP-SAT counts work in units that take about a second; our search tries so many placements then.
+_NODES_PER_UNIT = 10_000
 
 
 def require_ortools() -> Any:
@@ -28,11 +32,13 @@ def solve_with_cp_sat(
     capacity_bytes: int | None,
     deadline_s: float,
     hint: IntArray | None = None,
+    most_nodes: float = math.inf,
 ) -> tuple[IntArray | None, int]:
     """Return (offsets in granules or None, proven lower bound of the peak in bytes).
 
-    `hint`: a plan to start from. If it is proven that no plan fits `capacity_bytes`, the bound is
-    above it. Raises ToolMissing if OR-Tools is not installed.
+    `hint`: a plan to start from. `most_nodes`: a limit of work instead of the time, in placements
+    of our own search. If it is proven that no plan fits `capacity_bytes`, the bound is above it.
+    Raises ToolMissing if OR-Tools is not installed.
     """
     cp_model = require_ortools()
     if not len(instance):
@@ -82,7 +88,10 @@ def solve_with_cp_sat(
             model.add_no_overlap(stack)
     model.minimize(peak)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.process_time())
+    if math.isfinite(most_nodes):
+        solver.parameters.max_deterministic_time = most_nodes / _NODES_PER_UNIT
+    else:
+        solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.process_time())
     solver.parameters.random_seed = 1
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:

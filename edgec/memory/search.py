@@ -55,11 +55,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The verdict, the plan in granules if there is one, and how many placements were tried."""
+    """The verdict, the plan in granules if there is one, and how many placements were tried.
+
+    waiting: the fewest buffers that were still to be placed at any node.
+    """
 
     verdict: Verdict
     offsets: IntArray | None
     nodes: int
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,15 @@ class _State:
 
 @dataclass(frozen=True)
 class _Later:
-    """A part to solve once the current one is done; `height` frames then still stand."""
+    """A part to solve once the current one is done; `height` frames then still stand.
+
+    count: how many buffers wait in this part and in those after it.
+    """
 
     state: _State
     height: int
     after: _Later | None
+    count: int
 
 
 @dataclass
@@ -145,8 +153,9 @@ class Search:
         placed_u = np.zeros(len(instance), dtype=np.int64)
         stack: list[_Frame] = []
         nodes = 0
+        self._waiting = len(instance)
         if not len(instance):
-            return SearchResult(Verdict.FOUND, placed_u, nodes)
+            return SearchResult(Verdict.FOUND, placed_u, nodes, 0)
         root = _State(
             len(instance),
             instance.lo * instance.scale + instance.shift,
@@ -165,7 +174,7 @@ class Search:
             if nodes > node_limit or (
                 nodes % CLOCK_EVERY_NODES == 0 and time.process_time() > deadline_s
             ):
-                return SearchResult(Verdict.GAVE_UP, None, nodes)
+                return SearchResult(Verdict.GAVE_UP, None, nodes, self._waiting)
             b = frame.choices.pop()
             placed_u[b] = frame.state.floor[b]
             if frame.state.count > 1:
@@ -178,8 +187,8 @@ class Search:
                 self._enter(later.state, stack, later.after)
             else:
                 offsets = (placed_u - instance.shift) // instance.scale
-                return SearchResult(Verdict.FOUND, offsets, nodes)
-        return SearchResult(Verdict.NONE, None, nodes)
+                return SearchResult(Verdict.FOUND, offsets, nodes, 0)
+        return SearchResult(Verdict.NONE, None, nodes, self._waiting)
 
     def _place(self, frame: _Frame, b: int) -> _State | None:
         """Return the state after `b` was put on its floor; None if that is not settled."""
@@ -208,6 +217,7 @@ class Search:
 
     def _enter(self, state: _State, stack: list[_Frame], after: _Later | None) -> None:
         """Push a frame for `state`, or for its parts, unless it has no solution."""
+        self._waiting = min(self._waiting, state.count + (after.count if after else 0))
         too_high = (state.floor > self._highest) & (state.floor < FAR)
         if too_high.any():
             for b in np.flatnonzero(too_high).tolist():
@@ -224,7 +234,8 @@ class Search:
         parts = self._parts(state)
         if len(parts) > 1:
             for part in parts[:0:-1]:
-                after = _Later(part, len(stack), after)
+                count = part.count + (after.count if after else 0)
+                after = _Later(part, len(stack), after, count)
             state = parts[0]
             floor_of_member = state.floor[self._members]
             lowest = np.minimum.reduceat(floor_of_member, self._starts)

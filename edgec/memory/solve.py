@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 
@@ -27,13 +27,14 @@ from edgec.memory.instance import Instance, IntArray, make_instance
 from edgec.memory.problem import Buffer, Overlap, Plan, Problem
 from edgec.memory.regions import assign_regions, spill
 from edgec.memory.search import Search, Verdict
-from edgec.memory.strategy import PLAIN_STRATEGIES, Strategy, strategies
+from edgec.memory.strategy import Breeder, Strategy, plain_strategies
 from edgec.memory.window import WindowProver
 
 SOLVERS = ("own", "greedy", "cp_sat")
 DEFAULT_TIME_LIMIT_S = 5.0
 _FEW_NODES = 500  # nearly free, and enough for networks of common size
 _SOME_NODES = 2500
+_TRIAL_NODES = 1000  # of a changed strategy: what finds a plan does so with few steps back
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ def plan_memory(
 
     `solver`: "own" (exact), "greedy" (largest first, as TensorFlow Lite Micro), or "cp_sat"
     (needs the `plan` extra; raises ToolMissing without it). `node_limit`: placements that "own"
-    tries in each region, instead of a time: plans that others depend on must not depend on how
-    fast the machine is. Raises PlanError, naming the buffers
-    that conflict, when a region's capacity cannot be met or was not met within the time limit.
+    tries in each region (and "cp_sat" then works as much), instead of a time: plans that others
+    depend on must not depend on how fast the machine is. Raises PlanError, naming the buffers that
+    conflict, when a region's capacity cannot be met or was not met within the limit.
     """
     if solver not in SOLVERS:
         raise PlanError(f"no memory solver is called {solver}", hint="one of " + ", ".join(SOLVERS))
@@ -136,7 +137,7 @@ def solve_region(
         best.offer(offsets)
         return best.solution(bound, bound, 0)
     if solver == "cp_sat":
-        return _solve_with_cp_sat(instance, overlaps, bound, capacity_bytes, deadline_s)
+        return _solve_with_cp_sat(instance, overlaps, bound, capacity_bytes, deadline_s, most_nodes)
     return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s, most_nodes)
 
 
@@ -146,15 +147,18 @@ def _solve_with_cp_sat(
     bound: int,
     capacity_bytes: int | None,
     deadline_s: float,
+    most_nodes: float,
 ) -> RegionSolution:
-    """Give our own search a third of the time, and CP-SAT its best plan and the rest."""
+    """Give our own search a third of the time, and CP-SAT its best plan and the rest.
+
+    `most_nodes`, if it is finite, limits our search instead, and CP-SAT to as much work.
+    """
     from edgec.memory.cp_sat import require_ortools, solve_with_cp_sat
 
     require_ortools()
     now_s = time.process_time()
-    own = _solve_exactly(
-        instance, overlaps, bound, capacity_bytes, now_s + (deadline_s - now_s) / 3
-    )
+    own_s = deadline_s if math.isfinite(most_nodes) else now_s + (deadline_s - now_s) / 3
+    own = _solve_exactly(instance, overlaps, bound, capacity_bytes, own_s, most_nodes)
     if own.lower_bound_bytes == own.peak_bytes:
         return own
     best = _Best(instance, capacity_bytes)
@@ -164,7 +168,7 @@ def _solve_with_cp_sat(
         hint = np.array(offsets, dtype=np.int64)
         best.offer(hint)
     found, proven = solve_with_cp_sat(
-        instance, own.lower_bound_bytes, capacity_bytes, deadline_s, hint
+        instance, own.lower_bound_bytes, capacity_bytes, deadline_s, hint, most_nodes
     )
     if found is not None:
         best.offer(found)
@@ -225,7 +229,9 @@ def _solve_exactly(
 
     search: Search | None = None
     prover: WindowProver | None = None
-    for effort in _efforts(instance):
+    plain_ones = plain_strategies(instance)
+    breeder = Breeder(plain_ones)
+    for effort in _efforts(plain_ones):
         if proven > best.limit_bytes or is_over():
             break
         search = search or Search(instance)
@@ -234,10 +240,12 @@ def _solve_exactly(
         gave_up = False
         while low <= best.limit_bytes and not is_over():
             verdict = Verdict.GAVE_UP
-            for strategy, node_limit in effort:
+            for plain, node_limit in effort:
+                strategy = plain or breeder.make()
                 result = search.run(target, strategy, node_limit, deadline_s)
                 nodes += result.nodes
                 verdict = result.verdict
+                breeder.learn(strategy, result.waiting)
                 if result.offsets is not None:
                     best.offer(result.offsets)
                 if verdict is not Verdict.GAVE_UP or is_over():
@@ -262,18 +270,18 @@ def _solve_exactly(
     return best.solution(bound, proven, nodes)
 
 
-def _efforts(instance: Instance) -> Iterator[list[tuple[Strategy, int]]]:
-    """Yield lists of (strategy, node limit) to spend on each target, growing without end."""
-    endless = strategies(instance)
-    plain = list(islice(endless, PLAIN_STRATEGIES))
+def _efforts(plain: Sequence[Strategy]) -> Iterator[list[tuple[Strategy | None, int]]]:
+    """Yield lists of (strategy, node limit) to spend on each target, growing without end.
+
+    None stands for a strategy that is made then, from what was learnt.
+    """
     yield [(strategy, _FEW_NODES) for strategy in plain[:2]]
     yield [(strategy, _SOME_NODES) for strategy in plain]
     for growth in count(1):
-        # Perturbed orders find plans, mostly with hardly a step back; only a long search can
-        # prove that there is none.
-        perturbed = islice(endless, 2 * PLAIN_STRATEGIES)
+        # Changed orders find plans, mostly with hardly a step back; only a long search can prove
+        # that there is none.
         yield [
-            *((strategy, max(_FEW_NODES, 2 * len(instance))) for strategy in perturbed),
+            *([(None, _TRIAL_NODES)] * (len(plain) * 2**growth)),
             (plain[0], _SOME_NODES * 4**growth),
         ]
 

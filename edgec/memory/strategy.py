@@ -1,19 +1,24 @@
 """How a search chooses where to go first; every strategy is complete, none is always fast.
 
 Searches are heavy-tailed: an order that fails in a million nodes on one problem solves it in two
-hundred when slightly changed. So many strategies get a few nodes each. They are deterministic:
-the perturbed ones are drawn from a fixed seed.
+hundred when slightly changed. So many strategies get a few nodes each: first plain ones, then
+changed ones, drawn from a fixed seed. How many buffers still waited where a search came furthest
+says how good its strategy is: what is changed is mostly among the best, and what a change makes
+better takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from edgec.memory.instance import NEVER, Instance, IntArray
+
+KeyArray = npt.NDArray[np.float64]
 
 
 class SectionRule(Enum):
@@ -30,44 +35,81 @@ class SectionRule(Enum):
 
 @dataclass(frozen=True)
 class Strategy:
-    """A section rule, and a rank [n] in which equally low buffers are tried."""
+    """A section rule, and a rank [n] in which equally low buffers are tried, made from `keys`."""
 
     name: str
     section_rule: SectionRule
     rank: IntArray
+    keys: tuple[KeyArray, ...]
 
 
 # Letters: Total bytes at the buffer's worst moment, Width in steps, Area, siZe, Birth; largest
 # first. Birth: an output must be placed before (below) the input that it may overlap.
 _RANK_KEYS = ("TWA", "TAW", "WAT", "AWT", "ZWT", "BTA")
-PLAIN_STRATEGIES = len(SectionRule) * len(_RANK_KEYS)
-_SPREADS = (0.05, 0.2, 0.5)
+# How far a change spreads the keys of a rank, how often it also takes another rule, and the mean
+# place among the kept strategies, the best first, of the one that is changed.
+_SPREADS = (0.02, 0.05, 0.2, 0.5)
+_OTHER_RULE = 0.15
+_MEAN_PLACE = 5.0
 _SEED = 1
 
 
-def strategies(instance: Instance) -> Iterator[Strategy]:
-    """Yield strategies without end: the PLAIN_STRATEGIES combinations, then perturbed ones."""
-    keys = _keys(instance)
+def plain_strategies(instance: Instance) -> list[Strategy]:
+    """Every section rule with every order of the keys."""
+    values = _keys(instance)
     has_overlap = bool(((instance.sep > NEVER) & (instance.sep < instance.size[:, None])).any())
-    ranks = _RANK_KEYS[::-1] if has_overlap else _RANK_KEYS
+    made = []
     for rule in SectionRule:
-        for letters in ranks:
-            rank = _rank([keys[letter] for letter in letters])
-            yield Strategy(f"{rule.value}; {letters}", rule, rank)
-    random = np.random.default_rng(_SEED)
-    while True:
-        # Half of them learn from the failures of all searches before.
-        for rule in [r for plain in SectionRule for r in (plain, SectionRule.BLAMED)]:
-            for letters in ranks:
-                spread = float(random.choice(_SPREADS))
-                noisy = [
-                    keys[letter] * np.exp(spread * random.standard_normal(len(instance)))
-                    for letter in letters
-                ]
-                yield Strategy(f"{rule.value}; {letters} ± {spread}", rule, _rank(noisy))
+        for letters in _RANK_KEYS[::-1] if has_overlap else _RANK_KEYS:
+            keys = tuple(values[letter] for letter in letters)
+            made.append(Strategy(f"{rule.value}; {letters}", rule, _rank(keys), keys))
+    return made
 
 
-def _keys(instance: Instance) -> dict[str, IntArray]:
+@dataclass
+class _Kept:
+    """A strategy that others are made from. score: the lower, the better."""
+
+    strategy: Strategy
+    score: int
+
+
+class Breeder:
+    """Makes strategies out of those that came furthest; the same every time."""
+
+    def __init__(self, plain: Sequence[Strategy]) -> None:
+        """`plain`: what to begin with, one at least."""
+        self._random = np.random.default_rng(_SEED)
+        self._kept = [_Kept(strategy, len(strategy.rank)) for strategy in plain]
+        self._parents = {kept.strategy.name: kept for kept in self._kept}
+        self._made = 0
+
+    def make(self) -> Strategy:
+        """Return a new strategy: one of the best, changed."""
+        self._kept.sort(key=lambda kept: kept.score)
+        place = min(int(self._random.exponential(_MEAN_PLACE)), len(self._kept) - 1)
+        parent = self._kept[place]
+        spread = float(self._random.choice(_SPREADS))
+        rule = parent.strategy.section_rule
+        if self._random.random() < _OTHER_RULE:
+            rule = list(SectionRule)[int(self._random.integers(len(SectionRule)))]
+        first, *others = parent.strategy.keys
+        keys = (first * np.exp(spread * self._random.standard_normal(len(first))), *others)
+        self._made += 1
+        made = Strategy(f"changed {self._made}", rule, _rank(keys), keys)
+        self._parents[made.name] = parent
+        return made
+
+    def learn(self, strategy: Strategy, waiting: int) -> None:
+        """Take note that a search by `strategy` came as far as `waiting` buffers to place."""
+        parent = self._parents[strategy.name]
+        if waiting <= parent.score or strategy is parent.strategy:
+            parent.strategy, parent.score = strategy, waiting
+        else:
+            parent.score += 1  # what does not improve is left in the end
+
+
+def _keys(instance: Instance) -> dict[str, KeyArray]:
     total = np.zeros(len(instance), dtype=np.int64)
     for section in instance.sections:
         members = list(section.members)
@@ -76,10 +118,11 @@ def _keys(instance: Instance) -> dict[str, IntArray]:
     start = np.array([b.start for b in instance.buffers], dtype=np.int64)
     birth = start - start.min(initial=0) + 1
     area = instance.size * width
-    return {"T": total, "W": width, "A": area, "Z": instance.size, "B": birth}
+    whole = {"T": total, "W": width, "A": area, "Z": instance.size, "B": birth}
+    return {letter: key.astype(np.float64) for letter, key in whole.items()}
 
 
-def _rank(keys: list[IntArray]) -> IntArray:
+def _rank(keys: Sequence[KeyArray]) -> IntArray:
     order = np.lexsort([-key for key in reversed(keys)])
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

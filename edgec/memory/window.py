@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from edgec.memory.instance import Instance, make_instance
 from edgec.memory.problem import Overlap
 from edgec.memory.search import Search, Verdict
-from edgec.memory.strategy import Strategy, strategies
+from edgec.memory.strategy import Strategy, plain_strategies
 
 _WIDTHS = (2, 3, 5, 8)
 _WINDOWS_PER_WIDTH = 24
@@ -54,7 +54,7 @@ class WindowProver:
                 seen.add(members)
                 part = make_instance([instance.buffers[m] for m in sorted(members)], overlaps)
                 if part.is_exact:
-                    strategy = next(strategies(part))
+                    strategy = plain_strategies(part)[0]
                     self.windows.append(_Window(part, Search(part), strategy))
 
     def excludes(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.memory.instance import NEVER, make_instance
+from edgec.memory.instance import NEVER, Instance, make_instance
 from edgec.memory.problem import Buffer, Overlap, Problem
 from edgec.memory.search import Search, Verdict
 from edgec.memory.solve import is_legal, plan_memory
-from edgec.memory.strategy import PLAIN_STRATEGIES, strategies
+from edgec.memory.strategy import Breeder, plain_strategies
 
 
 @st.composite
@@ -34,7 +32,9 @@ def test_all_strategies_agree(buffers: list[Buffer]) -> None:
     peak = plan_memory(Problem(tuple(buffers)), time_limit_s=30).peak_bytes["arena"]
     instance = make_instance(buffers, ())
     search = Search(instance)
-    for strategy in islice(strategies(instance), PLAIN_STRATEGIES + 4):
+    plain = plain_strategies(instance)
+    breeder = Breeder(plain)
+    for strategy in [*plain, *(breeder.make() for _ in range(4))]:
         found = search.run(peak, strategy, 100_000)
         assert found.verdict is Verdict.FOUND
         assert found.offsets is not None and is_legal(instance, found.offsets)
@@ -44,18 +44,48 @@ def test_all_strategies_agree(buffers: list[Buffer]) -> None:
 def test_node_limit_is_an_answer() -> None:
     buffers = [Buffer(f"b{i}", 3 + i % 3, i % 4, i % 4 + 2, align_bytes=1) for i in range(12)]
     instance = make_instance(buffers, ())
-    strategy = next(strategies(instance))
+    strategy = plain_strategies(instance)[0]
     result = Search(instance).run(1_000, strategy, node_limit=3)
     assert result.verdict is Verdict.GAVE_UP and result.offsets is None
 
 
 def test_strategies_are_the_same_every_time() -> None:
-    instance = make_instance([Buffer(f"b{i}", i + 1, i, i + 3) for i in range(9)], ())
-    first = list(islice(strategies(instance), 80))
-    second = list(islice(strategies(instance), 80))
-    assert [s.name for s in first] == [s.name for s in second]
-    assert all((a.rank == b.rank).all() for a, b in zip(first, second, strict=True))
-    assert any((s.rank != first[0].rank).any() for s in first)
+    plain = plain_strategies(nine_buffers())
+    breeders = Breeder(plain), Breeder(plain)
+    for waiting in range(80, 0, -1):
+        one, other = (breeder.make() for breeder in breeders)
+        assert one.name == other.name and (one.rank == other.rank).all()
+        for breeder in breeders:
+            breeder.learn(one if breeder is breeders[0] else other, waiting)
+
+
+def test_what_came_furthest_is_changed_further() -> None:
+    plain = plain_strategies(nine_buffers())
+    breeder = Breeder(plain)
+    for strategy in plain:
+        breeder.learn(strategy, 9)
+    made = breeder.make()
+    assert any((made.rank != strategy.rank).any() for strategy in plain)
+    breeder.learn(made, 2)
+    best = np.log(made.keys[0])
+    # Half of the changes are small ones, and the best one is taken for a sixth of them.
+    near = [np.abs(np.log(breeder.make().keys[0]) - best).max() < 0.3 for _ in range(200)]
+    assert 5 < sum(near) < 100
+
+
+def nine_buffers() -> Instance:
+    return make_instance([Buffer(f"b{i}", i + 1, i, i + 3) for i in range(9)], ())
+
+
+def test_search_says_how_near_it_came() -> None:
+    buffers = [Buffer(f"b{i}", 4, 0, 1, align_bytes=4) for i in range(5)]
+    instance = make_instance(buffers, ())
+    search = Search(instance)
+    strategy = plain_strategies(instance)[0]
+    assert search.run(20, strategy, 100).waiting == 0
+    # Three were placed.
+    assert search.run(20, strategy, 3).waiting == 2
+    assert search.run(8, strategy, 100).waiting == 5
 
 
 def test_separations_of_an_overlap() -> None:
