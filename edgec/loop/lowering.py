@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
+from edgec.loop.dtype import bits
 from edgec.loop.ir import PrimFunc
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
@@ -130,12 +131,19 @@ class Lowering:
         init: Callable[..., Operand],
         update: Callable[..., Operand],
     ) -> Tensor:
-        """The node's value as a reduction: see `Definition.reduce`."""
-        if self.target is not None:
+        """The node's value as a reduction: see `Definition.reduce`.
+
+        Where it is the group's output it is a temporary first, for schedules to keep in registers;
+        but not sums of 64 bits, which take two of them and more code than they save.
+        """
+        if self.target is not None and bits(dtype) > 32:
             return self.definition.reduce(self.target, axes, init=init, update=update)
-        return self.definition.reduce(
+        sums = self.definition.reduce(
             self.unique(name), axes, init=init, update=update, shape=self.stored(shape), dtype=dtype
         )
+        if self.target is None:
+            return sums
+        return self.definition.compute(self.target, lambda *at: sums[at])
 
     def build(self) -> PrimFunc:
         """The loop nests of the whole group."""

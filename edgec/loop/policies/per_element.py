@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.policies.common import decompose, gather_temporaries, output_loops
+from edgec.loop.policies.common import (
+    decompose,
+    find_param,
+    gather_temporaries,
+    output_loops,
+)
 from edgec.loop.primitives.lookup import constant_extent, find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
@@ -42,7 +47,8 @@ def schedule_windows(schedule: Schedule) -> None:
 
 def has_short_windows(func: PrimFunc) -> bool:
     """Whether all windows of a depthwise convolution have the same, few taps."""
-    if not any(buffer.name == "w" for buffer in func.params):
+    is_image = len(find_param(func, "out").shape) == 4
+    if not is_image or not any(buffer.name == "w" for buffer in func.params):
         return False
     taps = 1
     for name in window_loops(func):
