@@ -47,8 +47,9 @@ LEAST_TRIALS = 16
 EQUALIZE_SAMPLES = 32
 #: Calibration samples that layers are blamed on.
 BLAME_SAMPLES = 8
-#: Bits of the weights by what a recipe calls them.
-WEIGHT_BITS = {"int8": 8, "int4": 4}
+#: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
+#: `edgec.mixed_precision` chooses.
+WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first. weights: `int8` or `int4`. activations: `int8`, or
+    neighbouring layers alike in range first. weights: a name of WEIGHT_BITS. activations: `int8`, or
     `int16` with the ranges of `minmax`. keep_float: layers, by name, that stay in float.
     """
 
@@ -185,7 +186,7 @@ def quantize_function(
     named_layers(function, recipe.keep_float)  # before all the work
     stream = checked_samples(function.inputs, samples)
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
-    function = equalize(function, first)
+    function = equalize(function, first, WEIGHT_BITS[recipe.weights])
     statistics = calibrate(function, chain(first, stream), progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
     if recipe.activations != "int8":  # nothing needs to be clipped
@@ -209,7 +210,7 @@ def quantize_function(
         scheme = settle_biases(function, scheme, statistics.kept)
     quantized = insert_qdq(function, scheme)
     made = PostTraining(function, quantized, statistics, scheme, ranges, recipe)
-    if recipe.weights == "int8":
+    if recipe.weights != "int4":
         return made
     return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
 

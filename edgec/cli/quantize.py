@@ -145,7 +145,7 @@ def command(
         not nearest,
         not keep_biases,
         not keep_channels,
-        "int8" if is_mixed else weights,
+        weights,
         activations,
         keep_float,
     )
@@ -171,7 +171,7 @@ def command(
         "output": str(output),
         "observer": observer,
         "calibration_samples": len(samples),
-        "recipe": {**dataclasses.asdict(recipe), "weights": weights},
+        "recipe": dataclasses.asdict(recipe),
         "precision": None if mixed is None else precision_report(mixed),
         **dataclasses.asdict(explanation),
     }

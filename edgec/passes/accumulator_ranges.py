@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
 from edgec.passes.channel_intervals import accumulated_interval, channel_intervals
 from edgec.passes.narrow_accumulators import accumulator_bound
 
@@ -35,16 +36,16 @@ class Overflow:
 def find_overflows(function: Function) -> tuple[Overflow, ...]:
     """Every node with weights whose accumulators are not proven to fit, in order.
 
-    Convolutions, depthwise convolutions and dense layers are proven; of transposed convolutions and
-    of the two products of an LSTM only the quick bound is taken.
+    Convolutions, depthwise convolutions, dense layers and filters over time are proven; of
+    transposed convolutions and of the two products of an LSTM only the quick bound is taken.
     """
-    recurrent = [
-        overflow
-        for node in function.nodes
-        if node.op.name == "lstm"
-        for overflow in _of_recurrent(node)
-    ]
-    return (*_of_products(function), *recurrent)
+    found = list(_of_products(function))
+    for node in function.nodes:
+        if node.op.name == "lstm":
+            found += _of_recurrent(node)
+        elif node.op.name == "svdf_time":
+            found += _of_filters(function, node)
+    return tuple(found)
 
 
 def _of_products(function: Function) -> tuple[Overflow, ...]:
@@ -85,14 +86,53 @@ def _of_recurrent(node: Node) -> list[Overflow]:
         )
         start = 0 if offset is None else offset.data.astype(np.int64)
         low, high = (each.sum(axis=1) + start for each in products)
-        info = np.iinfo(np.int32)
-        beyond = np.maximum(high - int(info.max), int(info.min) - low)
-        channel = int(np.argmax(beyond))
-        if beyond[channel] > 0:
-            source = node.sources[0] if node.sources else node.name
-            ends = int(low[channel]), int(high[channel])
-            found.append(Overflow(node.name, source, "int32", channel, *ends))
+        found += _beyond(node, low, high)
     return found
+
+
+def _of_filters(function: Function, node: Node) -> list[Overflow]:
+    """The sums of an SVDF over what its filters remember: what was pushed, or was there first."""
+    memory, time, bias = node.inputs
+    assert isinstance(time, Constant) and isinstance(bias, Constant)
+    weights = time.data.astype(np.int64)
+    zero_point = memory.type.scalar_quant()[1]
+    low, high = ((end - zero_point)[:, None] for end in _remembered(function, memory, len(weights)))
+    ends = np.sort([weights * low, weights * high], axis=0)
+    smallest, largest = (
+        end.reshape(len(bias.data), -1).sum(axis=1) + bias.data.astype(np.int64) for end in ends
+    )
+    return _beyond(node, smallest, largest)
+
+
+def _remembered(function: Function, memory: Value, filters: int) -> tuple[Array, Array]:
+    """The smallest and the largest stored number of each filter's memory."""
+    info = np.iinfo(memory.type.dtype)
+    whole = np.full(filters, info.min, np.int64), np.full(filters, info.max, np.int64)
+    push = function.producers().get(memory)
+    state = next((s for s in function.states if push and s.before is push.inputs[0]), None)
+    if push is None or push.op.name != "svdf_push" or state is None or state.after is not memory:
+        return whole
+    pushed = channel_intervals(function).get(push.inputs[1])
+    if pushed is None:
+        return whole
+    zero_point = memory.type.scalar_quant()[1]
+    first = state.initial.data.reshape(filters, -1).astype(np.int64)
+    low, high = (end + zero_point for end in pushed)
+    if low.min() < info.min or high.max() > info.max:  # it wraps
+        return whole
+    return np.minimum(low, first.min(axis=1)), np.maximum(high, first.max(axis=1))
+
+
+def _beyond(node: Node, low: Array, high: Array) -> list[Overflow]:
+    """The channel whose int32 sums go furthest beyond, if one does."""
+    info = np.iinfo(np.int32)
+    beyond = np.maximum(high - int(info.max), int(info.min) - low)
+    channel = int(np.argmax(beyond))
+    if beyond[channel] <= 0:
+        return []
+    source = node.sources[0] if node.sources else node.name
+    ends = int(low[channel]), int(high[channel])
+    return [Overflow(node.name, source, "int32", channel, *ends)]
 
 
 def _int64_ends(value: Value) -> tuple[np.int64, np.int64]:

@@ -1,23 +1,25 @@
 """Cross-layer equalization (after arXiv:1906.04721, 4.1): channels of a value alike in range.
 
-relu(t x) = t relu(x) for t > 0. So channel c of a value may be made larger by t[c], in the weights
-of the layer that makes it, and the weights of the layer that reads it smaller by as much, without
-changing what the two compute. The paper makes weights alike, for weights with one scale in all.
-Here each output channel of weights has its own scale, so weights that are multiplied by channel
-lose nothing, and it is the value, with one scale in all, that gains:
+Factors t[c] that `edgec.quantize.channel_groups` leaves free cost nothing where values are made:
+each output channel of weights has a scale of its own. The paper makes weights alike, for weights
+with one scale in all; here it is the value, with one scale in all, that gains. What reads it may
+lose: 1 / t makes its weights less alike along their inputs. A depthwise layer does not, as it reads
+each channel by weights of one scale. So for every group the factors
 
-    t[c] = max r / r[c]             r: largest magnitude of channel c in some samples
+    t[c] = min((max r / r[c])^alpha, most)        r: largest magnitude of channel c in some samples
 
-A layer that reads all channels in each output would lose by it, because its weights become less
-alike along its inputs; a depthwise one reads each channel by weights of one scale. So the values
-that depthwise convolutions read are equalized. Before them may be a ReLU without upper bound, and
-nothing else may read what is between.
+are those of which the noise at the outputs of the layers that read the group is least, relative to
+these outputs. Steps of size d make noise of variance d^2 / 12 (uniform errors); with W the weights
+of a reader and m[c] the mean square of its inputs, both as they were,
+
+    values    (max t r / 255)^2 / 12 * sum W^2 / t^2
+    weights   sum over outputs o of (max |W[o] / t| / 127)^2 / 12 * sum t^2 m     of eight bits
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,118 +27,158 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.calibrate import has_weights
+from edgec.quantize.channel_groups import Group, channel_groups
 from edgec.quantize.forms import WEIGHTED
+from edgec.quantize.scheme import limits
 
-#: Channels are not changed by more than this: what is small in some samples may be large in others.
-MOST_FACTOR = 4.0
-
-
-@dataclass
-class _Layer:
-    """Weights and bias of a node, while they change."""
-
-    node: Node
-    weights: Array
-    bias: Array
-
-    def scale_outputs(self, factors: Array) -> None:
-        """Multiply the output channels."""
-        shape = [1] * self.weights.ndim
-        shape[WEIGHTED[self.node.op.name]] = -1
-        self.weights = self.weights * factors.reshape(shape)
-        self.bias = self.bias * factors
-
-    def scale_inputs(self, factors: Array) -> None:
-        """Multiply the weights that read each input channel; they are the last axis."""
-        self.weights = self.weights * factors
+#: Powers of how unequal channels are, and the largest factors, that are tried: what is small in
+#: some samples may be large in others.
+POWERS = (0.25, 0.5, 0.75, 1.0)
+MOST_FACTORS = (2.0, 4.0, 8.0)
+#: A channel stays so far below the bound of a clip.
+MARGIN = 1.5
+#: Steps from end to end of int8.
+VALUE_STEPS = 255.0
 
 
-def equalize(function: Function, samples: Sequence[Sequence[Array]]) -> Function:
-    """The same function with channels equalized of what depthwise convolutions read.
+class _Seen:
+    """Over samples, for each value and channel: the largest magnitude and the mean square."""
 
-    samples: some inputs as `interpret` takes them; without any the function stays as it is.
+    def __init__(self, function: Function, samples: Sequence[Sequence[Array]]) -> None:
+        self.largest: dict[Value, Array] = {}
+        self.squares: dict[Value, Array] = {}
+        for sample in samples:
+            interpret(function, sample, self._observe)
+        self.squares = {value: sums / len(samples) for value, sums in self.squares.items()}
+
+    def _observe(self, value: Value, array: Array) -> None:
+        if not value.type.is_float or not value.type.shape:
+            return
+        rows = np.abs(array.reshape(-1, array.shape[-1])).astype(np.float64)
+        self.largest[value] = np.maximum(self.largest.get(value, 0.0), rows.max(axis=0))
+        self.squares[value] = self.squares.get(value, 0.0) + np.mean(rows * rows, axis=0)
+
+
+def equalize(function: Function, samples: Sequence[Sequence[Array]], bits: int = 8) -> Function:
+    """The same function with channels equalized where that makes less noise.
+
+    samples: some inputs as `interpret` takes them; without any the function stays as it is. bits:
+    of the weights to come.
     """
-    layers = {
-        node: _Layer(node, *(v.data.astype(np.float64) for v in _constants(node)))
-        for node in function.nodes
-        if has_weights(node)
-    }
-    pairs = _pairs(function, layers)
-    sizes = {second.node.inputs[0]: np.zeros(len(first.bias)) for first, second in pairs}
-    if not sizes or not samples:
+    groups = channel_groups(function)
+    if not groups or not samples:
         return function
+    seen = _Seen(function, samples)
+    weights: dict[Node, Array] = {}
+    biases: dict[Node, Array] = {}
+    for group in groups:
+        factors = _best_factors(function, group, seen, limits(bits)[1])
+        if np.all(factors == 1.0):
+            continue
+        for node in group.makers:
+            each = _repeated(factors, node.output)
+            shape = [1] * len(node.inputs[1].type.shape)
+            shape[WEIGHTED[node.op.name]] = -1
+            weights[node] = weights.get(node, _data(node.inputs[1])) * each.reshape(shape)
+            biases[node] = biases.get(node, _data(node.inputs[2])) * each
+        for node in group.readers:
+            given = weights.get(node, _data(node.inputs[1]))
+            weights[node] = given / _along_inputs(node, factors)
+    return _with(function, weights, biases) if weights else function
 
-    def observe(value: Value, array: Array) -> None:
-        if value in sizes:
-            rows = np.abs(array.reshape(-1, array.shape[-1])).astype(np.float64)
-            sizes[value] = np.maximum(sizes[value], rows.max(axis=0))
 
-    for sample in samples:
-        interpret(function, sample, observe)
-    changed = [_balance(first, second, sizes[second.node.inputs[0]]) for first, second in pairs]
-
+def _with(function: Function, weights: dict[Node, Array], biases: dict[Node, Array]) -> Function:
     def visit(
         rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
-        layer = layers.get(node)
-        if layer is None:
+        if node not in weights:
             return None
-        builder = rewriter.builder
-        constants = [
-            builder.constant(old.name, data.astype(np.float32), origin=old.origin)
-            for old, data in zip(_constants(node), (layer.weights, layer.bias), strict=True)
-        ]
-        return rewriter.keep(node, (inputs[0], *constants))
+        operands = [inputs[0]]
+        for old, made in zip(node.inputs[1:], (weights, biases), strict=True):
+            assert isinstance(old, Constant)
+            data = made[node].astype(np.float32) if node in made else old.data
+            operands.append(rewriter.builder.constant(old.name, data, origin=old.origin))
+        return rewriter.keep(node, tuple(operands))
 
-    return Rewriter(function).run(visit) if any(changed) else function
-
-
-def _constants(node: Node) -> tuple[Constant, Constant]:
-    weights, bias = node.inputs[1:]
-    assert isinstance(weights, Constant) and isinstance(bias, Constant)
-    return weights, bias
+    return Rewriter(function).run(visit)
 
 
-def _pairs(function: Function, layers: dict[Node, _Layer]) -> list[tuple[_Layer, _Layer]]:
-    """Layers of which the second, depthwise, alone reads the first."""
-    consumers = function.consumers()
-    found = []
-    for node, first in layers.items():
-        value, reader = node.output, _only_reader(node.output, consumers, function)
-        if reader is not None and reader.op.name == "clip":
-            if reader.attrs.minimum != 0.0 or not np.isinf(reader.attrs.maximum):
-                continue
-            value, reader = reader.output, _only_reader(reader.output, consumers, function)
-        if reader is None or reader not in layers or reader.inputs[0] is not value:
-            continue
-        # With a channel multiplier, weights of one input channel have several scales: free as well,
-        # but they are not in the order that `scale_inputs` needs.
-        is_depthwise = reader.op.name == "depthwise_conv2d"
-        if is_depthwise and layers[reader].weights.shape[-1] == len(first.bias):
-            found.append((first, layers[reader]))
-    return found
+def _best_factors(function: Function, group: Group, seen: _Seen, most: int) -> Array:
+    """The factors [channels] of a group, all 1 where nothing else is better.
 
-
-def _only_reader(
-    value: Value, consumers: dict[Value, list[Node]], function: Function
-) -> Node | None:
-    readers = consumers.get(value, [])
-    return readers[0] if len(readers) == 1 and value not in function.results else None
-
-
-def _balance(first: _Layer, second: _Layer, sizes: Array) -> bool:
-    """Equalize what is between two layers; returns whether that changed anything.
-
-    sizes: the largest magnitude of each channel. Channels that were never seen stay.
+    most: the largest stored weight.
     """
+    consumers = function.consumers()
+    # What only a clip reads is not stored.
+    stored = [
+        value
+        for value in group.values
+        if [node.op.name for node in consumers.get(value, [])] != ["clip"]
+    ]
+    sizes = np.max(
+        [seen.largest[value].reshape(-1, group.channels).max(axis=0) for value in stored], axis=0
+    )
     largest = float(sizes.max())
+    none = np.ones(group.channels)
     if not largest or not np.isfinite(largest):
-        return False
+        return none
     ratios = np.divide(largest, sizes, out=np.ones_like(sizes), where=sizes > 0)
-    factors = np.minimum(ratios, MOST_FACTOR)
-    if np.all(factors == 1.0):
-        return False
-    first.scale_outputs(factors)
-    second.scale_inputs(1 / factors)
-    return True
+    room = np.divide(group.bound, MARGIN * sizes, out=np.ones_like(sizes), where=sizes > 0)
+    candidates = [none] + [
+        np.minimum(np.minimum(ratios**power, factor), np.maximum(room, 1.0))
+        for power, factor in itertools.product(POWERS, MOST_FACTORS)
+    ]
+    costs = [
+        sum(_reader_noise(node, factors, seen, most) for node in group.readers)
+        + sum(_sum_noise(node, factors, seen) for node in group.adds)
+        for factors in candidates
+    ]
+    return np.asarray(candidates[int(np.argmin(costs))])
+
+
+def _reader_noise(node: Node, factors: Array, seen: _Seen, most: int) -> float:
+    """Noise at the outputs of a layer that reads the group, of its values and of its weights."""
+    x = node.inputs[0]
+    weights = _data(node.inputs[1]) / _along_inputs(node, factors)
+    each = _repeated(factors, x)
+    step = float((each * seen.largest[x]).max()) / VALUE_STEPS
+    by_value = step**2 * float(np.sum(weights**2))
+    rows = np.moveaxis(weights, WEIGHTED[node.op.name], 0).reshape(node.output.type.shape[-1], -1)
+    steps = np.abs(rows).max(axis=1) / most
+    squares = each**2 * seen.squares[x]
+    if node.op.name == "depthwise_conv2d":
+        powers = np.repeat(squares, len(rows) // len(squares)) * rows.shape[1]
+    else:
+        powers = np.full(len(rows), squares.sum() * (rows.shape[1] // len(squares)))
+    by_weights = float(np.sum(steps**2 * powers))
+    signal = float(seen.squares[node.output].sum())
+    return (by_value + by_weights) / signal if signal else 0.0
+
+
+def _sum_noise(node: Node, factors: Array, seen: _Seen) -> float:
+    """Noise of a sum within the group, of the values that it adds, in the units they had."""
+    noise = 0.0
+    for value in node.inputs:
+        each = _repeated(factors, value)
+        step = float((each * seen.largest[value]).max()) / VALUE_STEPS
+        noise += step**2 * float(np.sum(each**-2.0))
+    signal = float(seen.squares[node.output].sum())
+    return noise / signal if signal else 0.0
+
+
+def _repeated(factors: Array, value: Value) -> Array:
+    """The factors along a value's last axis."""
+    return np.tile(factors, value.type.shape[-1] // len(factors))
+
+
+def _along_inputs(node: Node, factors: Array) -> Array:
+    """The factors of what a layer reads, along the last axis of its weights."""
+    each = _repeated(factors, node.inputs[0])
+    if node.op.name == "depthwise_conv2d":
+        return np.repeat(each, node.inputs[1].type.shape[-1] // len(each))
+    return each
+
+
+def _data(value: Value) -> Array:
+    assert isinstance(value, Constant)
+    return value.data.astype(np.float64)

@@ -4,7 +4,8 @@
    their own parameters.
 2. A clip behind such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, resizing. Behind floats it stays in float.
+   concat, pad, slice, gather, resizing. Behind floats it stays in float, and so does what moves an
+   input for floats alone: a state that a float operator keeps is not made coarse on its way.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
    (`edgec.quantize.recurrent`).
 5. What is computed element by element from one quantized value needs no form: the passes make a
@@ -48,6 +49,9 @@ class Forms:
             self._trace(node)
             if self._decide(node):
                 self._integer.add(node)
+        for node in reversed(function.nodes):
+            if self._moves_input(node) and not self._is_needed(node.output):
+                self._integer.remove(node)
         for node in function.nodes:
             if node in self._integer and node.op.name in SHARING:
                 self._join(node)
@@ -128,6 +132,20 @@ class Forms:
         if name not in SHARING or not any(self.in_integers(value) for value in data):
             return False
         return name == "concat" or data == [node.inputs[0]]
+
+    def _moves_input(self, node: Node) -> bool:
+        """Whether an integer operator moves what are inputs, moved or not, and nothing else."""
+        if node not in self._integer or node.op.name not in SHARING:
+            return False
+        above = (self.producers.get(v) for v in node.inputs if not isinstance(v, Constant))
+        return all(each is None or self._moves_input(each) for each in above)
+
+    def _is_needed(self, value: Value) -> bool:
+        """Whether an operator on integers reads a value, or what is computed from it by a table."""
+        return any(
+            node in self._integer or (is_elementwise(node) and self._is_needed(node.output))
+            for node in self.consumers.get(value, ())
+        )
 
     def _join(self, node: Node) -> None:
         operands = node.inputs if node.op.name == "concat" else node.inputs[:1]

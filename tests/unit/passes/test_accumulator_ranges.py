@@ -11,7 +11,7 @@ from onnx_builder import OnnxBuilder
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.interpret import interpret
+from edgec.graph.interpret import Interpretation, interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.ops import load
@@ -167,3 +167,47 @@ def test_the_products_of_an_lstm() -> None:
     # The other end of the input, where the zero point is on the other side.
     (found,) = find_overflows(recurrent(100, 255 * 127 * 100 - 2**31 - 1, zero_point=127))
     assert found.low == -(2**31) - 1
+
+
+def remembering(length: int, bias: int = 0, limit: int = 32767) -> Function:
+    """An SVDF of two filters that remember so many features, of at most `limit`, times 32767."""
+    load()
+    b = GraphBuilder()
+    memory_quant = Quant((0.1,), (0,))
+    x = b.param("x", TensorType((1, 2), "int8", Quant((0.1,), (0,))))
+    zeros, weights = np.zeros(2, np.int32), np.diag([127, -127]).astype(np.int8)
+    acc = b.op("dense", [x, b.constant("w", weights, W), b.constant("z", zeros)], name="dense")
+    attrs = RequantizeAttrs((100.0,), memory_quant, -limit, limit, "tflm", "int16")
+    pushed = b.op("requantize", [acc], attrs, name="feature")
+    type_ = TensorType((1, 2 * length), "int16", memory_quant)
+    memory = b.state("memory", type_, np.zeros((1, 2 * length), np.int16))
+    after = b.op("svdf_push", [memory, pushed], name="push")
+    time = b.constant("time", np.full((2, length), 32767, np.int16))
+    y = b.op("svdf_time", [after, time, b.constant("b", np.array([bias, 0], np.int32))], name="y")
+    b.become(memory, after)
+    return b.finish([y])
+
+
+def test_what_a_filter_over_time_remembers_bounds_its_sums() -> None:
+    assert find_overflows(remembering(2)) == ()
+    (found,) = find_overflows(remembering(3))
+    assert (found.node, found.dtype) == ("y", "int32")
+    assert found.high == 3 * 32767 * 32767
+    assert find_overflows(remembering(300, limit=200)) == ()
+    (found,) = find_overflows(remembering(300, 2**31 - 1 - 300 * 200 * 32767 + 1, limit=200))
+    assert (found.channel, found.high) == (0, 2**31)
+
+
+def test_a_filters_worst_input_wraps() -> None:
+    function = remembering(3)
+    run = Interpretation(function)
+    for _ in range(3):
+        (sums, *_) = run.run([np.array([[127, 0]], np.int8)])
+    assert int(sums[0, 0]) == 3 * 32767 * 32767 - 2**32
+
+
+def test_the_svdf_of_a_sample_model_is_proven(shared_dir: Path) -> None:
+    path = shared_dir / "models" / "tflm_keyword_scrambled_int8.tflite"
+    function = with_passes(import_model(path).main, "tflm")
+    assert any(node.op.name == "svdf_time" for node in function.nodes)
+    assert find_overflows(function) == ()

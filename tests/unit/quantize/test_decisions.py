@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,15 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import TensorType
+from edgec.ops.add import AddAttrs
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.max_pool2d import MaxPool2dAttrs
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.post_training import CANDIDATES, Recipe, quantize_function, with_passes
 from edgec.quantize.calibrate import calibrate
+from edgec.quantize.channel_groups import channel_groups
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.insert import insert_qdq
@@ -132,7 +137,9 @@ def test_reconstruction_makes_the_output_better() -> None:
     for seed in range(3, 8):
         nearest, chosen = (
             quantize_function(layers(seed), samples[:40], recipe).explain(samples[40:])
-            for recipe in (Recipe("minmax", reconstruct=False), Recipe("minmax"))
+            for recipe in (
+                Recipe("minmax", reconstruct=chosen, equalize=False) for chosen in (False, True)
+            )
         )
         gained.append(chosen.output_sqnr_db - nearest.output_sqnr_db)
     # Most of the error is the values', not the weights'.
@@ -143,30 +150,77 @@ def test_equalization_keeps_the_function_and_evens_out_channels() -> None:
     function = layers(4, spread=2.0)
     samples = some(6)
     made = equalize(function, samples)
-    seen: dict[str, list[np.ndarray]] = {}
+    reach: dict[str, list[np.ndarray]] = {}
 
     def observe(value: Value, array: np.ndarray) -> None:
         largest = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
-        seen.setdefault(value.name, []).append(largest)
+        reach.setdefault(value.name, []).append(largest)
 
     for sample in samples:
-        (plain,) = interpret(function, sample)
-        (after,) = interpret(made, sample, observe)
-        np.testing.assert_allclose(plain, after, rtol=0, atol=2e-5 * np.abs(plain).max())
-    # What the depthwise convolution reads reaches equally far in all channels, or four times as far
-    # as before.
-    relu1 = next(node.outputs[0] for node in function.nodes if node.op.name == "clip")
-    before: list[np.ndarray] = []
+        (plain,) = interpret(function, sample, observe)
+    before = {name: np.max(rows, axis=0) for name, rows in reach.items()}
+    reach.clear()
     for sample in samples:
-        interpret(function, sample, lambda v, x: before.append(x) if v is relu1 else None)
-    were = np.max([np.abs(x).reshape(-1, x.shape[-1]).max(axis=0) for x in before], axis=0)
-    largest = np.max(seen["relu1"], axis=0)
-    np.testing.assert_allclose(largest, np.minimum(were.max(), 4 * were), rtol=1e-5)
-    assert np.any(largest > 2 * were)
-    # What the last layer reads, all channels in each output, stays as it was.
-    assert made.nodes[4].inputs[1] == function.nodes[4].inputs[1] or np.array_equal(
-        weights_of(made.nodes[4]), weights_of(function.nodes[4])
+        (after,) = interpret(made, sample, observe)
+        np.testing.assert_allclose(plain if sample is samples[-1] else after, after,
+                                   rtol=0, atol=2e-5 * np.abs(plain).max())  # fmt: skip
+    # What the depthwise convolution reads reaches about equally far in all channels: it costs
+    # nothing there. The largest channel stays, no other becomes larger than it.
+    found = np.max(reach["relu1"], axis=0)
+    most = before["relu1"].max()
+    np.testing.assert_allclose(found.max(), most, rtol=1e-5)
+    np.testing.assert_allclose(found, np.minimum(most, 8 * before["relu1"]), rtol=1e-5)
+    assert np.any(found > 2 * before["relu1"])
+
+
+def residual() -> Function:
+    """A convolution whose output another one and a sum read, a pool, and a dense layer."""
+    rng = np.random.default_rng(5)
+    b = GraphBuilder()
+
+    uneven = np.exp(np.linspace(-2, 2, 8))
+
+    def parameters(name: str, *shape: int, made: Any = 1.0, read: Any = 1.0) -> list[Value]:
+        data = (rng.standard_normal(shape).T * made).T / read
+        bias = rng.standard_normal(shape[0]) * made
+        return [b.constant(f"{name}.w", data.astype(np.float32)),
+                b.constant(f"{name}.b", bias.astype(np.float32))]  # fmt: skip
+
+    x = b.param("x", TensorType((1, 6, 6, 3), "float32"))
+    same = Conv2dAttrs(padding=((1, 1), (1, 1)))
+    y = b.op("conv2d", [x, *parameters("one", 8, 3, 3, 3, made=uneven)], same, name="one")
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu1")
+    z = b.op(
+        "conv2d", [y, *parameters("two", 8, 3, 3, 8, made=uneven, read=uneven)], same, name="two"
     )
+    y = b.op("add", [y, z], AddAttrs(), name="sum")
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu2")
+    y = b.op("max_pool2d", [y], MaxPool2dAttrs((2, 2), (2, 2)), name="pool")
+    y = b.op("reshape", [y], ReshapeAttrs((1, 72)), name="flat")
+    return b.finish(
+        [b.op("dense", [y, *parameters("three", 4, 72, read=np.tile(uneven, 9))], name="three")]
+    )
+
+
+def test_channels_are_equalized_through_sums_pools_and_views() -> None:
+    function = residual()
+    (group,) = channel_groups(function)
+    assert {node.name for node in group.makers} == {"one", "two"}
+    assert {node.name for node in group.readers} == {"two", "three"}
+    assert (group.channels, [node.name for node in group.adds]) == (8, ["sum"])
+    rng = np.random.default_rng(6)
+    samples = [[rng.standard_normal((1, 6, 6, 3)).astype(np.float32)] for _ in range(40)]
+    made = equalize(function, samples[:20])
+    assert made is not function
+    for sample in samples:
+        (plain,), (after,) = interpret(function, sample), interpret(made, sample)
+        np.testing.assert_allclose(plain, after, rtol=0, atol=2e-5 * np.abs(plain).max())
+    better = [
+        quantize_function(function, samples[:20], Recipe("minmax", equalize=yes))
+        .explain(samples[20:]).output_sqnr_db
+        for yes in (False, True)
+    ]  # fmt: skip
+    assert better[1] > better[0] + 1.0
 
 
 def test_equalization_without_samples_changes_nothing() -> None:
@@ -175,18 +229,44 @@ def test_equalization_without_samples_changes_nothing() -> None:
     assert equalize(function, [[np.zeros((1, 6, 7, 3), np.float32)]]) is not None
 
 
-def test_a_bounded_clip_ends_equalization() -> None:
+def bounded(*largest: float) -> Function:
+    """Channels of these sizes behind a ReLU6, which a depthwise convolution reads."""
+    count = len(largest)
     b = GraphBuilder()
-    x = b.param("x", TensorType((1, 2, 2, 2), "float32"))
-    weights = b.constant("w", np.diag([1.0, 100.0]).reshape(2, 1, 1, 2).astype(np.float32))
-    taps = b.constant("taps", np.ones((1, 1, 2), np.float32))
-    zeros = b.constant("b", np.zeros(2, np.float32))
+    x = b.param("x", TensorType((1, 2, 2, count), "float32"))
+    weights = b.constant("w", np.diag(largest).reshape(count, 1, 1, count).astype(np.float32))
+    taps = b.constant("taps", np.ones((1, 1, count), np.float32))
+    zeros = b.constant("b", np.zeros(count, np.float32))
     y = b.op("conv2d", [x, weights, zeros], Conv2dAttrs(), name="one")
     y = b.op("clip", [y], ClipAttrs(0.0, 6.0), name="relu6")
     y = b.op("depthwise_conv2d", [y, taps, zeros], DepthwiseConv2dAttrs(), name="two")
-    function = b.finish([y])
-    samples = [[np.ones((1, 2, 2, 2), np.float32)]]
-    assert equalize(function, samples) is function
+    return b.finish([y])
+
+
+def test_a_bounded_clip_leaves_channels_below_its_bound() -> None:
+    ones = [np.ones((1, 2, 2, 3), np.float32)]
+    function = bounded(100.0, 2.0, 5.0)  # one that is cut off, one with room, one with too little
+    made = equalize(function, [ones])
+    scales = weights_of(made.nodes[0]).sum(axis=(1, 2, 3)) / [100.0, 2.0, 5.0]
+    np.testing.assert_allclose(scales, [1.0, 6 / (1.5 * 2), 1.0], rtol=1e-6)
+    (plain,), (after,) = interpret(function, ones), interpret(made, ones)
+    np.testing.assert_allclose(plain, after, rtol=1e-6)
+    assert equalize(bounded(100.0, 5.0, 4.5), [ones]) is not None
+    even = bounded(100.0, 6.0, 5.0)
+    assert equalize(even, [ones]) is even
+
+
+def test_other_operators_end_a_group() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 2, 2, 2), "float32"))
+    zeros = b.constant("b", np.zeros(2, np.float32))
+    weights = b.constant("w", np.ones((2, 1, 1, 2), np.float32))
+    y = b.op("conv2d", [x, weights, zeros], Conv2dAttrs(), name="one")
+    y = b.op("exp", [y], name="exp")
+    y = b.op("conv2d", [y, weights, zeros], Conv2dAttrs(), name="two")
+    y = b.op("clip", [y], ClipAttrs(-1.0, np.inf), name="lower")
+    y = b.op("conv2d", [y, weights, zeros], Conv2dAttrs(), name="three")
+    assert channel_groups(b.finish([y])) == []
 
 
 def test_local_takes_for_each_value_what_makes_the_least_error() -> None:
