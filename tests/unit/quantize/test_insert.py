@@ -24,6 +24,9 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.logistic import LogisticAttrs
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slice import SliceAttrs
+from edgec.ops.softmax import SoftmaxAttrs
+from edgec.ops.tanh import TanhAttrs
 from edgec.ops.transpose import TransposeAttrs
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import calibrate
@@ -159,3 +162,32 @@ def test_what_onnx_cannot_say_is_named() -> None:
     with pytest.raises(ImportFailed, match="cannot be written") as caught:
         to_onnx(function, producer_version="0")
     assert caught.value.details == ("operator cast",)
+
+
+def test_an_input_that_only_floats_read_stays_float() -> None:
+    """A state that goes round outside, through operators that move it and one that is in float."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "float32"))
+    state = b.param("state", TensorType((1, 2, 4), "float32"))
+    rows = [
+        b.op("slice", [state], SliceAttrs((0, n, 0), (1, 1, 1), (1, 1, 4)), name=f"row{n}")
+        for n in range(2)
+    ]
+    weights = b.constant("w", np.eye(4, dtype=np.float32))
+    y = b.op("dense", [x, weights, b.constant("b", np.zeros(4, np.float32))], name="dense")
+    kept = b.op("softmax", [rows[0]], SoftmaxAttrs(), name="kept")
+    seen = b.op("tanh", [rows[1]], TanhAttrs(), name="seen")
+    seen = b.op("reshape", [seen], ReshapeAttrs((1, 4)), name="flat")
+    function = b.finish([b.op("add", [y, seen], AddAttrs(), name="sum"), kept])
+    rng = np.random.default_rng(0)
+    samples = [
+        [rng.normal(size=param.type.shape).astype(np.float32) for param in function.params]
+        for _ in range(8)
+    ]
+    statistics = calibrate(function, samples)
+    ranges = observed_ranges(function, statistics, "minmax")
+    made = insert_qdq(function, make_scheme(function, ranges))
+    stored = {value.name for value in made.stored}
+    assert {"x", "state", "sum"} <= stored and "row0" not in stored
+    (_, exact), (_, found) = interpret(function, samples[0]), interpret(made.function, samples[0])
+    assert np.array_equal(exact, found)
