@@ -59,7 +59,7 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first. weights: a name of WEIGHT_BITS. activations: `int8`, or
+    neighbouring layers alike in range first. weights: of WEIGHT_BITS. activations: `int8`, or
     `int16` with the ranges of `minmax`. keep_float: layers, by name, that stay in float.
     """
 
@@ -233,17 +233,24 @@ def _trial_samples(function: Function) -> int:
 
 
 def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> int:
-    """The place of the scheme whose integers' outputs have the least sum of squared errors."""
+    """The place of the scheme whose integers' outputs have the least squared errors.
+
+    Each output counts relative to its own squares: states may be much larger than answers.
+    """
     if len(schemes) == 1:
         return 0
     expected = [interpret(function, sample) for sample in samples]
+    powers = [
+        float(np.sum(np.square(each, dtype=np.float64))) or 1.0
+        for each in zip(*expected, strict=True)
+    ]
 
     def error(scheme: Scheme) -> float:
         integers = with_passes(insert_qdq(function, scheme).function, "onnx")
         return sum(
-            float(np.sum((x.astype(np.float64) - y) ** 2))
+            float(np.sum((x.astype(np.float64) - y) ** 2)) / power
             for sample, wanted in zip(samples, expected, strict=True)
-            for x, y in zip(wanted, interpret(integers, sample), strict=True)
+            for x, y, power in zip(wanted, interpret(integers, sample), powers, strict=True)
         )
 
     errors = [error(scheme) for scheme in schemes]

@@ -4,7 +4,8 @@ Factors t[c] that `edgec.quantize.channel_groups` leaves free cost nothing where
 each output channel of weights has a scale of its own. The paper makes weights alike, for weights
 with one scale in all; here it is the value, with one scale in all, that gains. What reads it may
 lose: 1 / t makes its weights less alike along their inputs. A depthwise layer does not, as it reads
-each channel by weights of one scale. So for every group the factors
+each channel by weights of one scale; weights that stand for integers already (of dynamic range, or
+quantized while training) would. So for every other group the factors
 
     t[c] = min((max r / r[c])^alpha, most)        r: largest magnitude of channel c in some samples
 
@@ -29,7 +30,7 @@ from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
 from edgec.quantize.channel_groups import Group, channel_groups
 from edgec.quantize.forms import WEIGHTED
-from edgec.quantize.scheme import limits
+from edgec.quantize.scheme import limits, own_steps
 
 #: Powers of how unequal channels are, and the largest factors, that are tried: what is small in
 #: some samples may be large in others.
@@ -65,7 +66,7 @@ def equalize(function: Function, samples: Sequence[Sequence[Array]], bits: int =
     samples: some inputs as `interpret` takes them; without any the function stays as it is. bits:
     of the weights to come.
     """
-    groups = channel_groups(function)
+    groups = [g for g in channel_groups(function) if not any(map(_is_stored, g.readers))]
     if not groups or not samples:
         return function
     seen = _Seen(function, samples)
@@ -85,6 +86,14 @@ def equalize(function: Function, samples: Sequence[Sequence[Array]], bits: int =
             given = weights.get(node, _data(node.inputs[1]))
             weights[node] = given / _along_inputs(node, factors)
     return _with(function, weights, biases) if weights else function
+
+
+def _is_stored(node: Node) -> bool:
+    """Whether a layer's weights stand for integers, which other inputs would no longer be."""
+    if node.op.name == "depthwise_conv2d":
+        return False
+    weights = _data(node.inputs[1])
+    return bool(np.all(own_steps(weights.reshape(len(weights), -1), limits(8)[1]) > 0))
 
 
 def _with(function: Function, weights: dict[Node, Array], biases: dict[Node, Array]) -> Function:

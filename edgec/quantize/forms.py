@@ -4,8 +4,10 @@
    their own parameters.
 2. A clip behind such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, resizing. Behind floats it stays in float, and so does what moves an
-   input for floats alone: a state that a float operator keeps is not made coarse on its way.
+   concat, pad, slice, gather, resizing. Behind floats it stays in float. So do, because inputs and
+   outputs are floats, slices of inputs, concats that no integers are made of, and what moves inputs
+   for floats alone: each part has parameters of its own (states of another range, boxes and scores)
+   or stays as it is.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
    (`edgec.quantize.recurrent`).
 5. What is computed element by element from one quantized value needs no form: the passes make a
@@ -49,9 +51,7 @@ class Forms:
             self._trace(node)
             if self._decide(node):
                 self._integer.add(node)
-        for node in reversed(function.nodes):
-            if self._moves_input(node) and not self._is_needed(node.output):
-                self._integer.remove(node)
+        self._leave_edges()
         for node in function.nodes:
             if node in self._integer and node.op.name in SHARING:
                 self._join(node)
@@ -133,17 +133,34 @@ class Forms:
             return False
         return name == "concat" or data == [node.inputs[0]]
 
+    def _leave_edges(self) -> None:
+        """Take back the integer forms of what moves floats at the function's edges."""
+        for node in reversed(self.function.nodes):
+            if not self._is_moving(node):
+                continue
+            is_split = node.op.name == "slice" and self._moves_input(node)
+            is_idle = node.op.name == "concat" or self._moves_input(node)
+            if is_split or (is_idle and not self._is_needed(node.output)):
+                self._integer.remove(node)
+        for node in self.function.nodes:
+            data = [value for value in node.inputs if not isinstance(value, Constant)]
+            if self._is_moving(node) and not any(self.in_integers(value) for value in data):
+                self._integer.remove(node)
+
+    def _is_moving(self, node: Node) -> bool:
+        return node in self._integer and node.op.name in SHARING
+
     def _moves_input(self, node: Node) -> bool:
-        """Whether an integer operator moves what are inputs, moved or not, and nothing else."""
-        if node not in self._integer or node.op.name not in SHARING:
-            return False
-        above = (self.producers.get(v) for v in node.inputs if not isinstance(v, Constant))
-        return all(each is None or self._moves_input(each) for each in above)
+        """Whether a moving operator is on inputs, moved or not, and nothing else."""
+        above = [self.producers.get(v) for v in node.inputs if not isinstance(v, Constant)]
+        return node.op.name in SHARING and all(e is None or self._moves_input(e) for e in above)
 
     def _is_needed(self, value: Value) -> bool:
-        """Whether an operator on integers reads a value, or what is computed from it by a table."""
+        """Whether an operator computes integers of a value, moved or through a table or not."""
         return any(
-            node in self._integer or (is_elementwise(node) and self._is_needed(node.output))
+            self._is_needed(node.output)
+            if self._is_moving(node) or is_elementwise(node)
+            else node in self._integer
             for node in self.consumers.get(value, ())
         )
 
