@@ -36,7 +36,7 @@ from edgec.memory.problem import Plan, Problem
 from edgec.memory.reorder import orders
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.solve import plan_memory
-from edgec.memory.spare_kernels import spare_float_kernels, spare_kernels
+from edgec.memory.spare_kernels import spare_bytes, spare_float_kernels, spare_kernels
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
@@ -282,6 +282,7 @@ def _choose(
     chosen = _choose_by_live_bytes(function, groups, options, io, trades)
     if options.optimize == "balanced":
         chosen = spare_float_kernels(groups, chosen)
+        chosen = spare_bytes(function, groups, chosen, io=io)
     most = math.inf if options.optimize == "ram" else 0.0
     if trades:
         chosen = spare_kernels(function, groups, chosen, io=io)

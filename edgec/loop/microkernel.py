@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Stream:
-    """Constants of a meaning that the C function reads as one int32 array.
+    """Constants of a meaning that the C function reads as one array of `dtype`.
 
     The array stands in the place of the first of `sources`. `pack(arrays, **sizes)` makes it from
     the constants by their names in the meaning; `unpack(words, **sizes)` gives them back, flat or
@@ -43,6 +43,7 @@ class Stream:
     words: Callable[..., int]
     pack: Callable[..., Array]
     unpack: Callable[..., Mapping[str, Array]]
+    dtype: str = "int32"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Microkernel:
             values, offset = args[2 * position], args[2 * position + 1]
             if self.stream is not None and buffer.name == self.stream.sources[0]:
                 sizes = dict(zip(names, numbers, strict=True))
-                words = np.array(values[offset : offset + self.stream.words(**sizes)], np.int32)
+                end = offset + self.stream.words(**sizes)
+                words = np.array(values[offset:end], self.stream.dtype)
                 for name, array in self.stream.unpack(words, **sizes).items():
                     parts[name] = np.asarray(array).reshape(-1).tolist()
                 continue

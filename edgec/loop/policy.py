@@ -26,6 +26,7 @@ from edgec.loop.lowering import (
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
+from edgec.loop.policies.float_rows import float_schedules
 from edgec.loop.policies.matrix import (
     UNROLLED_INPUTS,
     gathered_forms,
@@ -117,6 +118,11 @@ class Policy:
         return self.core.is_embedded and not self.core.multiplies_wide
 
     @property
+    def _has_float_kernels(self) -> bool:
+        is_small = self.options.optimize == "size"
+        return self.core.is_embedded and self.core.has("fpu") and not is_small
+
+    @property
     def trades_scratch(self) -> bool:
         """Whether fast schedules may need much more scratch or code than others as good."""
         return self.core.has("dsp") and not self.core.has("mve")
@@ -150,6 +156,10 @@ class Policy:
             by_two = self.options.optimize != "size"
             return window_schedules(func, tables, window, self.core.features, by_two=by_two)
         found = self._plain_schedules(func, form, tables, window)
+        if form == DIRECT and self._has_float_kernels:
+            kernels = float_schedules(func, window)
+            # Estimates are for scalars; on vectors the kernels are several times as fast as loops.
+            found = kernels if kernels and self.core.has("mve") else [*kernels, *found]
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:
                 schedule.pack_nibbles("w")

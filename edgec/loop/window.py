@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgec.loop.define import Tensor
 from edgec.loop.values import Value, index, maximum, minimum, select
+
+Bound = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -113,3 +115,22 @@ class Window:
         inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
         h, w = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
         return select(inside, x[n, h, w, c], self.zero_point)
+
+
+def clipped(
+    extent: int, kernel: int, stride: int, dilation: int, padding: int
+) -> tuple[Bound, Bound]:
+    """First and one past last kernel position that reads inside the input, for an output position.
+
+    A position k reads `position * stride + k * dilation - padding`; what lies outside [0, extent)
+    is padding and contributes nothing.
+    """
+
+    def first(position: Any) -> Any:
+        return maximum(0, (padding - position * stride + dilation - 1) // dilation)
+
+    def last(position: Any) -> Any:
+        reach = (extent + padding - position * stride + dilation - 1) // dilation
+        return minimum(kernel, reach)
+
+    return first, last

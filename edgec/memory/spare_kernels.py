@@ -6,10 +6,10 @@ cost next to nothing, as for one small layer at the end of a model, they take it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgec.graph.ir import Function
-from edgec.loop.microkernel import get_microkernel, kernels_of
+from edgec.loop.microkernel import Microkernel, get_microkernel, kernels_of
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import placement_problem
 from edgec.options import Io
@@ -58,24 +58,64 @@ def spare_kernels(
 def spare_float_kernels(
     groups: Sequence[LoweredGroup], chosen: Sequence[Variant]
 ) -> tuple[Variant, ...]:
-    """Return the variants without kernels that need an FPU, if these save little."""
-    best = [_without_floats(lowered, v) for lowered, v in zip(groups, chosen, strict=True)]
+    """Return the variants without kernels that rescale integers on an FPU, if these save little."""
+    best = [
+        _without_kernels(_rescales_on_fpu, lowered, variant)
+        for lowered, variant in zip(groups, chosen, strict=True)
+    ]
     slower = sum(v.instructions for v in best) - sum(v.instructions for v in chosen)
     return tuple(best if slower < LEAST_INSTRUCTIONS else chosen)
 
 
-def _needs_fpu(variant: Variant) -> bool:
-    return any("fpu" in get_microkernel(name).needs for name in kernels_of(variant.function))
+def spare_bytes(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    *,
+    io: Io = "arena",
+) -> tuple[Variant, ...]:
+    """Return the variants without float kernels that take more bytes at once than loops need.
+
+    Kernels compute some pixels together, so that their output follows their input less closely.
+    The layers that gain most are the first to keep theirs.
+    """
+    plain = [
+        _without_kernels(_is_of_floats, lowered, variant)
+        for lowered, variant in zip(groups, chosen, strict=True)
+    ]
+    most = _live_bytes(function, groups, plain, io)
+    if _live_bytes(function, groups, chosen, io) <= most:
+        return tuple(chosen)
+    gains = [v.instructions - c.instructions for v, c in zip(plain, chosen, strict=True)]
+    best = list(plain)
+    for position in sorted(range(len(best)), key=lambda p: -gains[p]):
+        trial = [*best[:position], chosen[position], *best[position + 1 :]]
+        if gains[position] > 0 and _live_bytes(function, groups, trial, io) <= most:
+            best = trial
+    return tuple(best)
 
 
-def _without_floats(lowered: LoweredGroup, variant: Variant) -> Variant:
-    """The fastest variant that needs no FPU and no more scratch; else the variant itself."""
-    if not _needs_fpu(variant):
+def _rescales_on_fpu(kernel: Microkernel) -> bool:
+    return "fpu" in kernel.needs and not _is_of_floats(kernel)
+
+
+def _is_of_floats(kernel: Microkernel) -> bool:
+    """Whether it needs nothing but an FPU: its layer is one of floats, with or without it."""
+    return kernel.needs == {"fpu"}
+
+
+def _without_kernels(
+    unwanted: Callable[[Microkernel], bool], lowered: LoweredGroup, variant: Variant
+) -> Variant:
+    """The fastest variant without these kernels and with no more scratch; else the variant."""
+
+    def has(variant: Variant) -> bool:
+        return any(unwanted(get_microkernel(name)) for name in kernels_of(variant.function))
+
+    if not has(variant):
         return variant
     others = [
-        v
-        for v in lowered.variants
-        if not _needs_fpu(v) and v.scratch_bytes <= variant.scratch_bytes
+        v for v in lowered.variants if not has(v) and v.scratch_bytes <= variant.scratch_bytes
     ]
     return min(others, key=lambda v: v.instructions, default=variant)
 

@@ -11,29 +11,8 @@ from edgec.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, int32, int64, intrinsic, maximum, minimum
+from edgec.loop.values import Value, cast, int32, int64, intrinsic
 from edgec.ordered_sum import without_negative_zeros
-
-Bound = Callable[[Any], Any]
-
-
-def clipped(
-    extent: int, kernel: int, stride: int, dilation: int, padding: int
-) -> tuple[Bound, Bound]:
-    """First and one past last kernel position that reads inside the input, for an output position.
-
-    A position k reads `position * stride + k * dilation - padding`; what lies outside [0, extent)
-    is padding and contributes nothing.
-    """
-
-    def first(position: Any) -> Any:
-        return maximum(0, (padding - position * stride + dilation - 1) // dilation)
-
-    def last(position: Any) -> Any:
-        reach = (extent + padding - position * stride + dilation - 1) // dilation
-        return minimum(kernel, reach)
-
-    return first, last
 
 
 def weight_sums(weights: Array, axis: int | tuple[int, ...]) -> Array:

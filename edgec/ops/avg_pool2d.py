@@ -17,7 +17,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, select
-from edgec.ops.accumulate import clipped
+from edgec.loop.window import clipped
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value

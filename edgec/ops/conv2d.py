@@ -18,8 +18,8 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, ROWS, Lowering
 from edgec.loop.values import Value, cast, int32
-from edgec.loop.window import Window
-from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
+from edgec.loop.window import Window, clipped
+from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
@@ -198,6 +198,8 @@ class Conv2d(Op[Conv2dAttrs]):
             return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
+        if node.output.type.is_float:
+            target.window = window_of(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

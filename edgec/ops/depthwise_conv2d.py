@@ -16,7 +16,8 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import ROWS, WHOLE_WINDOWS, Lowering
 from edgec.loop.values import cast
-from edgec.ops.accumulate import clipped, fold_offset, folded_bias, weight_sums, widened
+from edgec.loop.window import clipped
+from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
@@ -137,6 +138,8 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         each = outputs // channels  # the channel multiplier
         offset, bias = fold_offset(node, bias, weight_sums(w, (0, 1)))
         weights, biases = target.table("w", w), target.table("bias", bias)
+        if node.output.type.is_float:
+            target.window = window_of(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -18,7 +18,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
-from edgec.ops.accumulate import clipped
+from edgec.loop.window import clipped
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window

@@ -77,6 +77,8 @@ _V8M = _V7EM | {"v8m"}
 #: increments out of an inner loop it also changes the outer loop's counter (add 16 where 1 was
 #: meant), and the loop never ends. Vectors come from microkernels, not from the compiler.
 CLANG_WITHOUT_LOOP_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
+#: gcc takes vectors of floats for as good as scalars, but those of MVE flush denormals to zero.
+GCC_WITHOUT_LOOP_VECTORS = ("-fno-tree-vectorize",)
 
 
 def _cortex_m(
@@ -100,6 +102,7 @@ def _cortex_m(
             "-mthumb",
             *(f"-mfpu={unit}" for unit in fpu),
             f"-mfloat-abi={'hard' if hard else 'soft'}",
+            *(GCC_WITHOUT_LOOP_VECTORS if "mve" in features else ()),
         ),
         clang_flags=(
             "--target=thumb-freestanding-eabi" + ("hf" if hard else ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def _with_stream(
     ((step, count),) = shares
     words = stream.words(**sizes)
     shape, at = ((words,), (as_term(0),)) if count == 1 else ((count, words), (step, as_term(0)))
-    new = Buffer(name, shape, "int32", "constant")
+    new = Buffer(name, shape, stream.dtype, "constant")
     constants = [p for p in func.params if p.scope == "constant"]
     position = func.params.index(constants[0])
     func = replace(func, params=(*func.params[:position], new, *func.params[position:]))
@@ -178,6 +179,25 @@ def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
     return total
 
 
+def _tidied(buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The same element without differences of the same terms, each index inside its dimension.
+
+    Only where every part of the address is whole steps of some dimension.
+    """
+    rest = flat_address(buffer, indices)
+    found = []
+    for dimension in range(len(buffer.shape)):
+        step = prod(buffer.shape[dimension + 1 :])
+        whole = tuple((a, c // step) for a, c in rest.parts if c % step == 0)
+        found.append(Term(whole, rest.offset // step))
+        rest = Term(tuple((a, c) for a, c in rest.parts if c % step), rest.offset % step)
+    inside = all(
+        index.bounds()[0] >= 0 and index.bounds()[1] <= extent
+        for index, extent in zip(found, buffer.shape, strict=True)
+    )
+    return tuple(found) if inside else indices
+
+
 @dataclass
 class _Match:
     """What has been matched: the meaning's variables, and where its buffers begin."""
@@ -190,13 +210,18 @@ class _Match:
         """Why the two differ, or nothing."""
         if isinstance(meant, For) and isinstance(found, For):
             extent = (found.stop - found.start).constant
-            if extent is None or extent != (meant.stop - meant.start).constant:
+            if extent is not None and extent == (meant.stop - meant.start).constant:
+                self.values[meant.var] = as_term(found.var) - found.start + meant.start
+                self.starts[found.var] = found.start
+            elif self.term(meant.start, found.start) and self.term(meant.stop, found.stop):
+                # Bounds that depend on loops around: the variables are the same number.
+                self.values[meant.var] = found.var
+                self.starts[found.var] = 0
+            else:
                 return (
                     f"loop {found.var.name} has {found.stop - found.start} steps, "
                     f"{meant.stop - meant.start} are meant"
                 )
-            self.values[meant.var] = as_term(found.var) - found.start + meant.start
-            self.starts[found.var] = found.start
             return self.stmt(meant.body, found.body)
         if isinstance(meant, Seq) and isinstance(found, Seq):
             if len(meant.stmts) != len(found.stmts):
@@ -235,9 +260,7 @@ class _Match:
         first = tuple(index.substitute(self.starts) for index in found_indices)
         offset = inner.substitute(self.starts)
         first = (*first[:-1], first[-1] - offset)
-        start = flat_address(found, first).constant
-        if start is not None:  # rather than a difference of the same terms
-            first = tuple(as_term(int(i)) for i in np.unravel_index(start, found.shape))
+        first = _tidied(found, first)
         base = BufferRef(found, first)
         known = self.bases.setdefault(meant, base)
         if known.buffer != found or (

@@ -1,0 +1,262 @@
+"""Rows of float32 convolutions (`runtime_c/microkernels/fpu/`): their meaning and streams.
+
+Both kernels read one stream, unit after unit of four channels, of which the last may have fewer:
+the biases of a unit, then for each input of a window the weights of its channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.term import TermLike, Var, as_term
+from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
+from edgec.loop.window import clipped
+
+Array = npt.NDArray[Any]
+
+CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
+#: Channels of a unit, and pixels that are computed at once.
+UNIT, PIXELS = 4, 4
+#: Which limits a sum has.
+LOWER, UPPER = 1, 2
+
+
+def float_bits(value: float) -> int:
+    """The bits of a float32 as an int32."""
+    return int(np.float32(value).view(np.int32))
+
+
+def limited(value: Value, bounds: int, low: int, high: int) -> Value:
+    """A sum as `clip` limits it."""
+    if bounds & LOWER:
+        value = maximum(value, _float(low))
+    return minimum(value, _float(high)) if bounds & UPPER else value
+
+
+def _float(bits: int) -> float:
+    return float(np.int32(bits).view(np.float32))
+
+
+def conv_row(
+    height: int,
+    width: int,
+    in_channels: int,
+    kernel_h: int,
+    kernel_w: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_h: int,
+    top: int,
+    left: int,
+    pixels: int,
+    channels: int,
+    bounds: int,
+    low: int,
+    high: int,
+    row: TermLike,
+) -> PrimFunc:
+    """out[p, o] = limited bias[o] + x[...] * w[o, kh, kw, i] over the window of (row, p)."""
+    rows = clipped(height, kernel_h, stride_h, dilation_h, top)
+    columns = clipped(width, kernel_w, stride_w, 1, left)
+    x = Buffer("x", (height, width, in_channels), "float32", "arena")
+    w = Buffer("w", (channels, kernel_h, kernel_w, in_channels), "float32", "constant")
+    p, o = Var("out_p", 0, pixels), Var("out_o", 0, channels)
+    kh, kw = Var("acc_kh", 0, kernel_h), Var("acc_kw", 0, kernel_w)
+    i = Var("acc_i", 0, in_channels)
+    out_row, out_column = as_term(row), as_term(p)
+    at_row = out_row * stride_h + as_term(kh) * dilation_h - top
+    at_column = out_column * stride_w + kw - left
+    return _row_of_sums(
+        (p, o),
+        (
+            (kh, rows[0](out_row), rows[1](out_row)),
+            (kw, columns[0](out_column), columns[1](out_column)),
+            (i, 0, in_channels),
+        ),
+        Load(x, (at_row, at_column, as_term(i))),
+        Load(w, (as_term(o), as_term(kh), as_term(kw), as_term(i))),
+        lambda value: limited(value, bounds, low, high),
+    )
+
+
+def depthwise_row(
+    height: int,
+    width: int,
+    kernel_h: int,
+    kernel_w: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_h: int,
+    dilation_w: int,
+    top: int,
+    left: int,
+    pixels: int,
+    channels: int,
+    bounds: int,
+    low: int,
+    high: int,
+    row: TermLike,
+) -> PrimFunc:
+    """out[p, c] = limited bias[c] + x[..., c] * w[kh, kw, c] over the window of (row, p)."""
+    rows = clipped(height, kernel_h, stride_h, dilation_h, top)
+    columns = clipped(width, kernel_w, stride_w, dilation_w, left)
+    x = Buffer("x", (height, width, channels), "float32", "arena")
+    w = Buffer("w", (kernel_h, kernel_w, channels), "float32", "constant")
+    p, c = Var("out_p", 0, pixels), Var("out_c", 0, channels)
+    kh, kw = Var("acc_kh", 0, kernel_h), Var("acc_kw", 0, kernel_w)
+    out_row, out_column = as_term(row), as_term(p)
+    at_row = out_row * stride_h + as_term(kh) * dilation_h - top
+    at_column = out_column * stride_w + as_term(kw) * dilation_w - left
+    return _row_of_sums(
+        (p, c),
+        (
+            (kh, rows[0](out_row), rows[1](out_row)),
+            (kw, columns[0](out_column), columns[1](out_column)),
+        ),
+        Load(x, (at_row, at_column, as_term(c))),
+        Load(w, (as_term(kh), as_term(kw), as_term(c))),
+        lambda value: limited(value, bounds, low, high),
+    )
+
+
+def _row_of_sums(
+    outer: tuple[Var, Var],
+    window: Sequence[tuple[Var, TermLike, TermLike]],
+    x: Load,
+    w: Load,
+    end: Callable[[Value], Value],
+) -> PrimFunc:
+    """out[p, o] = end(bias[o] + x * w + ...): each output with its own reduction, pixel by pixel.
+
+    Written as loops, since bounds may depend on a row that is given.
+    """
+    p, o = outer
+    acc = Buffer("acc", (1,), "float32", "register")
+    out = Buffer("out", (p.stop, o.stop), "float32", "arena")
+    bias = Buffer("bias", (o.stop,), "float32", "constant")
+    here = (as_term(0),)
+    total = ExprValue(Load(acc, here))
+    nest: Stmt = Store(acc, here, as_expr(total + ExprValue(x) * ExprValue(w), "float32"))
+    for var, start, stop in reversed(window):
+        nest = For(var, as_term(start), as_term(stop), "serial", nest)
+    first = Store(acc, here, Load(bias, (as_term(o),)))
+    last = Store(out, (as_term(p), as_term(o)), as_expr(end(total), "float32"))
+    body: Stmt = Seq((first, nest, last))
+    for var in (o, p):
+        body = For(var, as_term(0), as_term(var.stop), "serial", body)
+    params = (out, x.buffer, bias, w.buffer)
+    return PrimFunc("row", params, (acc,), body)
+
+
+def pack(arrays: Mapping[str, Array], *, by_channel: bool) -> Array:
+    """Bias and weights in the order of use. by_channel: the channel is the last axis."""
+    bias, w = arrays["bias"], arrays["w"]
+    flat = w.reshape(-1, len(bias)) if by_channel else w.reshape(len(bias), -1).T
+    both = np.concatenate([bias.reshape(1, -1), flat])
+    units = [both[:, c : c + UNIT].reshape(-1) for c in range(0, len(bias), UNIT)]
+    return np.concatenate(units).astype(np.float32)
+
+
+def unpack(words: Array, channels: int, *, by_channel: bool) -> dict[str, Array]:
+    """The constants in a stream."""
+    inputs = len(words) // channels
+    both = np.empty((inputs, channels), np.float32)
+    for c in range(0, channels, UNIT):
+        lanes = min(UNIT, channels - c)
+        part = words[c * inputs : (c + lanes) * inputs]
+        both[:, c : c + lanes] = part.reshape(inputs, lanes)
+    return {"bias": both[0], "w": both[1:] if by_channel else both[1:].T}
+
+
+def _share_of_four(pixels: int, kernel_w: int) -> float:
+    """About which part of the pixels is computed four at a time."""
+    inside = max(pixels - (kernel_w - 1), 0)
+    return inside // PIXELS * PIXELS / pixels
+
+
+def _conv_instructions(
+    kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int, **_: int
+) -> float:
+    depth = kernel_h * kernel_w * in_channels
+    units = -(-channels // UNIT)
+    four = _share_of_four(pixels, kernel_w) * pixels / PIXELS
+    one = pixels - four * PIXELS
+    runs = 16 * kernel_h
+    return (
+        80
+        + four * (60 + units * (150 + runs + 43 * depth))
+        + one * (60 + units * (60 + runs + 16 * depth))
+    )
+
+
+def _depthwise_instructions(
+    kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
+) -> float:
+    taps = kernel_h * kernel_w
+    units = -(-channels // UNIT)
+    four = _share_of_four(pixels, kernel_w) * pixels / PIXELS
+    one = pixels - four * PIXELS
+    runs = 16 * kernel_h
+    return (
+        80
+        + four * (60 + units * (150 + runs + 60 * taps))
+        + one * (60 + units * (60 + runs + 21 * taps))
+    )
+
+
+register(
+    Microkernel(
+        CONV,
+        conv_row,
+        sizes=(
+            "height", "width", "in_channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
+            "dilation_h", "top", "left", "pixels", "channels", "bounds", "low", "high",
+        ),
+        indices=("row",),
+        header="fpu/conv_f32.h",
+        needs=frozenset({"fpu"}),
+        alignment=(("bias", 4),),
+        in_order=("out_p", PIXELS),
+        stream=Stream(
+            ("bias", "w"),
+            words=lambda kernel_h, kernel_w, in_channels, channels, **_: (
+                channels * (1 + kernel_h * kernel_w * in_channels)
+            ),
+            pack=lambda arrays, **_: pack(arrays, by_channel=False),
+            unpack=lambda words, channels, **_: unpack(words, channels, by_channel=False),
+            dtype="float32",
+        ),
+        instructions=_conv_instructions,
+        code_bytes=1200,
+    )
+)  # fmt: skip
+register(
+    Microkernel(
+        DEPTHWISE,
+        depthwise_row,
+        sizes=(
+            "height", "width", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h",
+            "dilation_w", "top", "left", "pixels", "channels", "bounds", "low", "high",
+        ),
+        indices=("row",),
+        header="fpu/depthwise_f32.h",
+        needs=frozenset({"fpu"}),
+        alignment=(("bias", 4),),
+        in_order=("out_p", PIXELS),
+        stream=Stream(
+            ("bias", "w"),
+            words=lambda kernel_h, kernel_w, channels, **_: channels * (1 + kernel_h * kernel_w),
+            pack=lambda arrays, **_: pack(arrays, by_channel=True),
+            unpack=lambda words, channels, **_: unpack(words, channels, by_channel=True),
+            dtype="float32",
+        ),
+        instructions=_depthwise_instructions,
+        code_bytes=1200,
+    )
+)  # fmt: skip

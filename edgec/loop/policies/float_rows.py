@@ -1,0 +1,103 @@
+"""Convolution, depthwise convolution and dense of float32 on kernels that block registers."""
+
+from __future__ import annotations
+
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
+from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE, LOWER, UPPER, float_bits
+from edgec.loop.policies.common import decompose, find_param
+from edgec.loop.rewrite import walk
+from edgec.loop.schedule import Schedule
+from edgec.loop.window import Window
+
+#: Functions that have a kernel.
+KNOWN = ("conv2d", "dense", "depthwise_conv2d")
+
+
+def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
+    """A call for each row of outputs; empty where the kernels cannot do it."""
+    if func.name not in KNOWN or find_param(func, "x").dtype != "float32":
+        return []
+    limits = find_limits(func)
+    if limits is None:
+        return []
+    schedule = Schedule(func)
+    try:
+        if window is None:
+            _dense(schedule, limits)
+        else:
+            _rows(schedule, window, limits)
+    except ScheduleError:
+        return []
+    return [schedule]
+
+
+def _dense(schedule: Schedule, limits: dict[str, int]) -> None:
+    """All rows of inputs as pixels of one image."""
+    pixels, channels = find_param(schedule.func, "out").shape
+    depth = find_param(schedule.func, "w").shape[1]
+    schedule.compute_at("acc", "out_d1")
+    decompose(schedule, "acc")
+    schedule.simplify()
+    loop = "out_d0" if pixels > 1 else "out_d1"
+    schedule.tensorize(loop, CONV, _pixels(pixels, depth, channels) | limits, {"row": "0"})
+
+
+def _rows(schedule: Schedule, window: Window, limits: dict[str, int]) -> None:
+    _, height, width, channels = find_param(schedule.func, "out").shape
+    schedule.compute_at("acc", "out_d3")
+    decompose(schedule, "acc")
+    is_depthwise = schedule.func.name == "depthwise_conv2d"
+    if window.is_pixel and not is_depthwise and height > 1 and width > 1:
+        loop = schedule.fuse("out_d1", "out_d2")
+        schedule.simplify()
+        sizes = _pixels(height * width, window.shape[2], channels)
+        schedule.tensorize(loop, CONV, sizes | limits, {"row": "0"})
+        return
+    schedule.simplify()
+    (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
+    sizes = {
+        "height": window.shape[0], "width": window.shape[1], "kernel_h": kernel_h,
+        "kernel_w": kernel_w, "stride_h": window.stride[0], "stride_w": window.stride[1],
+        "dilation_h": dilation_h, "top": window.corner[0], "left": window.corner[1],
+        "pixels": width, "channels": channels, **limits,
+    }  # fmt: skip
+    if is_depthwise:
+        if window.shape[2] != channels:
+            raise ScheduleError("channels have several outputs")
+        sizes["dilation_w"] = dilation_w
+    else:
+        if dilation_w != 1 and kernel_w != 1:
+            raise ScheduleError("the inputs of a row of a window do not lie together")
+        sizes["in_channels"] = window.shape[2]
+    loop = "out_d2" if width > 1 else "out_d3"
+    row = "out_d1" if height > 1 else "0"
+    schedule.tensorize(loop, DEPTHWISE if is_depthwise else CONV, sizes, {"row": row})
+
+
+def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:
+    """The sizes of a plain matrix product."""
+    return {
+        "height": 1, "width": pixels, "in_channels": depth, "kernel_h": 1, "kernel_w": 1,
+        "stride_h": 1, "stride_w": 1, "dilation_h": 1, "top": 0, "left": 0, "pixels": pixels,
+        "channels": channels,
+    }  # fmt: skip
+
+
+def find_limits(func: PrimFunc) -> dict[str, int] | None:
+    """How a function limits its sums, as kernels call it; None if it does anything else."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    if len(stores) != 1:
+        return None
+    found = {"bounds": 0, "low": 0, "high": 0}
+    expr: Expr = stores[0].value
+    for op, name, bound in (("min", "high", UPPER), ("max", "low", LOWER)):
+        if isinstance(expr, Binary) and expr.op == op:
+            if not isinstance(expr.right, Const):
+                return None
+            found[name] = float_bits(float(expr.right.value))
+            found["bounds"] |= bound
+            expr = expr.left
+    is_sum = isinstance(expr, Load) and expr.buffer.name == "acc"
+    return found if is_sum else None

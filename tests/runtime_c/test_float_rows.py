@@ -1,0 +1,162 @@
+"""The float32 kernels of convolutions do what they are registered to mean, in every bit.
+
+On simulated cores with an FPU each array ends where memory ends; on the emulated Cortex-M55, whose
+vectors flush denormals, these must be there all the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_images import START, build_image, meant, run_on_core
+from mve_machine import Call, MveMachine, has_qemu
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE, float_bits
+from edgec.sim.core import CoreSimulator
+from edgec.target.core import find_core
+from edgec.target.toolchain import available_toolchains
+
+SOURCE = """
+#include "microkernels/fpu/conv_f32.h"
+#include "microkernels/fpu/depthwise_f32.h"
+"""
+NUMBERS = ", ".join(f"n[{i}]" for i in range(16))
+ON_CORES = f"""
+void call_conv(float *out, const float *x, const float *s, WORDS(n));
+void call_conv(float *out, const float *x, const float *s, WORDS(n)) {{
+    {CONV}(out, x, s, {NUMBERS});
+}}
+void call_depthwise(float *out, const float *x, const float *s, WORDS(n));
+void call_depthwise(float *out, const float *x, const float *s, WORDS(n)) {{
+    {DEPTHWISE}(out, x, s, {NUMBERS});
+}}
+"""
+ON_M55 = f"""
+static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {{
+    {CONV}(out, x, s, {NUMBERS});
+}}
+static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {{
+    {DEPTHWISE}(out, x, s, {NUMBERS});
+}}
+"""
+FPU_BUILDS = [
+    ("cortex-m4", "gcc", ("-O2",)),
+    pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
+    ("cortex-m33", "clang", ("-Os",)),
+]
+MVE_BUILDS = [
+    ("gcc", ("-O2",)),
+    pytest.param(("gcc", ("-O0",)), marks=pytest.mark.full),
+    pytest.param(("gcc", ("-O2", "-DEC_NO_ASM")), marks=pytest.mark.full),
+    ("clang", ("-Os",)),
+]
+KERNELS = (CONV, DEPTHWISE)
+#: Numbers that are handled apart: products and sums of them are denormal, infinite or no number.
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-39, 1e-20, -1e-19, 3e38, 1.2e-38, 1e-44)
+
+
+def conv_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
+    kernel_h, kernel_w = (int(k) for k in rng.integers(1, 4, 2))
+    stride_h, stride_w, dilation = (int(k) for k in rng.integers(1, 3, 3))
+    top, left = int(rng.integers(0, kernel_h)), int(rng.integers(0, kernel_w))
+    height, depth = (int(k) for k in rng.integers(3, 6, 2))
+    pixels = int(rng.integers(1, 10))
+    width = max((pixels - 1) * stride_w + kernel_w - left - int(rng.integers(0, kernel_w)), 1)
+    row = int(rng.integers(0, height // stride_h))
+    low, high = float_bits(-1.5), float_bits(6.0)
+    return (
+        height, width, depth, kernel_h, kernel_w, stride_h, stride_w, dilation, top, left, pixels,
+        channels, bounds, low, high, row,
+    )  # fmt: skip
+
+
+def depthwise_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
+    found = conv_numbers(rng, channels, bounds)
+    return (*found[:2], *found[3:8], 1, *found[8:])
+
+
+def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.ndarray]]]:
+    """(kernel's position, numbers, [output before, x, stream]) for all kinds of channels."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for position, numbers_of in enumerate((conv_numbers, depthwise_numbers)):
+        kernel = get_microkernel(KERNELS[position])
+        for channels in (1, 3, 4, 6, 8, 16, 20, 35):
+            for bounds in (0, 1, 2, 3):
+                numbers = numbers_of(rng, channels, bounds)
+                meaning = meaning_of(kernel, numbers)
+                sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
+                out, x = (np.zeros(p.elements, np.float32) for p in meaning.params[:2])
+                constants = {
+                    p.name: values(rng, p.shape, special and p.name == "w")
+                    for p in meaning.params[2:]
+                }
+                x = values(rng, (x.size,), special)
+                assert kernel.stream is not None
+                stream = kernel.stream.pack(constants, **sizes)
+                assert len(stream) == kernel.stream.words(**sizes)
+                for name, array in kernel.stream.unpack(stream, **sizes).items():
+                    assert array.tobytes() == constants[name].reshape(array.shape).tobytes()
+                found.append((position, numbers, [out + 77, x, stream]))
+    return found
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], special: bool) -> np.ndarray:
+    array = rng.normal(size=shape).astype(np.float32)
+    if special:
+        some = rng.random(shape) < 0.2
+        array = np.where(some, rng.choice(np.array(SPECIAL, np.float32), shape), array)
+        array = array * np.float32(rng.choice([1, 1e-19, 1e-30]))
+    return array.astype(np.float32)
+
+
+def assert_same(got: np.ndarray, want: np.ndarray, what: object) -> None:
+    """The same bits, but for what a NaN holds."""
+    both = np.isnan(got) & np.isnan(want)
+    same = (got.view(np.int32) == want.view(np.int32)) | both
+    assert same.all(), (what, got[~same][:4], want[~same][:4])
+
+
+@pytest.fixture(scope="module", params=FPU_BUILDS, ids=lambda b: "-".join((*b[:2], *b[2])))
+def core(request, tmp_path_factory):
+    name, compiler, flags = request.param
+    folder = tmp_path_factory.mktemp("float_rows")
+    image = build_image(folder, START + SOURCE + ON_CORES, name, compiler, flags)
+    return CoreSimulator(image, name)
+
+
+@pytest.fixture(scope="module", params=MVE_BUILDS, ids=lambda b: "-".join((b[0], *b[1])))
+def machine(request, tmp_path_factory):
+    if not has_qemu():
+        pytest.skip("qemu-system-arm is not installed")
+    compiler, flags = request.param
+    tools = available_toolchains(find_core("cortex-m55"))
+    tools = [t for t in tools if t.is_zig == (compiler == "clang")]
+    if not tools:
+        pytest.skip(f"no {compiler} for cortex-m55")
+    functions = ("run_conv", "run_depthwise")
+    at = tmp_path_factory.mktemp("float_rows")
+    return MveMachine(tools[0], SOURCE + ON_M55, functions, flags, at)
+
+
+def expected(position: int, numbers: tuple[int, ...], arrays: list[np.ndarray]) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return meant(get_microkernel(KERNELS[position]), arrays[0], arrays[1:], numbers)
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_on_cores_with_an_fpu(core, special):
+    for position, numbers, arrays in cases(special, 5):
+        function = ("call_conv", "call_depthwise")[position]
+        got = run_on_core(core, function, arrays[0], arrays[1:], numbers)
+        assert_same(got, expected(position, numbers, arrays), (position, numbers))
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_on_vectors(machine, special):
+    found = cases(special, 5)
+    calls = [Call(position, *arrays, numbers) for position, numbers, arrays in found]
+    for (position, numbers, arrays), (got, _) in zip(found, machine.run(calls), strict=True):
+        assert_same(got, expected(position, numbers, arrays), (position, numbers))

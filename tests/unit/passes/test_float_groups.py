@@ -1,0 +1,103 @@
+"""Groups of floats on a core with an FPU: which kernels they take, and that they mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edgec.ops.dense  # noqa: F401  registers it
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.loop.interpret import interpret as run_loops
+from edgec.loop.microkernel import kernels_of
+from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE
+from edgec.loop.policy import policy_for
+from edgec.memory.spare_kernels import spare_bytes
+from edgec.ops.clip import ClipAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.options import Optimize, Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import LoweredGroup, lower_group
+from edgec.target.core import find_core
+
+SAME = ((1, 1), (1, 1))
+LAYERS = {
+    "padded": ("conv2d", (1, 7, 9, 3), (6, 3, 3, 3), Conv2dAttrs(padding=SAME), CONV),
+    "strided": ("conv2d", (1, 8, 7, 4), (4, 3, 2, 4), Conv2dAttrs((2, 1), (2, 1), SAME), CONV),
+    "pixels": ("conv2d", (1, 3, 5, 6), (9, 1, 1, 6), Conv2dAttrs(), CONV),
+    "column": ("conv2d", (1, 6, 1, 2), (5, 3, 1, 2), Conv2dAttrs(), CONV),
+    "images": ("conv2d", (2, 4, 4, 2), (4, 3, 3, 2), Conv2dAttrs(padding=SAME), CONV),
+    "depthwise": (
+        "depthwise_conv2d", (1, 6, 8, 5), (3, 3, 5),
+        DepthwiseConv2dAttrs((1, 2), (2, 2), ((2, 2), (1, 2))), DEPTHWISE,
+    ),
+    "dense": ("dense", (3, 10), (7, 10), None, CONV),
+}  # fmt: skip
+#: What kernels cannot do, and leave to loops.
+REFUSED = {
+    "dilated": ("conv2d", (1, 5, 9, 3), (4, 1, 3, 3), Conv2dAttrs(dilation=(1, 2))),
+    "multiplied": ("depthwise_conv2d", (1, 5, 5, 2), (3, 3, 4), DepthwiseConv2dAttrs()),
+}
+
+
+def layer(op: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], attrs: Any) -> Function:
+    """A layer with random weights, its result limited to [-1, 6]."""
+    rng = np.random.default_rng(sum(x_shape))
+    channels = w_shape[2] if op == "depthwise_conv2d" else w_shape[0]
+    b = GraphBuilder()
+    x = b.param("x", TensorType(x_shape, "float32"))
+    w = b.constant("w", rng.normal(size=w_shape).astype(np.float32))
+    bias = b.constant("bias", rng.normal(size=channels).astype(np.float32))
+    sums = b.op(op, [x, w, bias], attrs, name="sums")
+    return b.finish([b.op("clip", [sums], ClipAttrs(-1.0, 6.0), name="clip")])
+
+
+def menu(function: Function, core: str, optimize: Optimize = "balanced") -> LoweredGroup:
+    (group,) = fuse_groups(function)
+    return lower_group(group, policy_for(find_core(core), Options(optimize=optimize)))
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_kernels_mean_the_layer(name: str, core: str) -> None:
+    *given, kernel = LAYERS[name]
+    function = layer(*given)
+    found = menu(function, core).variants
+    assert kernels_of(found[0].function) == {kernel}
+    assert len(found) == (1 if core == "cortex-m55" else 2)  # loops where they may be as good
+    x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
+    (expected,) = interpret(function, [x])
+    for variant in found:
+        got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+        assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_loops_do_the_rest(name: str) -> None:
+    for variant in menu(layer(*REFUSED[name]), "cortex-m4").variants:
+        assert not kernels_of(variant.function)
+
+
+@pytest.mark.parametrize(
+    ("core", "optimize"), [("cortex-m4", "size"), ("cortex-m3", "time"), ("x86_64", "time")]
+)
+def test_no_kernels_where_they_do_not_pay(core: str, optimize: Optimize) -> None:
+    *given, _ = LAYERS["padded"]
+    for variant in menu(layer(*given), core, optimize).variants:
+        assert not kernels_of(variant.function)
+
+
+def test_kernels_may_not_take_more_bytes_than_loops() -> None:
+    """In a plain loop each pixel takes the place of its inputs; of four at once, none does."""
+    function = layer("conv2d", (1, 4, 8, 4), (4, 1, 1, 4), Conv2dAttrs())
+    lowered = menu(function, "cortex-m4")
+    kernel, loops = lowered.variants
+    closest = [dict(variant.overlaps)[function.params[0]] for variant in (kernel, loops)]
+    assert closest[0] > closest[1]
+    assert spare_bytes(function, [lowered], [kernel]) == (loops,)
+    assert spare_bytes(function, [lowered], [loops]) == (loops,)
