@@ -1,19 +1,32 @@
-"""Files and folders that are written whole or not at all: beside their place first, then moved."""
+"""Files and folders that are written whole or not at all: beside their place first, then moved.
+
+Who is killed leaves a folder of half a project behind. Each holds the lock of a file in it while it
+is written, and that lock ends with the process, so the next one to write there can tell.
+"""
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from edgec.errors import BuildFailed, EdgecError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows: there what is left stays
+    fcntl = None  # type: ignore[assignment]
+
 #: A full or read-only disk, which may show at any write into a staged folder.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+_LOCK = "edgec.lock"
 
 
 @contextmanager
@@ -42,9 +55,10 @@ def staged_folder(target: Path, marker: str) -> Iterator[Path]:
 
     What is there already is replaced if it is an empty folder or one that has the file `marker`,
     which the block writes; anything else raises BuildFailed and is left alone. If the block
-    raises, nothing changes.
+    raises, nothing changes. What a killed process left of the same target is removed.
     """
     target = Path(os.path.abspath(target))
+    _remove_stale(target)
     _check_replaceable(target, marker)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,16 +72,56 @@ def staged_folder(target: Path, marker: str) -> Iterator[Path]:
         # Of its own, because mkdtemp makes its folder private.
         content = staging / "new"
         content.mkdir()
-        try:
-            yield content
-        except OSError as problem:
-            if problem.errno not in _DISK_ERRORS:
-                raise
-            raise BuildFailed(f"cannot write to {target.parent}: {problem.strerror}") from problem
-        _check_replaceable(target, marker)
-        _swap(content, target, staging / "old")
+        with _held_lock(staging):
+            try:
+                yield content
+            except OSError as problem:
+                if problem.errno not in _DISK_ERRORS:
+                    raise
+                raise BuildFailed(
+                    f"cannot write to {target.parent}: {problem.strerror}"
+                ) from problem
+            _check_replaceable(target, marker)
+            _swap(content, target, staging / "old")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _held_lock(staging: Path) -> Iterator[None]:
+    """Hold the lock of a staging folder; it bears its name only once it is held."""
+    unnamed = staging / "lock.new"
+    with unnamed.open("wb") as file:
+        _try_lock(file)
+        unnamed.rename(staging / _LOCK)
+        yield
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process holds it, or the file system has no locks
+        return False
+    return True
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove staging folders of this target that no process holds.
+
+    One may have been killed between the two moves: then what was there is put back.
+    """
+    if not target.parent.is_dir():
+        return
+    for staging in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        with suppress(OSError), (staging / _LOCK).open("rb+") as file:
+            if not _try_lock(file):
+                continue
+            old = staging / "old"
+            if old.exists() and not target.exists():
+                old.rename(target)
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _swap(content: Path, target: Path, old: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,56 @@ def test_unwritable_place(tmp_path: Path) -> None:
     ):
         temporary.write_text("x")
     assert caught.value.hint == "choose another one"
+
+
+def write_and_be_killed(out: Path, last: str) -> None:
+    """Another process that writes `out` is killed without a chance to clean up, after `last`."""
+    code = f"""
+import os, pathlib, signal, sys
+from edgec import staging
+def die(*args):
+    os.kill(os.getpid(), signal.SIGKILL)
+if {last!r} == "old":
+    rename, done = pathlib.Path.rename, []
+    def rename_once(self, to):
+        if str(to).endswith("old"):
+            rename(self, to)
+            die()
+        return rename(self, to)
+    pathlib.Path.rename = rename_once
+with staging.staged_folder(pathlib.Path(sys.argv[1]), "mark") as folder:
+    (folder / "half").touch()
+    if {last!r} == "block":
+        die()
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(out)], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("last", ["block", "old"])
+def test_what_a_killed_process_left_is_removed(tmp_path: Path, last: str) -> None:
+    pytest.importorskip("fcntl", reason="locks of files that end with their process")
+    out = tmp_path / "out"
+    with staged_folder(out, MARKER) as folder:
+        (folder / MARKER).write_text("1")
+    (tmp_path / ".out.of_the_user").mkdir()
+    write_and_be_killed(out, last)
+    assert len(names(tmp_path)) == (3 if last == "block" else 2)
+    with pytest.raises(RuntimeError), staged_folder(out, MARKER):
+        assert (out / MARKER).read_text() == "1"  # put back, where it had been moved away
+        raise RuntimeError
+    assert names(tmp_path) == [".out.of_the_user", "out"]
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with staged_folder(out, MARKER) as one:
+        (one / MARKER).write_text("1")
+        with staged_folder(out, MARKER) as other:
+            (other / MARKER).write_text("2")
+        assert (one / MARKER).exists()
+    assert (out / MARKER).read_text() == "1"
+    assert names(tmp_path) == ["out"]
 
 
 def test_file_is_whole_or_as_before(tmp_path: Path) -> None:
