@@ -27,6 +27,8 @@ MOST_WAYS = 3
 _WAYS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "RAM": (
         ("--optimize ram", {"optimize": "ram"}),
+        ("--io rows", {"io": "rows"}),
+        ("--io caller", {"io": "caller"}),
         ("--optimize ram --io rows", {"optimize": "ram", "io": "rows"}),
         ("--optimize ram --io caller", {"optimize": "ram", "io": "caller"}),
     ),
@@ -141,7 +143,8 @@ def _with_ways(
     keeping = [way for way in tried if not way.excess]
     head = "ways out, the cheapest first:" if keeping else "no way out was found; the nearest:"
     lines = [_told(way) for way in sorted(keeping or tried, key=lambda way: way.rank)[:MOST_WAYS]]
-    result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=error.hint)
+    hint = "take one of these ways, or raise the limit" if keeping else "raise the limit"
+    result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=hint)
     result.over = error.over
     return result
 

@@ -181,13 +181,16 @@ def test_ways_out_hold_what_they_promise(
 def test_a_way_out_of_a_limit_of_ram(dense_model: Path, edgec: Callable, work: Path) -> None:
     """The front has nothing below the limit; inputs of the caller do not count."""
     target = ("--target", "cortex-m4", "-o", "out", "--json")
-    caller = ("--optimize", "ram", "--io", "caller")
+    caller = ("--io", "caller")
     most = edgec("build", dense_model, *target, *caller).json["arena_bytes"]
     ran = edgec("build", dense_model, *target, "--max-ram", most)
     assert ran.status == 3
-    ((words, figures),) = ways_of(ran.err)
-    assert tuple(words) == caller and figures["RAM"] == most
-    assert edgec("build", dense_model, *target, "--max-ram", most, *words).status == 0
+    assert "hint: take one of these ways, or raise the limit" in ran.err
+    ways = ways_of(ran.err)
+    assert list(caller) in [words for words, _ in ways]
+    for words, figures in ways:
+        assert words[-2:] == list(caller) and figures["RAM"] <= most
+        assert edgec("build", dense_model, *target, "--max-ram", most, *words).status == 0
 
 
 def test_limits_together(edgec: Callable, work: Path) -> None:
