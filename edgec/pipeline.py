@@ -63,6 +63,8 @@ from edgec.target.core import Core
 GOLDEN_SEED = 1
 #: Of a model with state: the third reads what the second made of what the first left.
 GOLDEN_STEPS = 3
+#: Placements that are tried for the final plan, some seconds: the same plan on every machine.
+PLAN_NODES = 40_000
 
 Pass = Callable[[Function, Rounding], Function]
 
@@ -216,7 +218,7 @@ def compile_module(
     homes = homes_of(board, options.places, reserved or {})
     if homes is not None:
         problem = with_homes(problem, module.main, groups, chosen, homes, options.io)
-    plan = plan_memory(problem)
+    plan = plan_memory(problem, node_limit=PLAN_NODES)
     stages.write("plan", _plan_text(problem, plan))
 
     name = checked_model_name(options.model_name or model_identifier(imported.source))

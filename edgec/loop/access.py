@@ -7,7 +7,7 @@ touched, never smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import (
@@ -71,31 +71,37 @@ class Region:
         return tuple(max(e.bounds()[1], 1) for e in self.extents())
 
 
-def accesses(stmt: Stmt, loops: tuple[For, ...] = ()) -> Iterator[Access]:
-    """Every read and write inside, in textual order; of a store, the reads come first."""
+def accesses(
+    stmt: Stmt, loops: tuple[For, ...] = (), *, of: Collection[Buffer] | None = None
+) -> Iterator[Access]:
+    """Every read and write inside, in textual order; of a store, the reads come first.
+
+    of: the buffers asked about, all if None.
+    """
     if isinstance(stmt, For):
-        yield from accesses(stmt.body, (*loops, stmt))
+        yield from accesses(stmt.body, (*loops, stmt), of=of)
     elif isinstance(stmt, Block):
         bind = Substitute({a.var: a.binding for a in stmt.axes})
         if stmt.init is not None:
-            yield from accesses(bind.stmt(stmt.init), loops)
-        yield from accesses(bind.stmt(stmt.body), loops)
+            yield from accesses(bind.stmt(stmt.init), loops, of=of)
+        yield from accesses(bind.stmt(stmt.body), loops, of=of)
     elif isinstance(stmt, Store):
-        yield from _reads(stmt.value, loops)
-        yield Access(stmt.buffer, stmt.indices, loops, True)
+        yield from _reads(stmt.value, loops, of)
+        if of is None or stmt.buffer in of:
+            yield Access(stmt.buffer, stmt.indices, loops, True)
     elif isinstance(stmt, If):
-        yield from accesses(stmt.body, loops)
+        yield from accesses(stmt.body, loops, of=of)
         if stmt.otherwise is not None:
-            yield from accesses(stmt.otherwise, loops)
+            yield from accesses(stmt.otherwise, loops, of=of)
     elif isinstance(stmt, Seq):
         for child in stmt.stmts:
-            yield from accesses(child, loops)
+            yield from accesses(child, loops, of=of)
     elif isinstance(stmt, Call):
         for argument in stmt.args:
-            if isinstance(argument, BufferRef):
+            if not isinstance(argument, BufferRef):
+                yield from _reads(argument, loops, of)
+            elif of is None or argument.buffer in of:
                 yield from _pointer(argument, loops)
-            else:
-                yield from _reads(argument, loops)
 
 
 def _pointer(ref: BufferRef, loops: tuple[For, ...]) -> Iterator[Access]:
@@ -113,12 +119,11 @@ def _pointer(ref: BufferRef, loops: tuple[For, ...]) -> Iterator[Access]:
         yield Access(ref.buffer, indices, loops, True)
 
 
-def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:
+def _reads(expr: Expr, loops: tuple[For, ...], of: Collection[Buffer] | None) -> Iterator[Access]:
     for part in subexpressions(expr):
-        if isinstance(part, Load):
-            yield Access(part.buffer, part.indices, loops, False)
-        elif isinstance(part, Gather):
-            yield Access(part.buffer, None, loops, False)
+        if isinstance(part, (Load, Gather)) and (of is None or part.buffer in of):
+            indices = part.indices if isinstance(part, Load) else None
+            yield Access(part.buffer, indices, loops, False)
 
 
 def reads(stmt: Stmt) -> frozenset[Buffer]:
@@ -160,8 +165,8 @@ def region(
     loops around the statement, `outer`, do not show that it stays inside.
     """
     box: Region | None = None
-    for access in accesses(stmt):
-        if access.buffer != buffer or only == ("reads" if access.is_write else "writes"):
+    for access in accesses(stmt, of=(buffer,)):
+        if only == ("reads" if access.is_write else "writes"):
             continue
         one = _box(access)
         if box is not None:

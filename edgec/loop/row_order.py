@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from edgec.errors import ScheduleError
 from edgec.loop.access import Access, accesses, span
 from edgec.loop.ir import Buffer, Call, For, If, Seq, Stmt, Store
+from edgec.loop.rewrite import children
 
 #: Statements run in one nest at most.
 MOST_STEPS = 1 << 20
@@ -43,18 +44,30 @@ def touches(stmt: Stmt, buffers: Collection[Buffer]) -> Iterator[Touch]:
 class _Runner:
     def __init__(self, buffers: frozenset[Buffer]) -> None:
         self.buffers = buffers
+        # By the identity of statements, which live as long as the one that is run.
         self.found: dict[int, list[Access]] = {}
-        self.keep: list[Stmt] = []  # identities stay valid while these live
+        self.touched: dict[int, bool] = {}
         self.steps = 0
 
     def accesses(self, stmt: Stmt) -> list[Access]:
+        """Of a single statement."""
         if id(stmt) not in self.found:
-            self.keep.append(stmt)
-            self.found[id(stmt)] = [a for a in accesses(stmt) if a.buffer in self.buffers]
+            self.found[id(stmt)] = list(accesses(stmt, of=self.buffers))
         return self.found[id(stmt)]
 
+    def touches(self, stmt: Stmt) -> bool:
+        """Whether anything inside touches one of the buffers."""
+        if id(stmt) not in self.touched:
+            inside = children(stmt)
+            self.touched[id(stmt)] = (
+                any(self.touches(child) for child in inside)
+                if inside
+                else bool(self.accesses(stmt))
+            )
+        return self.touched[id(stmt)]
+
     def run(self, stmt: Stmt, at: dict[str, int]) -> Iterator[Touch]:
-        if not self.accesses(stmt):
+        if not self.touches(stmt):
             return
         if isinstance(stmt, Seq):
             for child in stmt.stmts:

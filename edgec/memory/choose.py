@@ -22,14 +22,13 @@ from edgec.graph.ir import Function
 from edgec.loop.policy import Policy
 from edgec.memory.cover import Cover, pareto_front
 from edgec.memory.layout import ARENA, placement_problem
-from edgec.memory.pieces import Piece, Pieces, fastest_within
+from edgec.memory.pieces import Pieces
 from edgec.memory.places import settle_places
 from edgec.memory.reorder import best_order, orders
+from edgec.memory.segments import Segments
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
-from edgec.passes.row_functions import RowGroup, row_members
-from edgec.passes.stream_groups import Member, stream_segment
 
 #: Instructions of `balanced` and of `ram`, at most, as parts of those of `time`, by estimate: which
 #: leaves room up to the 12 % that are promised of `ram`.
@@ -125,8 +124,9 @@ def _best(
     Covers that need more than `worth_bytes` are left out.
     """
     best: tuple[int, Choice] | None = None
+    segments = Segments(groups, policy, options)
     for ordered in orders(function, groups):
-        found = _choose(function, ordered, policy, options, limit_bytes, worth_bytes)
+        found = _choose(function, ordered, segments, options, limit_bytes, worth_bytes)
         if found is not None and (best is None or found[0] < best[0]):
             best = found
         if options.optimize == "time":
@@ -158,14 +158,13 @@ def peak_bytes(
 def _choose(
     function: Function,
     groups: Sequence[LoweredGroup],
-    policy: Policy,
+    segments: Segments,
     options: Options,
     limit_bytes: int | None,
     worth_bytes: int | None = None,
 ) -> tuple[int, Choice] | None:
     """The peak of the plan, and the choice, for the groups in this order, if there is one."""
-    members = {} if options.unfused else row_members([g.group for g in groups], policy)
-    pieces = Pieces(function, groups, members, io=options.io)
+    pieces = Pieces(function, groups, segments.members(groups), io=options.io, flows=segments.flows)
     if options.io == "rows":
         _require_rows(function, pieces)
     front = pareto_front(pieces)
@@ -184,7 +183,7 @@ def _choose(
         if worth_bytes is not None and cover.need_bytes > worth_bytes:
             continue
         try:
-            running, chosen = _built(pieces, cover)
+            running, chosen = _built(pieces, cover, segments)
         except ScheduleError:
             continue  # rows that follow each other in no closed form
         chosen = settle_places(function, running, chosen, io=options.io)
@@ -255,7 +254,9 @@ def _singles(pieces: Pieces, *, least: bool) -> Cover:
     return Cover(tuple(path), need, sum(piece.instructions for piece in path))
 
 
-def _built(pieces: Pieces, cover: Cover) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
+def _built(
+    pieces: Pieces, cover: Cover, segments: Segments
+) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
     """The groups of a cover and their variants."""
     groups, variants = [], []
     for piece in cover.pieces:
@@ -263,18 +264,8 @@ def _built(pieces: Pieces, cover: Cover) -> tuple[tuple[LoweredGroup, ...], tupl
             groups.append(pieces.groups[piece.first])
             variants.append(piece.variant)
         else:
-            groups.append(_segment(pieces, piece, pieces.is_fed(piece.first)))
+            inside = pieces.groups[piece.first : piece.last + 1]
+            fed = pieces.is_fed(piece.first)
+            groups.append(segments.build(inside, piece.work_bytes, fed=fed))
             variants.append(groups[-1].variants[0])
     return tuple(groups), tuple(variants)
-
-
-def _segment(pieces: Pieces, piece: Piece, fed: bool) -> LoweredGroup:
-    members = []
-    for position in range(piece.first, piece.last + 1):
-        rows = pieces.members[position]
-        chosen = {}
-        if isinstance(rows, RowGroup):
-            for kind in rows.kinds:
-                chosen[kind] = fastest_within(rows.lowered(kind).variants, piece.work_bytes)
-        members.append(Member(rows, chosen))
-    return stream_segment(members, fed=fed)

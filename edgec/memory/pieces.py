@@ -92,7 +92,10 @@ class Pieces:
         members: Mapping[int, RowGroup | RowSum],
         *,
         io: Io = "arena",
+        flows: dict[tuple[tuple[Value, ...], bool], Flow | None] | None = None,
     ) -> None:
+        """`flows`: what is known of segments of these members, in any order of the groups."""
+        self._flows = {} if flows is None else flows
         self.function = function
         self.groups = groups
         self.members = members
@@ -247,7 +250,11 @@ class Pieces:
 
     def streams(self, first: int, last: int) -> list[Piece]:
         """The segment, for every limit of its members' own scratch that makes a difference."""
-        flow = self.flow(first, last)
+        outputs = tuple(g.group.output for g in self.groups[first : last + 1])
+        key = outputs, self.is_fed(first)
+        if key not in self._flows:
+            self._flows[key] = self.flow(first, last)
+        flow = self._flows[key]
         if flow is None:
             return []
         members = [self.members[i] for i in range(first, last + 1)]

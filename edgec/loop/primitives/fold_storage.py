@@ -130,7 +130,7 @@ def _loop_around(stmt: Stmt, buffer: Buffer) -> For | None:
     found: For | None = None
     while True:
         if isinstance(stmt, Seq):
-            users = [s for s in stmt.stmts if any(a.buffer == buffer for a in accesses(s))]
+            users = [s for s in stmt.stmts if any(accesses(s, of=(buffer,)))]
             if len(users) != 1:
                 return found
             stmt = users[0]
