@@ -29,6 +29,11 @@ PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW)
 MATRIX, WINDOW_ROWS, COLUMN_ROWS = "matrix", "window_rows", "column_rows"
 ROWS = (WINDOW_ROWS, COLUMN_ROWS)
 
+#: Forms of recurrences whose steps are products of inputs as they lie in memory, by weights as
+#: those of PLAIN_ROW, and of MATRIX.
+STEP_ROWS, STEP_MATRICES = "step_rows", "step_matrices"
+STEPS = (STEP_ROWS, STEP_MATRICES)
+
 #: Form of convolutions in plain loops: the inputs of each pixel, padding included, are gathered one
 #: after the other, as int8.
 GATHERED = "gathered"
@@ -76,7 +81,8 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        return self.is_product or self.form in (*ROWS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
+        forms = (*ROWS, *STEPS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
+        return self.is_product or self.form in forms
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape in which a value is computed."""

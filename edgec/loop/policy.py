@@ -22,6 +22,7 @@ from edgec.loop.lowering import (
     PLANE,
     PRODUCTS,
     ROWS,
+    STEPS,
 )
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
@@ -41,7 +42,12 @@ from edgec.loop.policies.per_element import (
     schedule_per_element,
     schedule_windows,
 )
-from edgec.loop.policies.recurrent import RECURRENT, schedule_recurrent
+from edgec.loop.policies.recurrent import (
+    RECURRENT,
+    schedule_recurrent,
+    schedule_steps,
+    step_forms,
+)
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.rewrite import buffers_of
@@ -75,7 +81,8 @@ class Policy:
         if dtype == "int8" and self.core.is_embedded and not self.core.has("dsp"):
             forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
-            forms = (*product_forms(operators), *column_forms(operators), *forms)
+            products = (*product_forms(operators), *step_forms(operators))
+            forms = (*products, *column_forms(operators), *forms)
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
         return forms
@@ -150,6 +157,9 @@ class Policy:
                 for in_rows in ([True, False] if self.in_rows else [False])
             ]  # fmt: skip
             return [product for product in products if product is not None]
+        if form in STEPS:
+            stepped = schedule_steps(func, tables)
+            return [] if stepped is None else [stepped]
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:

@@ -54,11 +54,15 @@ def widened(x: Value, accumulator: Value, offset: int) -> Value:
 
 
 def rescale(
-    target: Lowering, multipliers: Sequence[float], rounding: str, dtype: str = "int32"
+    target: Lowering,
+    multipliers: Sequence[float],
+    rounding: str,
+    dtype: str = "int32",
+    any_shift: bool = False,
 ) -> Callable[[Value, Any], Value]:
     """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers.
 
-    dtype: of the accumulators.
+    dtype: of the accumulators. any_shift: products are replaced by kernels that shift both ways.
     """
     single = len(multipliers) == 1
     if rounding == "tflm16":
@@ -74,7 +78,8 @@ def rescale(
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
     # No left shift to consider; what products are replaced by takes a shift of 0 too.
     most = 0 if target.has_channel_factors else -1
-    if rounding == "tflm" and all(shift <= most for _, shift in pairs):
+    goes_right = all(shift <= most for _, shift in pairs)
+    if rounding == "tflm" and goes_right and not (any_shift and target.has_channel_factors):
         name = "requantize_tflm_right"
 
     def scaled(acc: Value, channel: Any) -> Value:

@@ -33,7 +33,7 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     unit = 8 if target.form in (ROW, PLAIN_ROW) else 4
     quads = -(-depth // unit) * unit // 4
     pixels = node.output.type.elements // channels
-    weights = target.table("w", _paired(w, quads))
+    weights = target.table("w", paired_weights(w, quads))
     biases = target.table("bias", bias)
 
     def element(p: Any, q: Any, s: Any, r: Any) -> Value:
@@ -84,7 +84,7 @@ def _lower_matrix(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     )
 
 
-def _paired(w: Array, quads: int) -> Array:
+def paired_weights(w: Array, quads: int) -> Array:
     """[O, K] as [O, quads, 2 (s), 2 (r)]."""
     padded = np.pad(w, ((0, 0), (0, 4 * quads - w.shape[1])))
     return np.ascontiguousarray(padded.reshape(w.shape[0], quads, 2, 2).transpose(0, 1, 3, 2))

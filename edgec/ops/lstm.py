@@ -11,7 +11,7 @@ For every step t, with gates i, f, g, o (input, forget, cell, output), each of U
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +32,9 @@ from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value
-from edgec.ops.accumulate import rescale
+from edgec.loop.lowering import STEPS, Lowering
 from edgec.ops.lstm_float import append_tflite_lstm
+from edgec.ops.lstm_gates import GATES, GateShare
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.sigmoid_table import (
@@ -46,7 +45,6 @@ from edgec.ops.sigmoid_table import (
     tanh_int16,
 )
 
-GATES = 4
 #: Scales of the gates before their functions, and of what these give.
 GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
 
@@ -157,8 +155,8 @@ class Lstm(Op[LstmAttrs]):
         y, next_hidden, next_cell = target.targets
         units, steps = hidden.shape[1], x.shape[0]
         zero_point = attrs.hidden.zero_point[0]
-        own = _Share(target, inputs[4].data, zero_point, None, attrs.recurrent, attrs.rounding)
-        given = _Share(
+        own = GateShare(target, inputs[4].data, zero_point, None, attrs.recurrent, attrs.rounding)
+        given = GateShare(
             target, inputs[3].data, node.inputs[0].type.scalar_quant()[1], inputs[5].data,
             attrs.given, attrs.rounding,
         )  # fmt: skip
@@ -169,24 +167,41 @@ class Lstm(Op[LstmAttrs]):
 
         def scaled(product: Any, factor: float) -> Any:
             multiplier, shift = quantize_multiplier(factor)
+            if multiplier == 1 << 30 and shift <= 0:  # products are too small to overflow
+                half = (product + 1) >> 1
+                return loops.intrinsic("rounding_divide_by_power_of_two", half, -shift)
             return loops.intrinsic("requantize_tflm", product, multiplier, shift)
 
         define.compute(next_hidden, lambda n, c: hidden[n, c], name="start_hidden")
         define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
+        given.prepare("given", in_place=False)
+        own.prepare("own", in_place=True)
         with define.steps("steps", steps):
-            # A copy of this step's inputs, so that the sums do not depend on the step.
-            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
-            given.sum("given", lambda t, k: now[k])
-            own.sum("own", lambda t, k: next_hidden[0, k])
 
-            def gate(t: Any, c: Any, g: Any) -> Any:
-                both = given.rescaled(c, g) + own.rescaled(c, g)
-                return loops.int16(loops.clamp(both, -32768, 32767))
+            def inputs_of(t: Any, k: Any) -> Any:
+                return x[t, k]
 
-            gates = define.compute("gates", gate, shape=(units, GATES), dtype="int16")
+            def hidden_of(t: Any, k: Any) -> Any:
+                return next_hidden[0, k]
+
+            if target.form in STEPS:
+                gates = given.make("given", inputs_of, "gates", added=False)
+                own.make("own", hidden_of, gates, added=True)
+            else:
+                # A copy of this step's inputs, so that the sums do not depend on the step.
+                now = define.compute("now", inputs_of, shape=x.shape[1:], dtype="int8")
+                of_inputs = given.sums("given", lambda t, k: now[k])
+                of_hidden = own.sums("own", hidden_of)
+
+                def gate(t: Any, c: Any, g: Any) -> Any:
+                    both = given.limited(of_inputs[c, g], g) + own.limited(of_hidden[c, g], g)
+                    return loops.int16(loops.clamp(both, -32768, 32767))
+
+                gates = define.compute("gates", gate, shape=(units, GATES), dtype="int16")
 
             def of_gate(number: int, c: Any) -> Any:
-                return loops.int32(gates[c, number])
+                at = (GATES * c + number,) if target.form in STEPS else (c, number)
+                return loops.int32(gates[at])
 
             def new_cell(t: Any, n: Any, c: Any) -> Any:
                 kept = sigmoid.logistic(of_gate(1, c)) * loops.int32(next_cell[n, c])
@@ -222,51 +237,6 @@ def _gate_share(sums: IntArray, factors: Sequence[float], rounding: Rounding) ->
     """Sums [steps, 4U] as gates."""
     each = tuple(np.repeat(factors, sums.shape[1] // GATES).tolist())
     return np.clip(requantize(sums, each, rounding), -32768, 32767)
-
-
-class _Share:
-    """What one of the two products adds to the gates, in loops: four gates of a unit at a time."""
-
-    def __init__(
-        self,
-        target: Lowering,
-        weights: Array,
-        zero_point: int,
-        bias: Array | None,
-        factors: Sequence[float],
-        rounding: Rounding,
-    ) -> None:
-        self.target = target
-        units = len(weights) // GATES
-        folded = -zero_point * weights.sum(axis=1, dtype=np.int64)
-        if bias is not None:
-            folded = folded + bias
-        folded = wrap_int32(folded).astype(np.int32)
-        # [unit, input, gate]: the four gates of a unit share every input.
-        packed = weights.reshape(GATES, units, -1).transpose(1, 2, 0)
-        self.weights = target.table("w", np.ascontiguousarray(packed))
-        self.biases = target.table("bias", folded.reshape(GATES, units).T.copy())
-        self.rescale = rescale(target, factors, rounding, "int32")
-        self.shape = (units, GATES)
-        self.sums: Tensor | None = None
-
-    def sum(self, name: str, read: Callable[[Any, Any], Value]) -> None:
-        """Add the stage of the sums; read(t, k) is input k of step t."""
-        self.sums = self.target.definition.reduce(
-            name,
-            [("k", 0, self.weights.shape[1])],
-            init=lambda t, c, g: self.biases[c, g],
-            update=lambda acc, t, c, g, k: (
-                acc + loops.int32(read(t, k)) * loops.int32(self.weights[c, k, g])
-            ),
-            shape=self.shape,
-            dtype="int32",
-        )
-
-    def rescaled(self, c: Any, g: Any) -> Any:
-        """The share of a gate of a unit, saturated."""
-        assert self.sums is not None
-        return loops.clamp(self.rescale(self.sums[c, g], g), -32768, 32767)
 
 
 def _products(attrs: LstmAttrs, cell: TensorType) -> tuple[float, float, float]:

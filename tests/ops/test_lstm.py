@@ -15,6 +15,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation, interpret
 from edgec.loop.interpret import interpret as run_nest
+from edgec.loop.microkernel import kernels_of
 from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -36,6 +37,7 @@ def lstm_model(
     def constant(name: str, shape: tuple[int, ...], dtype: str, scale: float) -> int:
         high = 127 if dtype == "int8" else 5000
         data = rng.integers(-high, high + 1, shape).astype(dtype)
+        data.flat[0] = absent.get(name, data.flat[0])
         return model.tensor(name, shape, dtype, scale=scale, data=data)
 
     weights = [constant(f"w{g}", (UNITS, INPUTS), "int8", 0.004 + 0.001 * g) for g in range(4)]
@@ -86,7 +88,9 @@ def test_loops(steps: int, core: str, tmp_path: Path) -> None:
         inputs = [rng.integers(-128, 128, shape).astype(np.int8), *reference.state]
         seen = dict(zip(function.params, inputs, strict=True))
         interpret(function, inputs, seen.__setitem__)
-        for variant in lower_group(group, policy).variants:
+        variants = lower_group(group, policy).variants
+        assert any(kernels_of(v.function) for v in variants) == (core == "cortex-m4")
+        for variant in variants:
             arrays = dict(variant.constants)
             for param, value in zip(variant.function.params, variant.args, strict=True):
                 if value is not None and value not in group.outputs:
@@ -96,6 +100,24 @@ def test_loops(steps: int, core: str, tmp_path: Path) -> None:
                 if value in group.outputs:
                     np.testing.assert_array_equal(made[param.name], seen[value], param.name)
         reference.run(inputs[:1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [({}, True), ({"w2": -128}, False), ({"r0": -128}, False), ({"b1": 1 << 23}, False)],
+    ids=str,
+)
+def test_kernels_are_for_sums_that_share_words(
+    changes: dict[str, int], fits: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm_model(**changes))
+    policy = policy_for(find_core("cortex-m4"), Options())
+    (group,) = [g for g in fuse_groups(import_model(path).main) if g.nodes[0].op.name == "lstm"]
+    variants = lower_group(group, policy).variants
+    assert any(kernels_of(v.function) for v in variants) == fits
+    plain = [v for v in variants if not kernels_of(v.function)]
+    assert min(v.scratch_bytes for v in variants) == plain[0].scratch_bytes
 
 
 @pytest.mark.parametrize(

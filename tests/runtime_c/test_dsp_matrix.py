@@ -7,6 +7,7 @@ import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.errors import ScheduleError
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.window import Window
 
@@ -14,6 +15,7 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
+#include "microkernels/dsp/matrix_s8_to_s16.h"
 #include "microkernels/dsp/matrix_s8_two.h"
 #include "microkernels/dsp/matrix_pack_s8.h"
 
@@ -21,6 +23,7 @@ void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
@@ -37,6 +40,8 @@ void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_plain_s8_s16_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_3_s8_dsp(to, x, n[0]); }
 void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
@@ -165,6 +170,64 @@ def test_streams_give_their_constants_back():
             found = kernel.stream.unpack(kernel.stream.pack(constants, **sizes), **sizes)
             for key, array in constants.items():
                 assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
+
+
+def wide_tables(rng, channels, quads, **changes):
+    """Constants that the policy accepts: four factors for all channels."""
+    constants = tables(rng, channels, quads, **changes)
+    for name in ("multiplier", "shift"):
+        constants[name] = constants[name][:4]
+    return constants
+
+
+def check_wide(core, rng, quads, channels, constants, x=None, added=0):
+    kernel = get_microkernel("ec_matrix_1_plain_s8_s16_dsp")
+    sizes = {"quads": quads, "channels": channels, "added": added}
+    stream = kernel.stream.pack(constants, **sizes)
+    assert stream.size == kernel.stream.words(**sizes)
+    for name, array in kernel.stream.unpack(stream, **sizes).items():
+        assert np.array_equal(array.reshape(-1), constants[name].reshape(-1)), name
+    out = rng.integers(-32768, 32768, channels).astype(np.int16)
+    if x is None:
+        x = rng.integers(-128, 128, 4 * quads).astype(np.int8)
+    numbers = (quads, channels, added)
+    expected = meant(kernel, out, [x, stream], numbers)
+    found = run_on_core(core, "run_matrix_1_to_s16", out, [x, stream], numbers)
+    assert np.array_equal(found, expected)
+    return expected
+
+
+@pytest.mark.parametrize("added", [0, 1])
+def test_results_of_sixteen_bits(core, added):
+    """Every way into the loop, ties, every shift, and limits of both ends."""
+    rng = np.random.default_rng(8)
+    for quads in range(1, 27):
+        check_wide(core, rng, quads, 4, wide_tables(rng, 4, quads), added=added)
+    for channels in (8, 12, 20):
+        check_wide(core, rng, 2, channels, wide_tables(rng, channels, 2), added=added)
+    for shift in range(-22, 8):
+        constants = wide_tables(rng, 40, 1)
+        # With M = 2^30 the first rounding halves; the second then ties at odd halves of 2^-shift.
+        half = np.arange(40) // 2 - 10
+        near = np.clip(half * (1 << max(-shift, 0)), -(1 << 22), 1 << 22)
+        constants["bias"] = (near + rng.integers(-2, 3, 40)).astype(np.int32)
+        constants["multiplier"][:2] = 1 << 30
+        constants["multiplier"][2] = (1 << 31) - 1
+        constants["shift"][:3] = shift
+        check_wide(core, rng, 1, 40, constants, np.zeros(4, np.int8), added)
+    constants = wide_tables(rng, 8, 4, extreme=True)
+    constants["bias"][::2] = (1 << 23) - 1 - 16 * 127 * 128
+    constants["bias"][1::2] = -(1 << 23) + 16 * 127 * 128
+    for shift in (-1, 0, 6):
+        constants["shift"][:] = shift
+        edges = np.where(rng.random(16) < 0.5, -128, 127).astype(np.int8)
+        found = check_wide(core, rng, 4, 8, constants, edges, added)
+        assert added or set(found.tolist()) == {-32768, 32767}
+
+
+def test_units_of_sixteen_bits_are_whole():
+    with pytest.raises(ScheduleError, match="no multiple of 4"):
+        get_microkernel("ec_matrix_1_plain_s8_s16_dsp").meaning(1, 6, 1)
 
 
 def check_packing(core, name, numbers, x_elements, to_elements, kernel_name=None, dtype=np.int16):

@@ -14,7 +14,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, int8, int32
+from edgec.loop.values import cast, clamp, int32
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 PAIR, TWO_PAIRS = 2, 4
 
 
-def _product(
+def product_nest(
     definition: Definition,
     rescaling: Rescaling,
     x: Tensor,
@@ -30,12 +30,18 @@ def _product(
     quads: int,
     zero_point: int,
     plain: bool = False,
+    added: bool = False,
+    factors: int = 0,
 ) -> PrimFunc:
-    """out[p, o] = requantized bias[o] + sum over q, s, r of x[...] * w[o, q, s, r]."""
+    """out[p, o] = requantized bias[o] + sum over q, s, r of x[...] * w[o, q, s, r], limited.
+
+    added: to what `out` holds, and limited again. factors: after how many channels those that
+    rescale repeat; 0 for never.
+    """
     pixels, channels = out.shape
     bias = definition.constant("bias", (channels,), "int32")
     w = definition.constant("w", (channels, quads, 2, 2), "int8")
-    tables = rescaling.declare(definition, channels)
+    tables = rescaling.declare(definition, factors or channels)
 
     def element(p: Any, q: Any, s: Any, r: Any) -> Any:
         if plain:
@@ -51,8 +57,15 @@ def _product(
         dtype="int32",
     )
 
+    limits = np.iinfo(out.dtype)
+    low, high = int(limits.min), int(limits.max)
+
     def result(p: Any, c: Any) -> Any:
-        return int8(clamp(rescaling.rounded(acc[p, c], tables, c) + zero_point, -128, 127))
+        channel = c % factors if factors else c
+        value = clamp(rescaling.rounded(acc[p, c], tables, channel) + zero_point, low, high)
+        if added:
+            value = clamp(int32(out[p, c]) + value, low, high)
+        return cast(value, out.dtype)
 
     definition.compute(out, result)
     schedule = Schedule(definition.build())
@@ -69,7 +82,7 @@ def matrix_block(
     b = Definition(f"matrix_{pixels}")
     out = b.output("out", (pixels, channels), "int8")
     x = b.input("x", (quads, 2, pixels, 2), "int16")
-    return _product(b, rescaling, x, out, quads, zero_point)
+    return product_nest(b, rescaling, x, out, quads, zero_point)
 
 
 def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
@@ -87,7 +100,7 @@ def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) 
     b = Definition("matrix_1")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (2 * octets, 2, 1, 2), "int16")
-    return _product(b, rescaling, x, out, 2 * octets, zero_point)
+    return product_nest(b, rescaling, x, out, 2 * octets, zero_point)
 
 
 def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
@@ -95,7 +108,7 @@ def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point:
     b = Definition("matrix_1_plain")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (8 * octets,), "int8")
-    return _product(b, rescaling, x, out, 2 * octets, zero_point, plain=True)
+    return product_nest(b, rescaling, x, out, 2 * octets, zero_point, plain=True)
 
 
 def unit_starts(channels: int, unit: int) -> list[int]:
@@ -115,9 +128,11 @@ def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
 
 
 def pack_stream(
-    rescaling: Rescaling, arrays: Mapping[str, Array], unit: int, zero_point: int
+    rescaling: Rescaling | None, arrays: Mapping[str, Array], unit: int, zero_point: int = 0
 ) -> Array:
     """The constants of a product in the order of use, as int32 words.
+
+    rescaling: None leaves out what sums are rescaled with.
 
     Requires what `edgec.loop.policies.dsp_matrix` checks; see the headers for the order.
     """
@@ -135,21 +150,27 @@ def pack_stream(
             low, high = (w[a, :, i] + 256 * w[b, :, i] for i in (0, 1))
             words.append((low & 0xFFFF) | ((high & 0xFFFF) << 16))
         parts.append(np.stack(words, axis=1).reshape(-1))
-        for a, b in pairs:
-            parts.append(_PACK_SCALES[rescaling](arrays, a, b, zero_point))
+        if rescaling is not None:
+            parts += [_PACK_SCALES[rescaling](arrays, a, b, zero_point) for a, b in pairs]
     whole = np.concatenate(parts) & 0xFFFFFFFF
     return whole.astype(np.uint32).view(np.int32)
 
 
 def unpack_stream(
-    rescaling: Rescaling, words: Array, quads: int, channels: int, unit: int, zero_point: int
+    rescaling: Rescaling | None,
+    words: Array,
+    quads: int,
+    channels: int,
+    unit: int,
+    zero_point: int = 0,
 ) -> Any:
     """The constants in a stream, flat, by their names in the meaning."""
     pairs = unit // 2
     bias = np.zeros(channels, np.int64)
-    tables = {name: np.zeros(channels, dtype) for name, dtype in rescaling.tables.items()}
+    dtypes = {} if rescaling is None else rescaling.tables
+    tables = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
     w = np.zeros((channels, 2 * quads, 2), np.int64)
-    scales = SCALE_WORDS[rescaling]
+    scales = 0 if rescaling is None else SCALE_WORDS[rescaling]
     size = pairs * (2 + 2 * quads + scales)
     for number, first in enumerate(unit_starts(channels, unit)):
         part = words[number * size : (number + 1) * size].astype(np.int64)
@@ -161,8 +182,9 @@ def unpack_stream(
             for i, half in enumerate((body[:, pair] << 48 >> 48, body[:, pair] >> 16)):
                 w[a, :, i] = ((half & 0xFF) ^ 0x80) - 0x80
                 w[b, :, i] = (half - w[a, :, i]) >> 8
-            at = part[len(part) - scales * (pairs - pair) :][:scales]
-            _UNPACK_SCALES[rescaling](tables, at, a, b, zero_point)
+            if rescaling is not None:
+                at = part[len(part) - scales * (pairs - pair) :][:scales]
+                _UNPACK_SCALES[rescaling](tables, at, a, b, zero_point)
     return {"bias": bias, "w": w, **tables}
 
 
@@ -212,10 +234,10 @@ _UNPACK_SCALES = {TFLM: _unpack_tflm, ONNX: _unpack_onnx}
 SCALE_WORDS = {TFLM: 6, ONNX: 2}
 
 
-def stream_words(rescaling: Rescaling, quads: int, channels: int, unit: int) -> int:
+def stream_words(rescaling: Rescaling | None, quads: int, channels: int, unit: int) -> int:
     """Words of a stream."""
     pairs = len(unit_starts(channels, unit)) * (unit // 2)
-    return pairs * (2 + 2 * quads + SCALE_WORDS[rescaling])
+    return pairs * (2 + 2 * quads + (0 if rescaling is None else SCALE_WORDS[rescaling]))
 
 
 def _stream(rescaling: Rescaling, unit: int, quads_of: Any) -> Stream:

@@ -64,9 +64,9 @@ def schedule_product(
         return None
     rescaling, zero_point = found
     constants = settled(tables, rescaling, zero_point)
-    if not _fits_products(constants, paired):
+    if not fits_products(constants, paired):
         return None
-    if not _fits_rescaling(constants, rescaling, zero_point):
+    if not fits_rescaling(constants, rescaling, zero_point):
         return None
     by_three = form in (COLUMNS, PADDED_COLUMNS)
     if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
@@ -178,7 +178,7 @@ def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
     return inner
 
 
-def _fits_products(tables: Mapping[str, Array], paired: bool) -> bool:
+def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
     """Whether the weights of two channels can share words."""
     least, most = sum_bounds(tables)
     if most.max() >= MOST_SUM or least.min() < -MOST_SUM:
@@ -190,7 +190,7 @@ def _fits_products(tables: Mapping[str, Array], paired: bool) -> bool:
     return bool(can_share_words(w)[first, first + 1].all())
 
 
-def _fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:
+def fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:
     """Whether the sums can be rescaled in a few instructions.
 
     The correction of negative ties is right only where a second rounding follows.
@@ -204,4 +204,18 @@ def _fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_poin
         tables["multiplier"].min() >= 1 << 30
         and shift.max() <= (0 if zero_point == -128 else -1)
         and shift.min() >= -most_shift(zero_point)
+    )
+
+
+def fits_any_shift(tables: Mapping[str, Array]) -> bool:
+    """Whether sums can be rescaled to int16 in a few instructions, by shifts of both directions.
+
+    Factors repeat after a few channels.
+    """
+    shift = tables["shift"].astype(np.int64)
+    most = np.maximum(*(np.abs(bound) for bound in sum_bounds(tables)))
+    return bool(
+        tables["multiplier"].min() >= 1 << 30
+        and shift.min() >= -most_shift(0)
+        and (most.reshape(-1, len(shift)) << np.maximum(shift, 0)).max() < 1 << 30
     )

@@ -1,4 +1,4 @@
-"""Layers with a memory: sums in registers, where they are used."""
+"""Layers with a memory: sums in registers, where they are used, or all at once on microkernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy.typing as npt
 
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import STEP_ROWS
+from edgec.loop.microkernels.rescaling import TFLM_ANY
 from edgec.loop.policies.common import decompose, find_param, largest_divisor
+from edgec.loop.policies.dsp_matrix import fits_any_shift, fits_products
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 
@@ -21,6 +27,39 @@ FACTORS = ("multiplier", "shift")
 #: Functions that this policy knows.
 LSTMS = ("lstm", "lstm_float")
 RECURRENT = (*LSTMS, "svdf_time")
+
+
+#: The two products of a step, the number behind the names of their constants, and whether a product
+#: is added to the other one.
+SHARES = (("own", "", 1), ("given", "2", 0))
+
+
+def step_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms for a group of these operators on a core with the DSP extension."""
+    return (STEP_ROWS,) if operators == ("lstm",) else ()
+
+
+def schedule_steps(func: PrimFunc, tables: Mapping[str, Array]) -> Schedule | None:
+    """An LSTM whose products microkernels do, step by step; None where they cannot."""
+    schedule = Schedule(func)
+    try:
+        for name, _, _ in SHARES:
+            schedule.compute_at(f"{name}_acc", f"{name}_c")
+            decompose(schedule, f"{name}_acc")
+        schedule.simplify()
+        for name, number, added in SHARES:
+            constants = {own: tables[f"{own}{number}"] for own in TFLM_ANY.sources}
+            if not fits_products(constants) or not fits_any_shift(constants):
+                return None
+            channels, quads = constants["w"].shape[:2]
+            sizes = {"quads": quads, "channels": channels, "added": added}
+            schedule.tensorize(f"{name}_c", "ec_matrix_1_plain_s8_s16_dsp", sizes)
+            if f"{name}_row_k" in loops_of(schedule.func.body):
+                depth = find_param(func, "x").shape[-1] if name == "given" else channels // GATES
+                schedule.tensorize(f"{name}_row_k", "ec_copy_row_s8", {"row": depth})
+    except ScheduleError:
+        return None
+    return schedule
 
 
 def schedule_recurrent(schedule: Schedule, straight: int, tables: Mapping[str, Array]) -> None:

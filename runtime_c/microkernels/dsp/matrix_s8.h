@@ -254,14 +254,14 @@
     EC_MATRIX_1_STEP("r3", "r4") \
     ".endr\n" EC_MATRIX_1_DONE
 
-/* To the next four channels, which may overlap those before. */
-#define EC_MATRIX_1_NEXT \
+/* To the next four channels of so many bytes, which may overlap those before. */
+#define EC_MATRIX_1_NEXT(bytes) \
     "8:\n" \
     "ldr r3, [sp, #20]\n" \
     "cmp r0, r3\n" \
     "bls.w 0b\n" \
     "subs r2, r0, r3\n" \
-    "cmp r2, #4\n" \
+    "cmp r2, #" bytes "\n" \
     "it ne\n" \
     "movne r0, r3\n" \
     "bne.w 0b\n" \
@@ -289,7 +289,7 @@
     "strb lr, [r0], #1\n" \
     ".endif\n" \
     ".endr\n" \
-    EC_MATRIX_1_NEXT \
+    EC_MATRIX_1_NEXT("4") \
     "7:\n" /* any zero point */ \
     "asr r11, r11, #7\n" \
     "asr lr, lr, #7\n" \
@@ -412,18 +412,15 @@ static inline EC_UNUSED void ec_four_sums_s8_dsp(int32_t *sums, const int16_t *x
     sums[3] = kept[3];
 }
 
-/* The same of int8 inputs as they are. */
+/* The same of int8 inputs as they are, four at a time. */
 static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
-                                                       const int32_t *from, int32_t octets) {
+                                                       const int32_t *from, int32_t quads) {
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
-    const int32_t *const end = from + 4 + 8 * octets;
-    for (from += 4; from != end; x += 8, from += 8) {
-        const int32_t first = ec_load_aligned(x);
-        const int32_t second = ec_load_aligned(x + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(first), from);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(first), from + 2);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(second), from + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(second), from + 6);
+    const int32_t *const end = from + 4 + 4 * quads;
+    for (from += 4; from != end; x += 4, from += 4) {
+        const int32_t inputs = ec_load_aligned(x);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(inputs), from);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(inputs), from + 2);
     }
     sums[0] = kept[0];
     sums[1] = kept[1];
@@ -576,7 +573,7 @@ static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, con
         const int32_t *const end = stream + 4 + 8 * octets;
         int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
         int32_t sums[4];
-        ec_four_plain_sums_s8_dsp(sums, x, stream, octets);
+        ec_four_plain_sums_s8_dsp(sums, x, stream, 2 * octets);
         ec_store_pairs_s8_dsp(at, 2, sums, sums + 1, 1, end, zero_point);
         ec_store_pairs_s8_dsp(at + 2, 2, sums + 2, sums + 3, 1, end + 6, zero_point);
         stream = end + 12;

@@ -92,31 +92,31 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
 }
 
 /* Assembly: what stores the results of four channels, and the end. */
-#define EC_MATRIX_1_ONNX_END          \
-    "6:\n"                            \
-    "vldmia r1!, {s0-s3}\n"           \
-    "vmov s4, s5, r10, r11\n"         \
-    "vmov s6, s7, r12, lr\n"          \
-    ".irp x, 4, 5, 6, 7\n"            \
-    "vcvt.f32.s32 s\\x, s\\x\n"       \
-    ".endr\n"                         \
-    "vmul.f32 s4, s4, s0\n"           \
-    "vmul.f32 s5, s5, s1\n"           \
-    "vmul.f32 s6, s6, s2\n"           \
-    "vmul.f32 s7, s7, s3\n"           \
-    ".irp x, 4, 5, 6, 7\n"            \
-    "vcvtr.s32.f32 s\\x, s\\x\n"      \
-    ".endr\n"                         \
-    "ldr r2, [sp, #24]\n"             \
-    "vmov r10, r11, s4, s5\n"         \
-    "vmov r12, lr, s6, s7\n"          \
-    ".irp x, r10, r11, r12, lr\n"     \
-    "add \\x, \\x, r2\n"              \
-    "ssat \\x, #8, \\x\n"             \
-    "strb \\x, [r0], #1\n"            \
-    ".endr\n" EC_MATRIX_1_NEXT "9:\n" \
-    "add sp, #28\n"                   \
-    "pop {r4-r11, lr}\n"
+#define EC_MATRIX_1_ONNX_END                        \
+    "6:\n"                                          \
+    "vldmia r1!, {s0-s3}\n"                         \
+    "vmov s4, s5, r10, r11\n"                       \
+    "vmov s6, s7, r12, lr\n"                        \
+    ".irp x, 4, 5, 6, 7\n"                          \
+    "vcvt.f32.s32 s\\x, s\\x\n"                     \
+    ".endr\n"                                       \
+    "vmul.f32 s4, s4, s0\n"                         \
+    "vmul.f32 s5, s5, s1\n"                         \
+    "vmul.f32 s6, s6, s2\n"                         \
+    "vmul.f32 s7, s7, s3\n"                         \
+    ".irp x, 4, 5, 6, 7\n"                          \
+    "vcvtr.s32.f32 s\\x, s\\x\n"                    \
+    ".endr\n"                                       \
+    "ldr r2, [sp, #24]\n"                           \
+    "vmov r10, r11, s4, s5\n"                       \
+    "vmov r12, lr, s6, s7\n"                        \
+    ".irp x, r10, r11, r12, lr\n"                   \
+    "add \\x, \\x, r2\n"                            \
+    "ssat \\x, #8, \\x\n"                           \
+    "strb \\x, [r0], #1\n"                          \
+    ".endr\n" EC_MATRIX_1_NEXT("4") "9:\n"          \
+                                    "add sp, #28\n" \
+                                    "pop {r4-r11, lr}\n"
 
 /* ec_matrix_1_s8_dsp with ONNX Runtime's rounding. */
 static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
@@ -170,7 +170,7 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
         const int32_t *const end = stream + 4 + 8 * octets;
         int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
         int32_t sums[4];
-        ec_four_plain_sums_s8_dsp(sums, x, stream, octets);
+        ec_four_plain_sums_s8_dsp(sums, x, stream, 2 * octets);
         ec_store_pair_onnx_s8_dsp(at, at + 1, sums[0], sums[1], end, zero_point);
         ec_store_pair_onnx_s8_dsp(at + 2, at + 3, sums[2], sums[3], end + 2, zero_point);
         stream = end + 4;
