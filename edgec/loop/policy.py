@@ -81,11 +81,11 @@ class Policy:
         if dtype == "int8" and self.core.is_embedded and not self.core.has("dsp"):
             forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
-            products = (*product_forms(operators), *step_forms(operators))
-            forms = (*products, *column_forms(operators), *forms)
+            forms = (*product_forms(operators), *column_forms(operators), *forms)
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
-        return forms
+        steps = step_forms(operators, self.core.features) if dtype == "int8" else ()
+        return (*steps, *forms)
 
     def is_whole(self, operators: tuple[str, ...], dtype: str, macs: int) -> bool:
         """Whether a group of these operators has products that it would lose with another one.
@@ -158,7 +158,7 @@ class Policy:
             ]  # fmt: skip
             return [product for product in products if product is not None]
         if form in STEPS:
-            stepped = schedule_steps(func, tables)
+            stepped = schedule_steps(func, form, tables)
             return [] if stepped is None else [stepped]
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)

@@ -81,14 +81,15 @@ class GateShare:
     def make(self, name: str, read: Read, gates: Tensor | str, added: bool) -> Tensor:
         """Add stages that make all gates, or that add this product to them."""
         define = self.target.definition
+        taken = self._copied(name, read)
         if self.target.form == STEP_ROWS:
-            sums = self._sums_of_quads(name, self._copied(name, read))
+            sums = self._sums_of_quads(name, taken)
         else:
             sums = define.reduce(
                 f"{name}_acc",
                 [("k", 0, self.depth)],
                 init=lambda t, c: self.biases[c],
-                update=lambda acc, t, c, k: acc + int32(read(t, k)) * int32(self.weights[c, k]),
+                update=lambda acc, t, c, k: acc + int32(taken(t, k)) * int32(self.weights[c, k]),
                 shape=self.shape,
                 dtype="int32",
             )
@@ -105,13 +106,16 @@ class GateShare:
     def prepare(self, name: str, in_place: bool) -> None:
         """Before the loop of steps: room for a copy of a step's inputs, if there is to be one.
 
-        in_place: the inputs lie in the same place in all steps. Whole quads may be read there.
+        in_place: the inputs lie in the same place in all steps. Whole quads may be read there, and
+        by vectors anything.
         """
-        if self.target.form == STEP_ROWS and not (in_place and self.depth % 4 == 0):
-            self.row = self.target.definition.compute(
-                f"{name}_row", lambda k: 0, shape=(4 * self.quads,), dtype="int8",
-                name=f"{name}_clear",
-            )  # fmt: skip
+        is_quads = self.target.form == STEP_ROWS
+        if (in_place and not (is_quads and self.depth % 4)) or self.target.form not in STEPS:
+            return
+        self.row = self.target.definition.compute(
+            f"{name}_row", lambda k: 0, shape=(4 * self.quads if is_quads else self.depth,),
+            dtype="int8", name=f"{name}_clear",
+        )  # fmt: skip
 
     def _copied(self, name: str, read: Read) -> Read:
         """The inputs, or their copy, whose zeros behind them stay."""

@@ -12,12 +12,15 @@ from edgec.loop.microkernel import get_microkernel
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/matrix_s8.h"
+#include "microkernels/mve/matrix_s8_to_s16.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
     ec_conv_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+}
+static void run_to_s16(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_dense_s8_s16_mve(out, x, s, n[0], n[1], n[2]);
 }
 """
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
@@ -26,7 +29,7 @@ LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mve_matrix")
-    return machine_of(request.param, SOURCE, ("run_dense", "run_conv"), folder)
+    return machine_of(request.param, SOURCE, ("run_dense", "run_conv", "run_to_s16"), folder)
 
 
 def tables(rng, channels, *inputs):
@@ -44,7 +47,7 @@ def expected(name, sizes, out, x, stream):
     kernel = get_microkernel(name)
     values = out.reshape(-1).tolist()
     kernel.run(values, 0, x.reshape(-1).tolist(), 0, stream.tolist(), 0, *sizes.values())
-    return np.array(values, np.int8).reshape(out.shape)
+    return np.array(values, out.dtype).reshape(out.shape)
 
 
 def check(machine, cases):
@@ -57,7 +60,8 @@ def check(machine, cases):
         found = kernel.stream.unpack(stream, **sizes)
         for key, array in constants.items():
             assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
-        out = np.full((sizes.get("pixels", 1), sizes["channels"]), 77, np.int8)
+        dtype = np.int16 if name == "ec_dense_s8_s16_mve" else np.int8
+        out = np.full((sizes.get("pixels", 1), sizes["channels"]), 77, dtype)
         calls.append(Call(function, out, x, stream, list(sizes.values())))
         wanted.append(expected(name, sizes, out, x, stream))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
@@ -137,4 +141,31 @@ def test_ties_and_saturation(machine):
     constants["bias"][1::2] = -(1 << 31) + 3
     cases.append(dense_case(rng, 64, 16, LIMITS[0], constants))
     cases.append(conv_case(rng, (1, 1, 64), 0, 64, 2, 16, LIMITS[1], constants))
+    check(machine, cases)
+
+
+def wide_case(rng, depth, channels, added, **changes):
+    """Four factors for all channels, of shifts in both directions."""
+    sizes = {"depth": depth, "channels": channels, "added": added}
+    constants = tables(rng, channels, depth)
+    constants["multiplier"] = constants["multiplier"][:4]
+    constants["shift"] = rng.integers(-12, 5, 4).astype(np.int8)
+    constants.update(changes)
+    x = rng.integers(-128, 128, depth).astype(np.int8)
+    return 2, "ec_dense_s8_s16_mve", sizes, x, constants
+
+
+def test_results_of_sixteen_bits(machine):
+    rng = np.random.default_rng(8)
+    cases = [wide_case(rng, depth, 8, depth % 2) for depth in range(1, 100)]
+    cases += [wide_case(rng, 21, channels, channels // 8 % 2) for channels in range(8, 50, 8)]
+    for shift in range(-22, 8):
+        near = (np.arange(40) // 2 - 10) * (1 << max(-shift, 0)) + rng.integers(-2, 3, 40)
+        changes = {
+            "bias": near.astype(np.int32),
+            "w": np.zeros((40, 3), np.int8),
+            "multiplier": np.array([1 << 30, (1 << 31) - 1, 1 << 30, 1234567890], np.int32),
+            "shift": np.full(4, shift, np.int8),
+        }
+        cases += [wide_case(rng, 3, 40, added, **changes) for added in (0, 1)]
     check(machine, cases)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
-from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
+from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, SHARED, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import cast, clamp, int32
+from edgec.loop.values import Value, cast, clamp, int32
 
 Array = npt.NDArray[Any]
 
@@ -58,14 +58,11 @@ def product_nest(
     )
 
     limits = np.iinfo(out.dtype)
-    low, high = int(limits.min), int(limits.max)
 
     def result(p: Any, c: Any) -> Any:
-        channel = c % factors if factors else c
-        value = clamp(rescaling.rounded(acc[p, c], tables, channel) + zero_point, low, high)
-        if added:
-            value = clamp(int32(out[p, c]) + value, low, high)
-        return cast(value, out.dtype)
+        rounded = rescaling.rounded(acc[p, c], tables, c % factors if factors else c)
+        at = (int(limits.min), int(limits.max))
+        return stored_as(out, (p, c), rounded, zero_point, at, added)
 
     definition.compute(out, result)
     schedule = Schedule(definition.build())
@@ -73,6 +70,19 @@ def product_nest(
     schedule.decompose_reduction("acc", "acc_q")
     schedule.simplify()
     return schedule.func
+
+
+def stored_as(
+    out: Tensor,
+    at: tuple[Any, Any],
+    rounded: Value,
+    zero_point: int,
+    limits: tuple[int, int],
+    added: bool,
+) -> Value:
+    """A rescaled sum as `out` at an index has it; added: to what it holds."""
+    value = clamp(rounded + zero_point, *limits)
+    return cast(clamp(int32(out[at]) + value, *limits) if added else value, out.dtype)
 
 
 def matrix_block(
@@ -128,11 +138,9 @@ def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
 
 
 def pack_stream(
-    rescaling: Rescaling | None, arrays: Mapping[str, Array], unit: int, zero_point: int = 0
+    rescaling: Rescaling, arrays: Mapping[str, Array], unit: int, zero_point: int = 0
 ) -> Array:
     """The constants of a product in the order of use, as int32 words.
-
-    rescaling: None leaves out what sums are rescaled with.
 
     Requires what `edgec.loop.policies.dsp_matrix` checks; see the headers for the order.
     """
@@ -150,14 +158,14 @@ def pack_stream(
             low, high = (w[a, :, i] + 256 * w[b, :, i] for i in (0, 1))
             words.append((low & 0xFFFF) | ((high & 0xFFFF) << 16))
         parts.append(np.stack(words, axis=1).reshape(-1))
-        if rescaling is not None:
+        if rescaling.tables:
             parts += [_PACK_SCALES[rescaling](arrays, a, b, zero_point) for a, b in pairs]
     whole = np.concatenate(parts) & 0xFFFFFFFF
     return whole.astype(np.uint32).view(np.int32)
 
 
 def unpack_stream(
-    rescaling: Rescaling | None,
+    rescaling: Rescaling,
     words: Array,
     quads: int,
     channels: int,
@@ -167,10 +175,9 @@ def unpack_stream(
     """The constants in a stream, flat, by their names in the meaning."""
     pairs = unit // 2
     bias = np.zeros(channels, np.int64)
-    dtypes = {} if rescaling is None else rescaling.tables
-    tables = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
+    tables = {name: np.zeros(channels, dtype) for name, dtype in rescaling.tables.items()}
     w = np.zeros((channels, 2 * quads, 2), np.int64)
-    scales = 0 if rescaling is None else SCALE_WORDS[rescaling]
+    scales = SCALE_WORDS[rescaling]
     size = pairs * (2 + 2 * quads + scales)
     for number, first in enumerate(unit_starts(channels, unit)):
         part = words[number * size : (number + 1) * size].astype(np.int64)
@@ -182,7 +189,7 @@ def unpack_stream(
             for i, half in enumerate((body[:, pair] << 48 >> 48, body[:, pair] >> 16)):
                 w[a, :, i] = ((half & 0xFF) ^ 0x80) - 0x80
                 w[b, :, i] = (half - w[a, :, i]) >> 8
-            if rescaling is not None:
+            if rescaling.tables:
                 at = part[len(part) - scales * (pairs - pair) :][:scales]
                 _UNPACK_SCALES[rescaling](tables, at, a, b, zero_point)
     return {"bias": bias, "w": w, **tables}
@@ -231,13 +238,13 @@ def _unpack_onnx(tables: dict[str, Array], at: Array, a: int, b: int, zero_point
 _PACK_SCALES = {TFLM: _pack_tflm, ONNX: _pack_onnx}
 _UNPACK_SCALES = {TFLM: _unpack_tflm, ONNX: _unpack_onnx}
 #: Words with which a pair of channels is rescaled.
-SCALE_WORDS = {TFLM: 6, ONNX: 2}
+SCALE_WORDS = {TFLM: 6, ONNX: 2, SHARED: 0}
 
 
-def stream_words(rescaling: Rescaling | None, quads: int, channels: int, unit: int) -> int:
+def stream_words(rescaling: Rescaling, quads: int, channels: int, unit: int) -> int:
     """Words of a stream."""
     pairs = len(unit_starts(channels, unit)) * (unit // 2)
-    return pairs * (2 + 2 * quads + (0 if rescaling is None else SCALE_WORDS[rescaling]))
+    return pairs * (2 + 2 * quads + SCALE_WORDS[rescaling])
 
 
 def _stream(rescaling: Rescaling, unit: int, quads_of: Any) -> Stream:

@@ -1,4 +1,4 @@
-"""Matrix products of int8 with results of int16: those of `matrix_s8_to_s16.h`.
+"""Matrix products of int8 with results of int16: those of both files `matrix_s8_to_s16.h`.
 
 Factors that rescale are the same for each four channels: the four gates of a recurrent layer, or
 all channels of one tensor. They stand once, before all else in a stream.
@@ -23,10 +23,19 @@ from edgec.loop.microkernels.matrix import (
     stream_words,
     unpack_stream,
 )
-from edgec.loop.microkernels.rescaling import TFLM_ANY
+from edgec.loop.microkernels.mve_matrix import (
+    DENSE_UNIT,
+    dense_nest,
+    pack_products,
+    product_words,
+    slices_of,
+    unpack_products,
+)
+from edgec.loop.microkernels.rescaling import SHARED, TFLM_ANY
 
 Array = npt.NDArray[Any]
 
+LIMITS = (-32768, 32767)
 #: Channels after which factors repeat, and words with which each of them is rescaled.
 FACTORS, FACTOR_WORDS = 4, 5
 
@@ -64,7 +73,7 @@ def _unpack_factors(words: Array) -> dict[str, Array]:
 
 def _unpack(words: Array, quads: int, channels: int, added: int) -> Mapping[str, Array]:
     at = FACTORS * FACTOR_WORDS
-    products = unpack_stream(None, words[at:], quads, channels, TWO_PAIRS)
+    products = unpack_stream(SHARED, words[at:], quads, channels, TWO_PAIRS)
     return {**products, **_unpack_factors(words[:at])}
 
 
@@ -84,14 +93,66 @@ register(
         stream=Stream(
             TFLM_ANY.sources,
             words=lambda quads, channels, added: (
-                FACTORS * FACTOR_WORDS + stream_words(None, quads, channels, TWO_PAIRS)
+                FACTORS * FACTOR_WORDS + stream_words(SHARED, quads, channels, TWO_PAIRS)
             ),
             pack=lambda arrays, **_: np.concatenate(
-                [_pack_factors(arrays), pack_stream(None, arrays, TWO_PAIRS)]
+                [_pack_factors(arrays), pack_stream(SHARED, arrays, TWO_PAIRS)]
             ),
             unpack=_unpack,
         ),
         instructions=_instructions,
         code_bytes=960,
+    )
+)
+
+
+def dense_to_int16(depth: int, channels: int, added: int) -> PrimFunc:
+    """The same on vectors, in units of eight channels."""
+    if channels % DENSE_UNIT:
+        raise ScheduleError(f"{channels} channels are no multiple of {DENSE_UNIT}")
+    b = Definition("dense_to_int16")
+    out = b.output("out", (1, channels), "int16")
+    x = b.input("x", (depth,), "int8")
+    return dense_nest(b, TFLM_ANY, x, out, 0, LIMITS, added=bool(added), factors=FACTORS)
+
+
+def _pack_vectors(arrays: Mapping[str, Array]) -> Array:
+    """Shifts up, multipliers, and shifts down as negative numbers, of four channels each."""
+    shift = arrays["shift"].astype(np.int32)
+    return np.concatenate([np.maximum(shift, 0), arrays["multiplier"], np.minimum(shift, 0)])
+
+
+def _unpack_dense(words: Array, depth: int, channels: int, added: int) -> Mapping[str, Array]:
+    up, multiplier, down = words[: 3 * FACTORS].reshape(3, FACTORS)
+    products = unpack_products(SHARED, words[3 * FACTORS :], 1, depth, channels, DENSE_UNIT)
+    return {**products, "multiplier": multiplier, "shift": (up + down).astype(np.int8)}
+
+
+def _dense_instructions(depth: int, channels: int, added: int) -> float:
+    whole = slices_of(depth) - 1
+    each = 56 + 17 * whole + 2 * -(-whole // 4) + (8 if added else 0)
+    return 80 + each * (channels // DENSE_UNIT)
+
+
+register(
+    Microkernel(
+        "ec_dense_s8_s16_mve",
+        dense_to_int16,
+        sizes=("depth", "channels", "added"),
+        header="mve/matrix_s8_to_s16.h",
+        needs=frozenset({"mve"}),
+        alignment=(("bias", 4),),
+        stream=Stream(
+            TFLM_ANY.sources,
+            words=lambda depth, channels, added: (
+                3 * FACTORS + product_words(SHARED, 1, depth, channels, DENSE_UNIT)
+            ),
+            pack=lambda arrays, **_: np.concatenate(
+                [_pack_vectors(arrays), pack_products(SHARED, arrays, 1, DENSE_UNIT)]
+            ),
+            unpack=_unpack_dense,
+        ),
+        instructions=_dense_instructions,
+        code_bytes=700,
     )
 )

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.loop.define import Definition
+from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
-from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.microkernels.matrix import stored_as, unit_starts
 from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Value, clamp, int8, int32
@@ -41,9 +41,25 @@ def dense(
     b = Definition("dense")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (depth,), "int8")
-    bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
-    w = b.constant("w", (channels, depth), "int8")
-    acc = b.reduce(
+    return dense_nest(b, rescaling, x, out, zero_point, (minimum, maximum))
+
+
+def dense_nest(
+    definition: Definition,
+    rescaling: Rescaling,
+    x: Tensor,
+    out: Tensor,
+    zero_point: int,
+    limits: tuple[int, int],
+    added: bool = False,
+    factors: int = 0,
+) -> PrimFunc:
+    """The nest of dense; added, factors: as for `edgec.loop.microkernels.matrix.product_nest`."""
+    (depth,), channels = x.shape, out.shape[1]
+    bias = definition.constant("bias", (channels,), "int32")
+    tables = rescaling.declare(definition, factors or channels)
+    w = definition.constant("w", (channels, depth), "int8")
+    acc = definition.reduce(
         "acc",
         [("k", 0, depth)],
         init=lambda p, c: bias[c],
@@ -51,9 +67,14 @@ def dense(
         shape=(1, channels),
         dtype="int32",
     )
-    limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda p, c: limited(rescaling.rounded(acc[p, c], tables, c), *limits))
-    return _nested(b, "acc_k")
+    definition.compute(
+        out,
+        lambda p, c: stored_as(
+            out, (p, c), rescaling.rounded(acc[p, c], tables, c % factors if factors else c),
+            zero_point, limits, added,
+        ),
+    )  # fmt: skip
+    return _nested(definition, "acc_k")
 
 
 def conv(

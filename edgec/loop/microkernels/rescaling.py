@@ -59,6 +59,8 @@ TFLM = Rescaling("requantize_tflm_right", {"multiplier": "int32", "shift": "int8
 ONNX = Rescaling("requantize_onnx", {"scale": "float32"}, "_onnx", frozenset({"fpu"}))
 #: gemmlowp's double rounding, by shifts of both directions, for results of 16 bits.
 TFLM_ANY = Rescaling("requantize_tflm", {"multiplier": "int32", "shift": "int8"}, "_any")
+#: None: kernels whose channels share what they are rescaled by tell that elsewhere.
+SHARED = Rescaling("", {})
 
 #: Those that products with results of 8 bits are registered for.
 RESCALINGS = (TFLM, ONNX)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import STEP_ROWS
+from edgec.loop.lowering import STEP_MATRICES, STEP_ROWS
 from edgec.loop.microkernels.rescaling import TFLM_ANY
 from edgec.loop.policies.common import decompose, find_param, largest_divisor
 from edgec.loop.policies.dsp_matrix import fits_any_shift, fits_products
@@ -28,18 +28,20 @@ FACTORS = ("multiplier", "shift")
 LSTMS = ("lstm", "lstm_float")
 RECURRENT = (*LSTMS, "svdf_time")
 
-
 #: The two products of a step, the number behind the names of their constants, and whether a product
 #: is added to the other one.
 SHARES = (("own", "", 1), ("given", "2", 0))
 
 
-def step_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for a group of these operators on a core with the DSP extension."""
-    return (STEP_ROWS,) if operators == ("lstm",) else ()
+def step_forms(operators: tuple[str, ...], features: frozenset[str]) -> tuple[str, ...]:
+    """Forms for a group of these operators on a core with these features."""
+    if operators != ("lstm",):
+        return ()
+    forms = {"mve": STEP_MATRICES, "dsp": STEP_ROWS}
+    return tuple(form for feature, form in forms.items() if feature in features)
 
 
-def schedule_steps(func: PrimFunc, tables: Mapping[str, Array]) -> Schedule | None:
+def schedule_steps(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> Schedule | None:
     """An LSTM whose products microkernels do, step by step; None where they cannot."""
     schedule = Schedule(func)
     try:
@@ -49,14 +51,18 @@ def schedule_steps(func: PrimFunc, tables: Mapping[str, Array]) -> Schedule | No
         schedule.simplify()
         for name, number, added in SHARES:
             constants = {own: tables[f"{own}{number}"] for own in TFLM_ANY.sources}
-            if not fits_products(constants) or not fits_any_shift(constants):
+            channels, depth = constants["w"].shape[:2]
+            sizes = {"channels": channels, "added": added}
+            if form == STEP_MATRICES:
+                schedule.tensorize(f"{name}_c", "ec_dense_s8_s16_mve", {"depth": depth, **sizes})
+            elif fits_products(constants) and fits_any_shift(constants):
+                sizes["quads"] = depth  # inputs are told in quads
+                schedule.tensorize(f"{name}_c", "ec_matrix_1_plain_s8_s16_dsp", sizes)
+            else:
                 return None
-            channels, quads = constants["w"].shape[:2]
-            sizes = {"quads": quads, "channels": channels, "added": added}
-            schedule.tensorize(f"{name}_c", "ec_matrix_1_plain_s8_s16_dsp", sizes)
             if f"{name}_row_k" in loops_of(schedule.func.body):
-                depth = find_param(func, "x").shape[-1] if name == "given" else channels // GATES
-                schedule.tensorize(f"{name}_row_k", "ec_copy_row_s8", {"row": depth})
+                row = find_param(func, "x").shape[-1] if name == "given" else channels // GATES
+                schedule.tensorize(f"{name}_row_k", "ec_copy_row_s8", {"row": row})
     except ScheduleError:
         return None
     return schedule

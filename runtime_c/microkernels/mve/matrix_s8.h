@@ -89,8 +89,8 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q3\n"
 
-/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1. */
-#define EC_DENSE_MVE(rescale) \
+/* Assembly: dense up to the sums of eight channels, in q0 and q1. */
+#define EC_DENSE_SUMS_MVE \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r1, {r4-r12}\n" \
@@ -129,26 +129,38 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "vmov q0[2], q0[0], r0, r4\n" \
     "vmov q0[3], q0[1], r2, r6\n" \
     "vmov q1[2], q1[0], r8, r12\n" \
-    "vmov q1[3], q1[1], r10, lr\n" \
-    rescale \
-    "vadd.i32 q0, q0, r11\n" \
-    "vadd.i32 q1, q1, r11\n" \
+    "vmov q1[3], q1[1], r10, lr\n"
+
+/* Assembly: limited. */
+#define EC_DENSE_LIMIT_MVE \
     "vmax.s32 q0, q0, q6\n" \
     "vmax.s32 q1, q1, q6\n" \
     "vmin.s32 q0, q0, q7\n" \
-    "vmin.s32 q1, q1, q7\n" \
-    "vstrb.32 q0, [r7], #4\n" \
-    "vstrb.32 q1, [r7], #4\n" \
+    "vmin.s32 q1, q1, q7\n"
+
+/* Assembly: to the next eight channels, whose results take so many bytes, and the end. */
+#define EC_DENSE_NEXT_MVE(bytes) \
     "cmp r7, r9\n" \
     "bls.w 0b\n" \
     "subs r2, r7, r9\n" /* the last unit may have to step back */ \
-    "cmp r2, #8\n" \
+    "cmp r2, #" bytes "\n" \
     "it ne\n" \
     "movne r7, r9\n" \
     "bne.w 0b\n" \
     "add sp, #16\n" \
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
+
+/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1. */
+#define EC_DENSE_MVE(rescale) \
+    EC_DENSE_SUMS_MVE \
+    rescale \
+    "vadd.i32 q0, q0, r11\n" \
+    "vadd.i32 q1, q1, r11\n" \
+    EC_DENSE_LIMIT_MVE \
+    "vstrb.32 q0, [r7], #4\n" \
+    "vstrb.32 q1, [r7], #4\n" \
+    EC_DENSE_NEXT_MVE("8")
 
 /* clang-format on */
 
