@@ -38,6 +38,9 @@ STEPS = (STEP_ROWS, STEP_MATRICES)
 #: after the other, as int8.
 GATHERED = "gathered"
 
+#: Form of products of int16 inputs: as in plain loops, windows gathered, factors for each channel.
+SHORTS = "shorts"
+
 #: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
 #: plane of its own, with its padding.
 PLANE = "plane"
@@ -81,7 +84,7 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        forms = (*ROWS, *STEPS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
+        forms = (*ROWS, *STEPS, SHORTS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
         return self.is_product or self.form in forms
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:

@@ -22,12 +22,14 @@ from edgec.loop.lowering import (
     PLANE,
     PRODUCTS,
     ROWS,
+    SHORTS,
     STEPS,
 )
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.float_rows import float_schedules
+from edgec.loop.policies.int16 import schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
     UNROLLED_INPUTS,
     gathered_forms,
@@ -82,6 +84,8 @@ class Policy:
             forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
             forms = (*product_forms(operators), *column_forms(operators), *forms)
+        if dtype == "int16" and self.core.has("dsp"):
+            forms = (*short_forms(operators), *forms)
         if dtype == "int8" and self.core.has("mve"):
             forms = (*mve_forms(operators), *forms)
         steps = step_forms(operators, self.core.features) if dtype == "int8" else ()
@@ -95,7 +99,8 @@ class Policy:
         """
         if self.options.optimize != "time" or not self.core.has("dsp"):
             return False
-        return dtype == "int8" and macs >= MANY_PRODUCTS and bool(product_forms(operators))
+        forms = {"int8": product_forms, "int16": short_forms}
+        return dtype in forms and macs >= MANY_PRODUCTS and bool(forms[dtype](operators))
 
     @property
     def pairs_channels(self) -> bool:
@@ -158,8 +163,9 @@ class Policy:
             ]  # fmt: skip
             return [product for product in products if product is not None]
         if form in STEPS:
-            stepped = schedule_steps(func, form, tables)
-            return [] if stepped is None else [stepped]
+            return schedule_steps(func, form, tables)
+        if form == SHORTS:
+            return schedule_shorts(func, tables)
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:

@@ -37,7 +37,12 @@ class Window:
     @property
     def is_pixel(self) -> bool:
         """Whether an output pixel reads just the input pixel of the same number."""
-        return self.kernel == (1, 1) and self.stride == (1, 1) and not self.is_padded
+        return self.is_point and self.stride == (1, 1)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether a window is one pixel, which lies inside."""
+        return self.kernel == (1, 1) and not self.is_padded
 
     def padded(self, out_height: int) -> Window:
         """The same windows over a copy of the input that has its padding; see `pad`."""

@@ -16,8 +16,8 @@ from edgec.graph.ir import Value as GraphValue
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, ROWS, Lowering
-from edgec.loop.values import Value, cast, int32
+from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, ROWS, SHORTS, Lowering
+from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
@@ -193,8 +193,8 @@ class Conv2d(Op[Conv2dAttrs]):
         if target.form in ROWS:
             window = window_of(node, (kernel_h, kernel_w))
             return lower_convolution_rows(node, target, x, w, folded_bias(node, bias, sums), window)
-        if target.form == GATHERED:
-            window = window_of(node, (kernel_h, kernel_w))
+        window = window_of(node, (kernel_h, kernel_w))
+        if target.form == GATHERED or (target.form == SHORTS and not window.is_point):
             return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
@@ -249,7 +249,8 @@ def _lower_gathered(
         [("kh", 0, w.shape[1]), ("kw", 0, w.shape[2]), ("ic", 0, w.shape[3])],
         init=lambda n, h, v, c: biases[c],
         update=lambda acc, n, h, v, c, kh, kw, ic: (
-            acc + int32(column[n, h, v, kh, kw, ic]) * int32(weights[c, kh, kw, ic])
+            acc
+            + cast(column[n, h, v, kh, kw, ic], acc.dtype) * cast(weights[c, kh, kw, ic], acc.dtype)
         ),
     )
 

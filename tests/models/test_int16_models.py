@@ -13,6 +13,8 @@ import pytest
 from tflite_builder import TfliteBuilder
 
 import edgec
+from edgec.loop.microkernel import kernels_of
+from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.oracle import open_oracle
 from edgec.target.board import load_board
@@ -48,6 +50,37 @@ def int16_model(path: Path) -> None:
     model.operator("FULLY_CONNECTED", [flat, *constants((7, 720), 0, 7)], [y],
                    "FullyConnectedOptions")  # fmt: skip
     path.write_bytes(model.build([x], [y]))
+
+
+def windows_model(path: Path) -> None:
+    """Convolutions whose windows are padded, dilated, strided, whole, or single pixels."""
+    rng = np.random.default_rng(18)
+    model = TfliteBuilder()
+    x = at = model.tensor("x", (1, 12, 5, 3), "int16", scale=SCALE)
+    layers = [  # kernel, stride, dilation, is valid, outputs
+        ((1, 1, 3, 8), 1, 1, 0, (12, 5)),
+        ((3, 3, 8, 20), 1, 1, 0, (12, 5)),
+        ((3, 2, 20, 32), 1, 2, 0, (12, 5)),
+        ((2, 2, 32, 12), 2, 1, 1, (6, 2)),
+        ((1, 1, 12, 7), 2, 1, 0, (3, 1)),
+    ]
+    for number, ((height, width, depth, channels), stride, dilation, valid, out) in enumerate(
+        layers
+    ):
+        shape = (channels, height, width, depth)
+        data = rng.integers(-128, 128, shape).astype(np.int8)
+        scales = rng.uniform(0.0005, 0.002, channels)
+        bias = rng.integers(-(10**6), 10**6, channels)
+        constants = [
+            model.tensor(f"w{number}", shape, "int8", scale=scales, axis=0, data=data),
+            model.tensor(f"b{number}", (channels,), "int64", scale=scales * SCALE, data=bias),
+        ]
+        y = model.tensor(f"y{number}", (1, *out, channels), "int16", scale=SCALE)
+        model.operator("CONV_2D", [at, *constants], [y], "Conv2DOptions", Padding=valid,
+                       StrideH=stride, StrideW=stride, DilationHFactor=dilation,
+                       DilationWFactor=dilation, FusedActivationFunction=number % 2)  # fmt: skip
+        at = y
+    path.write_bytes(model.build([x], [at]))
 
 
 def operators_model(path: Path) -> None:
@@ -100,6 +133,17 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
     ]
 
 
+def test_kernels_of_dsp_cores(tmp_path: Path) -> None:
+    """All windows of whole quads; the first layer's pixels have three channels."""
+    windows_model(tmp_path / "m.tflite")
+    core = load_board("mps2_an386").core
+    compiled = compile_model(tmp_path / "m.tflite", core, Options(optimize="time"))
+    names = [kernels_of(v.function) for v in compiled.choice.variants]
+    kernels = ["ec_matrix_1_s16_dsp" in found for found in names]
+    assert kernels == [False, True, True, True, True]
+    assert "ec_copy_row_s16" in names[3]  # these windows are whole
+
+
 @pytest.mark.parametrize(
     ("board", "engine", "unfused"),
     [
@@ -110,7 +154,7 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
         ("sim_m0", "core", False),
     ],
 )
-@pytest.mark.parametrize("write", [int16_model, operators_model])
+@pytest.mark.parametrize("write", [int16_model, windows_model, operators_model])
 def test_int16_layers_equal_tflm(
     write: Callable[[Path], None], board: str, engine: str, unfused: bool, tmp_path: Path
 ) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import INT32_MAX
-from edgec.loop.ir import Binary, Cast, Const, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import Cast, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
 from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
-from edgec.loop.policies.common import decompose, find_param
+from edgec.loop.policies.common import decompose, find_param, with_constant
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -309,9 +309,9 @@ def find_limits(func: PrimFunc) -> Limits | None:
     stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
     if len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None
-    upper = _with_constant(stores[0].value.value, "min")
-    lower = None if upper is None else _with_constant(upper[0], "max")
-    offset = None if lower is None else _with_constant(lower[0], "add")
+    upper = with_constant(stores[0].value.value, "min")
+    lower = None if upper is None else with_constant(upper[0], "max")
+    offset = None if lower is None else with_constant(lower[0], "add")
     if upper is None or lower is None or offset is None:
         return None
     rounded = offset[0]
@@ -319,9 +319,3 @@ def find_limits(func: PrimFunc) -> Limits | None:
     if not isinstance(rounded, Intrinsic) or rounded.name not in known:
         return None
     return Limits(offset[1], lower[1], upper[1], known[rounded.name])
-
-
-def _with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:
-    if isinstance(expr, Binary) and expr.op == op and isinstance(expr.right, Const):
-        return expr.left, int(expr.right.value)
-    return None

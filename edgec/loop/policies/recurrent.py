@@ -41,8 +41,8 @@ def step_forms(operators: tuple[str, ...], features: frozenset[str]) -> tuple[st
     return tuple(form for feature, form in forms.items() if feature in features)
 
 
-def schedule_steps(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> Schedule | None:
-    """An LSTM whose products microkernels do, step by step; None where they cannot."""
+def schedule_steps(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> list[Schedule]:
+    """An LSTM whose products microkernels do, step by step; empty where they cannot."""
     schedule = Schedule(func)
     try:
         for name, _, _ in SHARES:
@@ -59,13 +59,13 @@ def schedule_steps(func: PrimFunc, form: str, tables: Mapping[str, Array]) -> Sc
                 sizes["quads"] = depth  # inputs are told in quads
                 schedule.tensorize(f"{name}_c", "ec_matrix_1_plain_s8_s16_dsp", sizes)
             else:
-                return None
+                return []
             if f"{name}_row_k" in loops_of(schedule.func.body):
                 row = find_param(func, "x").shape[-1] if name == "given" else channels // GATES
                 schedule.tensorize(f"{name}_row_k", "ec_copy_row_s8", {"row": row})
     except ScheduleError:
-        return None
-    return schedule
+        return []
+    return [schedule]
 
 
 def schedule_recurrent(schedule: Schedule, straight: int, tables: Mapping[str, Array]) -> None:

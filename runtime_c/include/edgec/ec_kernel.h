@@ -123,6 +123,10 @@ static inline EC_UNUSED int32_t ec_load_aligned(const void *p) {
 static inline EC_UNUSED int32_t ec_smlad(int32_t x, int32_t y, int32_t acc) {
 #if EC_DSP_ACLE
     return __smlad(x, y, acc);
+#elif EC_DSP_ASM
+    int32_t sum;
+    __asm__("smlad %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
+    return sum;
 #else
     const uint32_t low =
         (uint32_t)((int16_t)((uint32_t)x & 0xFFFFu) * (int16_t)((uint32_t)y & 0xFFFFu));
@@ -130,10 +134,27 @@ static inline EC_UNUSED int32_t ec_smlad(int32_t x, int32_t y, int32_t acc) {
 #endif
 }
 
+/* Two int16 in x times two in y, added to acc; modulo 2^64. */
+static inline EC_UNUSED int64_t ec_smlald(int32_t x, int32_t y, int64_t acc) {
+#if EC_DSP_ACLE
+    return __smlald(x, y, acc);
+#elif EC_DSP_ASM
+    __asm__("smlald %Q0, %R0, %1, %2" : "+r"(acc) : "r"(x), "r"(y));
+    return acc;
+#else
+    const int64_t low = (int16_t)((uint32_t)x & 0xFFFFu) * (int16_t)((uint32_t)y & 0xFFFFu);
+    return acc + low + (x >> 16) * (y >> 16);
+#endif
+}
+
 /* Bytes 0 and 2 of x as two int16. */
 static inline EC_UNUSED int32_t ec_sxtb16(int32_t x) {
 #if EC_DSP_ACLE
     return (int32_t)__sxtb16(x);
+#elif EC_DSP_ASM
+    int32_t pair;
+    __asm__("sxtb16 %0, %1" : "=r"(pair) : "r"(x));
+    return pair;
 #else
     const uint32_t low = (uint32_t)(int8_t)((uint32_t)x & 0xFFu) & 0xFFFFu;
     return (int32_t)(low | (uint32_t)(int8_t)((uint32_t)x >> 16 & 0xFFu) << 16);
@@ -142,7 +163,13 @@ static inline EC_UNUSED int32_t ec_sxtb16(int32_t x) {
 
 /* Bytes 1 and 3 of x as two int16. */
 static inline EC_UNUSED int32_t ec_sxtb16_odd(int32_t x) {
+#if EC_DSP_ASM
+    int32_t pair;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(x));
+    return pair;
+#else
     return ec_sxtb16((int32_t)((uint32_t)x >> 8 | (uint32_t)x << 24));
+#endif
 }
 
 /* The low half-words of x and y as one word, x below. */

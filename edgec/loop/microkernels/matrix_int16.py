@@ -1,0 +1,159 @@
+"""Matrix products of int16 and int8 (`runtime_c/microkernels/dsp/matrix_s16.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import cast, clamp, int16, int32, int64, intrinsic
+
+Array = npt.NDArray[Any]
+
+#: Channels of a stream's unit, and inputs whose weights share a word, as its bytes 0, 2, 1, 3.
+UNIT = 4
+IN_WORD = 4
+SOURCES = ("bias", "w", "multiplier", "shift")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Accumulators of some dtype: the function that rescales them, and words of constants."""
+
+    dtype: str
+    function: str
+    bias_words: int
+    scale_words: int
+    cost: float  # instructions for four inputs of four channels
+    kernel: str
+
+
+SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "ec_matrix_1_s16_dsp")
+SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "ec_matrix_1_s16_any_dsp")
+SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 27, "ec_matrix_1_s16_s64_dsp")
+
+ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64)
+
+
+def matrix_1(
+    sums: Sums,
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    channels: int,
+    minimum: int,
+    maximum: int,
+) -> PrimFunc:
+    """out[0, o] = rescaled bias[o] + sum of x[kh, kw, ic] * w[o, kh, kw, ic], limited."""
+    b = Definition("matrix_1_int16")
+    out = b.output("out", (1, channels), "int16")
+    window = (kernel_h, kernel_w, in_channels)
+    x = b.input("x", window, "int16")
+    bias = b.constant("bias", (channels,), sums.dtype)
+    w = b.constant("w", (channels, *window), "int8")
+    multiplier = b.constant("multiplier", (channels,), "int32")
+    shift = b.constant("shift", (channels,), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w), ("ic", 0, in_channels)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, kh, kw, ic: (
+            acc + cast(x[kh, kw, ic], acc.dtype) * cast(w[c, kh, kw, ic], acc.dtype)
+        ),
+        shape=(1, channels),
+        dtype=sums.dtype,
+    )
+
+    def result(p: Any, c: Any) -> Any:
+        whole = acc[p, c] if sums is SUMS_32 else int64(acc[p, c])
+        rounded = intrinsic(sums.function, whole, multiplier[c], int32(shift[c]))
+        return int16(clamp(rounded + 0, minimum, maximum))
+
+    b.compute(out, result)
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def _scales(sums: Sums, multiplier: int, shift: int) -> list[int]:
+    return [multiplier, 1 << (shift - 1), shift] if sums is SUMS_32 else [multiplier, shift]
+
+
+def _pack(sums: Sums, arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
+    w = np.ascontiguousarray(arrays["w"].reshape(channels, -1, IN_WORD)[:, :, [0, 2, 1, 3]])
+    words = w.view("<i4")[:, :, 0]
+    bias = np.ascontiguousarray(arrays["bias"]).view("<i4").reshape(channels, sums.bias_words)
+    parts: list[Array] = []
+    for first in unit_starts(channels, UNIT):
+        lanes = range(first, first + UNIT)
+        parts += [bias[first : first + UNIT].reshape(-1), words[first : first + UNIT].T.reshape(-1)]
+        scales = [(int(arrays["multiplier"][o]), int(arrays["shift"][o])) for o in lanes]
+        parts.append(np.array([_scales(sums, *pair) for pair in scales], np.int32).reshape(-1))
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[str, Array]:
+    inputs = _inputs(**sizes)
+    found: dict[str, Array] = {
+        "bias": np.zeros(channels, sums.dtype),
+        "w": np.zeros((channels, inputs), np.int8),
+        "multiplier": np.zeros(channels, np.int32),
+        "shift": np.zeros(channels, np.int8),
+    }
+    at = 0
+    for first in unit_starts(channels, UNIT):
+        lanes = slice(first, first + UNIT)
+        own = [UNIT * sums.bias_words, inputs, UNIT * sums.scale_words]
+        bias, w, scales = np.split(words[at : at + sum(own)], np.cumsum(own)[:2])
+        at += sum(own)
+        found["bias"][lanes] = np.ascontiguousarray(bias).view(sums.dtype)
+        in_bytes = np.ascontiguousarray(w.reshape(-1, UNIT).T).view(np.int8)
+        found["w"][lanes] = in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(
+            UNIT, -1
+        )
+        by_channel = scales.reshape(UNIT, -1)
+        found["multiplier"][lanes], found["shift"][lanes] = by_channel[:, 0], by_channel[:, -1]
+    return found
+
+
+def _inputs(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> int:
+    return kernel_h * kernel_w * in_channels
+
+
+def _words(sums: Sums, channels: int, **sizes: int) -> int:
+    own = UNIT * (sums.bias_words + sums.scale_words) + _inputs(**sizes)
+    return len(unit_starts(channels, UNIT)) * own
+
+
+def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
+    each = 60 + sums.cost * _inputs(**sizes) / IN_WORD
+    return 40 + each * -(-channels // UNIT)
+
+
+for _sums, _code_bytes in ((SUMS_32, 520), (SUMS_ANY, 560), (SUMS_64, 380)):
+    register(
+        Microkernel(
+            _sums.kernel,
+            partial(matrix_1, _sums),
+            sizes=("kernel_h", "kernel_w", "in_channels", "channels", "minimum", "maximum"),
+            header="dsp/matrix_s16.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("x", 4), ("bias", 4)),
+            stream=Stream(
+                SOURCES, partial(_words, _sums), partial(_pack, _sums), partial(_unpack, _sums)
+            ),
+            instructions=partial(_instructions, _sums),
+            code_bytes=_code_bytes,
+        )
+    )

@@ -1,0 +1,87 @@
+"""Convolution and dense of int16 inputs for the DSP extension: pixel by pixel on microkernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.lowering import SHORTS
+from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, IN_WORD, UNIT
+from edgec.loop.policies.common import decompose, find_param, output_loops, with_constant
+from edgec.loop.rewrite import loops_of, walk
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+
+OPERATORS = ("conv2d", "dense")
+KERNELS = {(sums.dtype, sums.function): sums.kernel for sums in ALL_SUMS}
+
+
+def short_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule."""
+    return (SHORTS,) if operators[0] in OPERATORS and operators[1:] == ("requantize",) else ()
+
+
+def schedule_shorts(func: PrimFunc, tables: Mapping[str, Array]) -> list[Schedule]:
+    """A product in a call for each pixel; empty where the kernels cannot do it."""
+    *_, pixel, last = output_loops(func, "out", "out")
+    channels, *window = tables["w"].shape
+    limits = _limits(func)
+    if limits is None or channels < UNIT or tables["w"][0].size % IN_WORD:
+        return []
+    kernel = KERNELS.get((str(tables["bias"].dtype), limits[0]))
+    if kernel is None:
+        return []
+    sizes = {
+        **dict(zip(("kernel_h", "kernel_w", "in_channels"), (1, 1, *window)[-3:], strict=True)),
+        "channels": channels, "minimum": limits[1], "maximum": limits[2],
+    }  # fmt: skip
+    schedule = Schedule(func)
+    try:
+        schedule.compute_at("acc", last)
+        if any(buffer.name == "col" for buffer in func.params):
+            schedule.compute_at("col", pixel, scope="scratch")
+        decompose(schedule, "acc")
+        schedule.simplify()
+        schedule.tensorize(last, kernel, sizes)
+    except ScheduleError:
+        return []
+    _copy_runs(schedule)
+    return [schedule]
+
+
+def _copy_runs(schedule: Schedule) -> None:
+    """Gather the windows run by run, where they are all whole and their pixels lie together."""
+    trial = Schedule(schedule.func)
+    loops = [name for name in ("col_kw", "col_ic") if name in loops_of(trial.func.body)]
+    if not loops:
+        return
+    try:
+        loop = trial.fuse(*loops) if len(loops) == 2 else loops[0]
+        trial.simplify()
+        col = find_param(trial.func, "col").shape
+        run = col[-1] * (col[-2] if len(loops) == 2 else 1)
+        trial.tensorize(loop, "ec_copy_row_s16", {"row": run})
+    except ScheduleError:
+        return
+    schedule.func, schedule.trace = trial.func, [*schedule.trace, *trial.trace]
+
+
+def _limits(func: PrimFunc) -> tuple[str, int, int] | None:
+    """How sums are rescaled, and the range that results without a zero point are limited to."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+        return None
+    rest: Expr = stores[0].value.value
+    numbers: list[int] = []
+    for op in ("min", "max", "add"):
+        found = with_constant(rest, op)
+        if found is None:
+            return None
+        rest = found[0]
+        numbers.append(found[1])
+    maximum, minimum, zero_point = numbers
+    if not isinstance(rest, Intrinsic) or zero_point:
+        return None
+    return rest.name, minimum, maximum

@@ -1,0 +1,191 @@
+/* Matrix products of int16 inputs and int8 weights for the DSP extension of Armv7E-M: int16x8.
+ *
+ * The four weights k .. k + 3 of a channel share a word, as its bytes 0, 2, 1, 3: extended by SXTB16,
+ * as it is and rotated by a byte, it gives two pairs that SMLAD multiplies by two words of inputs as
+ * they lie in memory. Sums of 64 bits are for SMLALD.
+ *
+ * A stream holds all constants in the order of use. Per four channels, in words: their biases; the
+ * weights, a word of each channel in turn; then what each is rescaled by. The last four overlap those
+ * before where channels are no multiple of four.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_S16_H
+#define EC_MATRIX_S16_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+
+/* Four inputs, in two words, times a word of weights, added to acc. */
+static inline EC_UNUSED int32_t ec_accumulate_4_s16_dsp(int32_t acc, int32_t low, int32_t high,
+                                                        int32_t weights) {
+    return ec_smlad(high, ec_sxtb16_odd(weights), ec_smlad(low, ec_sxtb16(weights), acc));
+}
+
+/* clang-format off */
+
+/* Assembly: four inputs in r3 and r12 by weights of a channel. */
+#define EC_MATRIX_S16_CHANNEL(weights, sum) \
+    "sxtb16 lr, " weights "\n" \
+    "smlad " sum ", r3, lr, " sum "\n" \
+    "sxtb16 lr, " weights ", ror #8\n" \
+    "smlad " sum ", r12, lr, " sum "\n"
+
+/* clang-format on */
+
+/* The products of `inputs`, a multiple of four, by four channels of weights, added to sums.
+ *
+ * Registers: r0 x, r1 weights, r2 the end of x, r3 and r12 four inputs, r4-r7 weight words, r8-r11
+ * sums, lr a pair of weights. */
+static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *x,
+                                                  const int32_t *weights, int32_t inputs) {
+#if EC_DSP_ASM
+    register const int16_t *r0 __asm__("r0") = x;
+    register const int32_t *r1 __asm__("r1") = weights;
+    register int32_t r2 __asm__("r2") = inputs;
+    register int32_t *r3 __asm__("r3") = sums;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r3-r11, lr}\n"
+        "ldmia r3, {r8-r11}\n"
+        "subs r4, r2, #4\n" /* the loop takes four words of each channel, the first time fewer */
+        "ubfx r4, r4, #2, #2\n"
+        "adds r4, #1\n"
+        "movs r5, #70\n"
+        "adr.w r6, 4f\n"
+        "mls r6, r4, r5, r6\n"
+        "orr r6, r6, #1\n"
+        "add r2, r0, r2, lsl #1\n"
+        "bx r6\n"
+        ".balign 4\n"
+        "3:\n"
+        ".rept 4\n"
+        "ldmia.w r0!, {r3, r12}\n"
+        "ldmia r1!, {r4-r7}\n"
+        EC_MATRIX_S16_CHANNEL("r4", "r8")
+        EC_MATRIX_S16_CHANNEL("r5", "r9")
+        EC_MATRIX_S16_CHANNEL("r6", "r10")
+        EC_MATRIX_S16_CHANNEL("r7", "r11")
+        ".endr\n"
+        "4:\n"
+        "cmp r0, r2\n"
+        "bne.w 3b\n"
+        "ldr r3, [sp]\n"
+        "stmia r3, {r8-r11}\n"
+        "pop {r3-r11, lr}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "cc", "memory");
+    /* clang-format on */
+#else
+    int32_t a = sums[0];
+    int32_t b = sums[1];
+    int32_t c = sums[2];
+    int32_t d = sums[3];
+    const int32_t *const end = weights + inputs;
+    for (; weights != end; weights += 4, x += 4) {
+        const int32_t low = ec_load_aligned(x);
+        const int32_t high = ec_load_aligned(x + 2);
+        a = ec_accumulate_4_s16_dsp(a, low, high, weights[0]);
+        b = ec_accumulate_4_s16_dsp(b, low, high, weights[1]);
+        c = ec_accumulate_4_s16_dsp(c, low, high, weights[2]);
+        d = ec_accumulate_4_s16_dsp(d, low, high, weights[3]);
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+#endif
+}
+
+/* The same of 64 bits. */
+static inline EC_UNUSED int64_t ec_accumulate_4_s64_dsp(int64_t acc, int32_t low, int32_t high,
+                                                        int32_t weights) {
+    return ec_smlald(high, ec_sxtb16_odd(weights), ec_smlald(low, ec_sxtb16(weights), acc));
+}
+
+/* x limited to [minimum, maximum], which int16 can hold. */
+static inline EC_UNUSED int16_t ec_limited_s16(int32_t x, int32_t minimum, int32_t maximum) {
+    return (int16_t)(x < minimum ? minimum : x > maximum ? maximum : x);
+}
+
+/* out[o] for all channels of one pixel: int16 of the rescaled sum over i of x[i] * w[o][i] + bias[o],
+ * for i < kernel_h * kernel_w * in_channels, a multiple of four.
+ *
+ * x is aligned to 4 bytes. A channel is rescaled by M * 2^15, 2^(e-1) and e, as
+ * ec_requantize_tflm16_high does. channels >= 4. out and x must not overlap. */
+static EC_KERNEL void ec_matrix_1_s16_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
+                                          int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                          int32_t channels, int32_t minimum, int32_t maximum) {
+    const int32_t inputs = kernel_h * kernel_w * in_channels;
+    for (int32_t o = 0; o < channels; o += 4) {
+        int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
+        ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
+        stream += 4 + inputs;
+        for (int32_t i = 0; i < 4; ++i, stream += 3) {
+            const int32_t high = (int32_t)(((int64_t)sums[i] * stream[0]) >> 32);
+            to[i] = ec_limited_s16((high + stream[1]) >> stream[2], minimum, maximum);
+        }
+    }
+}
+
+/* The same by any factor: a channel is rescaled by M and the shift of ec_requantize_tflm16. */
+static EC_KERNEL void ec_matrix_1_s16_any_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t kernel_w,
+                                              int32_t in_channels, int32_t channels,
+                                              int32_t minimum, int32_t maximum) {
+    const int32_t inputs = kernel_h * kernel_w * in_channels;
+    for (int32_t o = 0; o < channels; o += 4) {
+        int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
+        int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
+        ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
+        stream += 4 + inputs;
+        for (int32_t i = 0; i < 4; ++i, stream += 2) {
+            const int32_t value = ec_requantize_tflm16(sums[i], stream[0], stream[1]);
+            to[i] = ec_limited_s16(value, minimum, maximum);
+        }
+    }
+}
+
+/* The same with sums and biases of 64 bits, the lower word of a bias first. A channel is rescaled by
+ * M and the shift of ec_requantize_tflm16. */
+static EC_KERNEL void ec_matrix_1_s16_s64_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t kernel_w,
+                                              int32_t in_channels, int32_t channels,
+                                              int32_t minimum, int32_t maximum) {
+    const int32_t inputs = kernel_h * kernel_w * in_channels;
+    for (int32_t o = 0; o < channels; o += 4) {
+        int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
+        int64_t sums[4];
+        for (int32_t i = 0; i < 4; ++i) {
+            sums[i] =
+                (int64_t)((uint64_t)(uint32_t)stream[2 * i + 1] << 32 | (uint32_t)stream[2 * i]);
+        }
+        int64_t a = sums[0];
+        int64_t b = sums[1];
+        int64_t c = sums[2];
+        int64_t d = sums[3];
+        const int16_t *at = x;
+        const int32_t *const end = stream + 8 + inputs;
+        for (stream += 8; stream != end; stream += 4, at += 4) {
+            const int32_t low = ec_load_aligned(at);
+            const int32_t high = ec_load_aligned(at + 2);
+            a = ec_accumulate_4_s64_dsp(a, low, high, stream[0]);
+            b = ec_accumulate_4_s64_dsp(b, low, high, stream[1]);
+            c = ec_accumulate_4_s64_dsp(c, low, high, stream[2]);
+            d = ec_accumulate_4_s64_dsp(d, low, high, stream[3]);
+        }
+        sums[0] = a;
+        sums[1] = b;
+        sums[2] = c;
+        sums[3] = d;
+        for (int32_t i = 0; i < 4; ++i, stream += 2) {
+            const int32_t value = ec_requantize_tflm16(sums[i], stream[0], stream[1]);
+            to[i] = ec_limited_s16(value, minimum, maximum);
+        }
+    }
+}
+
+#endif /* EC_MATRIX_S16_H */
