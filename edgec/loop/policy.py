@@ -28,7 +28,7 @@ from edgec.loop.lowering import (
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
-from edgec.loop.policies.float_rows import float_schedules
+from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
 from edgec.loop.policies.int16 import schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
     UNROLLED_INPUTS,
@@ -91,12 +91,17 @@ class Policy:
         steps = step_forms(operators, self.core.features) if dtype == "int8" else ()
         return (*steps, *forms)
 
-    def is_whole(self, operators: tuple[str, ...], dtype: str, macs: int) -> bool:
+    def is_whole(self, operators: tuple[str, ...], dtype: str, macs: int, following: str) -> bool:
         """Whether a group of these operators has products that it would lose with another one.
 
         dtype: of the first operator's input. macs: its products, which are worth a step more.
-        The constants of its kernel take more flash than those of loops: that is for time alone.
+        following: the operator that comes next. The constants of a kernel of integers take more
+        flash than those of loops: that is for time alone.
         """
+        if dtype == "float32":
+            is_limited = following == "clip" and len(operators) == 1  # kernels do that
+            is_known = operators[0] in FLOAT_KERNELS and macs >= MANY_PRODUCTS
+            return self._has_float_kernels and is_known and not is_limited
         if self.options.optimize != "time" or not self.core.has("dsp"):
             return False
         forms = {"int8": product_forms, "int16": short_forms}

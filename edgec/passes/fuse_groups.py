@@ -52,7 +52,7 @@ class Group:
 
 #: Whether a group takes in no more, by its operators, the dtype of the first input and its
 #: multiply-accumulates.
-IsWhole = Callable[[tuple[str, ...], str, int], bool]
+IsWhole = Callable[[tuple[str, ...], str, int, str], bool]
 
 
 def fuse_groups(
@@ -84,7 +84,7 @@ def fuse_groups(
             if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
                 # Two plain element-wise nodes gain little; keep dtypes of a group simple.
                 break
-            if is_whole is not None and _is_whole(members, is_whole):
+            if is_whole is not None and _is_whole(members, reader, is_whole):
                 break
             members.append(reader)
         taken.update(members)
@@ -94,10 +94,10 @@ def fuse_groups(
     return tuple(groups)
 
 
-def _is_whole(members: list[Node], is_whole: IsWhole) -> bool:
+def _is_whole(members: list[Node], reader: Node, is_whole: IsWhole) -> bool:
     operators = tuple(member.op.name for member in members)
     macs = sum(member.op.macs(member.attrs, member.input_types) for member in members)
-    return is_whole(operators, members[0].inputs[0].type.dtype, macs)
+    return is_whole(operators, members[0].inputs[0].type.dtype, macs, reader.op.name)
 
 
 def storage(function: Function) -> dict[Value, Value]:

@@ -12,12 +12,12 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 
 #: Functions that have a kernel.
-KNOWN = ("conv2d", "dense", "depthwise_conv2d")
+FLOAT_KERNELS = ("conv2d", "dense", "depthwise_conv2d")
 
 
 def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    if func.name not in KNOWN or find_param(func, "x").dtype != "float32":
+    if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
         return []
     limits = find_limits(func)
     if limits is None:

@@ -20,6 +20,7 @@ from edgec.memory.spare_kernels import spare_bytes
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.leaky_relu import LeakyReluAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, lower_group
@@ -101,3 +102,27 @@ def test_kernels_may_not_take_more_bytes_than_loops() -> None:
     assert closest[0] > closest[1]
     assert spare_bytes(function, [lowered], [kernel]) == (loops,)
     assert spare_bytes(function, [lowered], [loops]) == (loops,)
+
+
+@pytest.mark.parametrize(
+    ("core", "channels", "expected"),
+    [
+        ("cortex-m4", 16, [("conv2d",), ("leaky_relu",)]),
+        ("cortex-m55", 16, [("conv2d",), ("leaky_relu",)]),
+        ("cortex-m4", 4, [("conv2d", "leaky_relu")]),  # too small
+        ("cortex-m3", 16, [("conv2d", "leaky_relu")]),
+    ],
+)
+def test_what_kernels_do_not_do_is_a_step_of_its_own(
+    core: str, channels: int, expected: list[tuple[str, ...]]
+) -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 8, 8, 16), "float32"))
+    w = b.constant("w", np.ones((channels, 1, 1, 16), np.float32))
+    bias = b.constant("bias", np.ones(channels, np.float32))
+    sums = b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="sums")
+    result = b.op("leaky_relu", [sums], LeakyReluAttrs(0.25), name="leaky")
+    function = b.finish([result])
+    policy = policy_for(find_core(core), Options())
+    groups = fuse_groups(function, is_whole=policy.is_whole)
+    assert [tuple(node.op.name for node in group.nodes) for group in groups] == expected
