@@ -180,7 +180,9 @@ class Policy:
         if form == DIRECT and self._has_float_kernels:
             kernels = float_schedules(func, window)
             # Estimates are for scalars; on vectors the kernels are several times as fast as loops.
-            found = kernels if kernels and self.core.has("mve") else [*kernels, *found]
+            # Rows of one layer would else choose apart, and keep its weights in two orders.
+            alone = self.core.has("mve") or self.in_rows
+            found = kernels if kernels and alone else [*kernels, *found]
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:
                 schedule.pack_nibbles("w")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,16 @@ def test_kernels_mean_the_layer(name: str, core: str) -> None:
     for variant in found:
         got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
         assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+@pytest.mark.parametrize("name", ["padded", "depthwise"])
+def test_rows_of_a_layer_choose_alike(name: str) -> None:
+    """With two ways to choose from, its weights could be there twice, in two orders."""
+    *given, kernel = LAYERS[name]
+    (group,) = fuse_groups(layer(*given))
+    policy = replace(policy_for(find_core("cortex-m4"), Options()), in_rows=True)
+    for variant in lower_group(group, policy).variants:
+        assert kernels_of(variant.function) == {kernel}
 
 
 @pytest.mark.parametrize("name", REFUSED)
