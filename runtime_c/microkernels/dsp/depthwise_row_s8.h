@@ -44,17 +44,18 @@
     "ssat " a ", #8, " a "\n"      \
     "strb " a ", " to "\n"
 
-/* Assembly: the second column, which adds to the first two outputs. */
-#define EC_ROW_SECOND(a, b)          \
-    "ldrsb lr, [r0]\n"               \
-    "ldrsb " b ", [r0, r2]\n"        \
-    "pkhbt lr, lr, " b ", lsl #16\n" \
-    "ldr " b ", [sp]\n"              \
-    "smlad " a ", lr, r6, " a "\n"   \
-    "smlad " b ", lr, r5, " b "\n"   \
-    "ldrsb lr, [r0, r2, lsl #1]\n"   \
-    "smlabt " a ", lr, r8, " a "\n"  \
-    "smlabb " b ", lr, r8, " b "\n"  \
+/* Assembly: the second column, which adds to the first two outputs: to the sum `first`, which becomes
+ * `a`, and to b. `n` is one of a and b that is not `first`. */
+#define EC_ROW_SECOND(first, a, b, n)  \
+    "ldrsb lr, [r0]\n"                 \
+    "ldrsb " n ", [r0, r2]\n"          \
+    "pkhbt lr, lr, " n ", lsl #16\n"   \
+    "smlad " a ", lr, r6, " first "\n" \
+    "ldr " b ", [sp]\n"                \
+    "smlad " b ", lr, r5, " b "\n"     \
+    "ldrsb lr, [r0, r2, lsl #1]\n"     \
+    "smlabt " a ", lr, r8, " a "\n"    \
+    "smlabb " b ", lr, r8, " b "\n"    \
     "add r0, r0, r4\n"
 
 /* clang-format off */
@@ -294,14 +295,14 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
                      "movhi r11, lr\n")
         EC_ROW_CHANNEL
         "9:\n"
-        "mov r11, r10\n" EC_ROW_SECOND("r11", "r12")
+        EC_ROW_SECOND("r10", "r11", "r12", "r12")
         "b 11f\n"
         ".balign 4\n"
         "8:\n"
-        "mov r12, r10\n" EC_ROW_SECOND("r12", "r10")
+        EC_ROW_SECOND("r10", "r12", "r10", "r12")
         "b 12f\n"
         ".balign 4\n"
-        "7:\n" EC_ROW_SECOND("r10", "r11")
+        "7:\n" EC_ROW_SECOND("r10", "r10", "r11", "r11")
         "10:\n" EC_ROW_COLUMN("r10", "r11", "r12")
         "11:\n" EC_ROW_COLUMN("r11", "r12", "r10")
         "12:\n" EC_ROW_COLUMN("r12", "r10", "r11")

@@ -67,11 +67,11 @@
 
 /* How the columns of a channel are packed, in the order of use: bytes from row to row of x; whether
  * a row above x comes first; pairs of rows of x; whether one of x and one below it follow; pairs
- * below; bytes from the end of a column of int16, and of x, to the next; columns of x; pairs of a
- * column; columns to the right of x. Returns where the packing begins in x. */
-static EC_KERNEL int32_t ec_plan_columns(int32_t *sizes, int32_t height, int32_t width,
-                                         int32_t step, int32_t top, int32_t left, int32_t pairs,
-                                         int32_t columns, int32_t first, int32_t column) {
+ * below; bytes from the end of a column of int16, and of x, to the next; columns of x. Returns where the packing begins in x. Most of it is known
+ * where it is inlined. */
+static inline int32_t ec_plan_columns(int32_t *sizes, int32_t height, int32_t width, int32_t step,
+                                      int32_t top, int32_t left, int32_t pairs, int32_t columns,
+                                      int32_t first, int32_t column) {
     const int32_t row = width * step;
     const int32_t above = first < top ? 1 : 0;
     const int32_t before = column < left ? 1 : 0;
@@ -87,39 +87,30 @@ static EC_KERNEL int32_t ec_plan_columns(int32_t *sizes, int32_t height, int32_t
     sizes[5] = 64 - 4 * pairs;
     sizes[6] = step - rows * row;
     sizes[7] = count;
-    sizes[8] = pairs;
-    sizes[9] = columns - before - count;
     return (first - top + above) * row + (column - left + before) * step;
 }
 
-/* One channel of an image as columns of int16: to[w * 32 + i] = x[first + i - top][column + w -
- * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes behind its
- * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
- * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
- * aligned to 4 bytes. */
-static EC_KERNEL void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
-                                             int32_t width, int32_t step, int32_t top, int32_t left,
-                                             int32_t pairs, int32_t columns, int32_t fill,
-                                             int32_t first, int32_t column) {
 #if EC_DSP_ASM
-    int32_t sizes[11];
-    const int32_t from =
-        ec_plan_columns(sizes, height, width, step, top, left, pairs, columns, first, column);
+/* A channel of an image from x on, by the plan of its columns whose first word is `fill` twice. where:
+ * four times the bytes from row to row of x, plus two if a column outside of x comes first, plus one
+ * if one comes last. */
+static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const int32_t *plan,
+                                             int32_t where) {
     register int16_t *r0 __asm__("r0") = to;
-    register const int8_t *r1 __asm__("r1") = x + from;
-    register int32_t *r2 __asm__("r2") = sizes;
-    register int32_t r3 __asm__("r3") = column < left;
-    sizes[10] = (int32_t)(((uint32_t)fill & 0xFFFFu) * 0x00010001u);
+    register const int8_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = plan;
+    register int32_t r3 __asm__("r3") = where;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
         "push {r7, r11}\n"
         "mov r11, r2\n"
-        "ldr r2, [r11]\n"
-        "ldr r10, [r11, #40]\n"
-        "cmp r3, #0\n"
-        "it ne\n"
-        "blne 9f\n"
+        "lsrs r2, r3, #2\n"
+        "ldr r10, [r11]\n"
+        "ldr r9, [r11, #28]\n"
+        "and r8, r3, #1\n"
+        "it cs\n"
+        "blcs 9f\n"
         "1:\n"
         "ldrd r3, r12, [r11, #4]\n"
         "cbz r3, 2f\n"
@@ -145,21 +136,51 @@ static EC_KERNEL void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32
         "6:\n"
         "cbz r4, 7f\n"
         "str r10, [r0], #4\n"
-        "7:\n" EC_NEXT_COLUMN
+        "7:\n"
+        "ldrd r3, r4, [r11, #20]\n"
+        "add r0, r0, r3\n"
+        "add r1, r1, r4\n"
+        "subs r9, #1\n"
+        "bne 1b\n"
+        "cmp r8, #0\n"
+        "it ne\n"
+        "blne 9f\n"
+        "pop {r7, r11}\n"
+        "b 11f\n"
         "9:\n" /* a column of `fill` alone */
-        "ldr r3, [r11, #32]\n"
+        "ldr r4, [r11, #20]\n"
+        "rsb r3, r4, #64\n"
         "10:\n"
         "str r10, [r0], #4\n"
-        "subs r3, #1\n"
+        "subs r3, #4\n"
         "bne 10b\n"
-        "ldr r3, [r11, #20]\n"
-        "add r0, r0, r3\n"
+        "add r0, r0, r4\n"
         "bx lr\n"
         "11:\n"
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
-        : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
+        : "r4", "r5", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
+}
+#endif
+
+/* One channel of an image as columns of int16: to[w * 32 + i] = x[first + i - top][column + w -
+ * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes behind its
+ * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
+ * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
+ * aligned to 4 bytes. */
+static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                          int32_t width, int32_t step, int32_t top, int32_t left,
+                                          int32_t pairs, int32_t columns, int32_t fill,
+                                          int32_t first, int32_t column) {
+#if EC_DSP_ASM
+    int32_t plan[8];
+    const int32_t row = width * step;
+    const int32_t behind = column - left + columns > width ? 1 : 0;
+    const int32_t from =
+        ec_plan_columns(plan, height, width, step, top, left, pairs, columns, first, column);
+    plan[0] = (int32_t)(((uint32_t)fill & 0xFFFFu) * 0x00010001u);
+    ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < left ? 2 : 0) + behind);
 #else
     const int32_t above = first < top ? top - first : 0;
     const int32_t inside = height - first + top < 2 * pairs ? height - first + top : 2 * pairs;
@@ -183,7 +204,8 @@ static EC_KERNEL void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32
 }
 
 /* Four neighbouring channels of an image as columns of int16: as ec_pack_columns_s8_dsp, each
- * channel's `plane` int16 behind that of the one before; x needs no alignment. */
+ * channel's `plane` int16 behind that of the one before; x needs no alignment. Behind the plan stand
+ * the pairs of a column, the columns to the right of x, `fill` and bytes from plane to plane. */
 static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
                                                int32_t width, int32_t step, int32_t top,
                                                int32_t left, int32_t pairs, int32_t columns,
@@ -197,6 +219,8 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     register const int8_t *r1 __asm__("r1") = x + from;
     register int32_t *r2 __asm__("r2") = sizes;
     register int32_t r3 __asm__("r3") = column < left;
+    sizes[8] = pairs;
+    sizes[9] = columns - sizes[7] - (column < left ? 1 : 0);
     sizes[10] = (int32_t)(((uint32_t)fill & 0xFFu) * 0x01010101u);
     sizes[11] = 2 * plane;
     /* clang-format off */
