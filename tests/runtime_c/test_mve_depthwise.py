@@ -8,6 +8,7 @@ from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.loop.microkernels.mve_depthwise import fits_pairs, pairs_of_taps
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
@@ -121,3 +122,33 @@ def test_extremes_and_ties(machine):
         constants["shift"][:] = -9
         cases.append(case(rng, (3, 3), 16, 16, 4, 16, limits, constants, [-128, 127]))
     check(machine, cases)
+
+
+def test_least_weights_in_pairs_that_differ(machine):
+    """Weights of -128 in taps side by side; the blocks, of which two overlap, order them anew."""
+    rng = np.random.default_rng(7)
+    cases = []
+    for channels, least in ((16, (0, 1)), (40, (2, 3, 7)), (8, (0, 1, 4, 5)), (20, (8, 7, 6, 5))):
+        constants = tables(rng, (3, 3), channels)
+        constants["w"].reshape(9, channels)[list(least), channels - 1] = -128
+        constants["w"].reshape(9, channels)[0, 0] = -128
+        constants["shift"][:] = -9
+        cases.append(
+            case(rng, (3, 3), channels, channels, 4, channels, LIMITS[0], constants, [-128])
+        )
+    check(machine, cases)
+
+
+def test_pairs_of_taps():
+    """As they come where that can be; only so many of -128 in one channel as there are pairs."""
+    w = np.full((9, 16), 5, np.int8)
+    assert pairs_of_taps(w) == list(range(9))
+    for count in range(6):
+        w[:count, 3] = -128
+        order = pairs_of_taps(w)
+        assert order is not None and sorted(order) == list(range(9))
+        for a, b in zip(order[:8:2], order[1:8:2], strict=True):
+            assert not ((w[a] == -128) & (w[b] == -128)).any()
+    w[5, 3] = -128
+    assert pairs_of_taps(w) is None
+    assert not fits_pairs(w.reshape(3, 3, 16))

@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 #: The channel of each lane of the four int32 vectors that widening 16 int8 twice gives.
 LANES = np.array([4 * lane + first for first in (0, 2, 1, 3) for lane in range(4)])
 WORDS = SLICE // 4
+#: Pairs of taps that are tried for an order; with few weights of -128 the first few do.
+MOST_TRIED = 1_000
 
 
 def depthwise(
@@ -84,6 +86,40 @@ def tiled(array: Array) -> Array:
     return np.concatenate([array] * repeats, axis=-1)
 
 
+def pairs_of_taps(w: Array) -> list[int] | None:
+    """An order of the taps of w [taps, channels] in which no two at 2i and 2i + 1 share a channel
+    where both are -128: their products would not fit in int16. None where none is found.
+    """
+    least = w == -128
+    meet = (least.astype(np.float32) @ least.T.astype(np.float32)) > 0
+    tried = 0
+
+    def ordered(taps: tuple[int, ...]) -> list[int] | None:
+        nonlocal tried
+        if len(taps) < 2:
+            return list(taps)
+        first, rest = taps[0], taps[1:]
+        for partner in rest:
+            tried += 1
+            if tried > MOST_TRIED:
+                return None
+            if not meet[first, partner]:
+                found = ordered(tuple(tap for tap in rest if tap != partner))
+                if found is not None:
+                    return [first, partner, *found]
+        found = ordered(rest) if len(taps) % 2 else None
+        return None if found is None else [*found, first]
+
+    return ordered(tuple(range(len(w))))
+
+
+def fits_pairs(w: Array) -> bool:
+    """Whether the taps of w [..., channels] can be paired in every block of channels."""
+    taps = tiled(w.reshape(-1, w.shape[-1]))
+    starts = block_starts(taps.shape[1])
+    return all(pairs_of_taps(taps[:, first : first + SLICE]) is not None for first in starts)
+
+
 def pack_depthwise(
     rescaling: Rescaling,
     arrays: Mapping[str, Array],
@@ -93,26 +129,41 @@ def pack_depthwise(
     tap: int,
     **_: int,
 ) -> Array:
-    """The constants in the order of use, as int32 words."""
+    """The constants in the order of use, as int32 words. Requires `fits_pairs`."""
     taps = kernel_h * kernel_w
     tables = {name: tiled(arrays[name].reshape(-1)) for name in ("bias", *rescaling.tables)}
     w = tiled(arrays["w"].reshape(taps, -1))
-    offsets = [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
+    offsets = np.array(_offsets(kernel_h, kernel_w, pitch, tap))
     parts: list[Array] = []
     for first in block_starts(w.shape[1]):
         lanes = first + LANES
         parts.append(tables["bias"][lanes])
-        weights = np.ascontiguousarray(w[:, first : first + SLICE]).view("<i4")
+        block = np.ascontiguousarray(w[:, first : first + SLICE])
+        order = pairs_of_taps(block)
+        assert order is not None
+        weights = block.view("<i4")
         for start in range(0, taps, 2):
-            pair = slice(start, start + 2)
-            parts += [np.array(offsets[pair]), weights[pair].reshape(-1)]
+            pair = order[start : start + 2]
+            parts += [offsets[pair], weights[pair].reshape(-1)]
         scales = [words_of(tables[name][lanes]).reshape(4, 4) for name in rescaling.tables]
         parts.append(np.stack(scales, axis=1).reshape(-1))
     return np.concatenate([part.astype(np.int32) for part in parts])
 
 
+def _offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
+    """Where the taps are behind the first one."""
+    return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
+
+
 def unpack_depthwise(
-    rescaling: Rescaling, words: Array, kernel_h: int, kernel_w: int, channels: int, **_: int
+    rescaling: Rescaling,
+    words: Array,
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    channels: int,
+    **_: int,
 ) -> dict[str, Any]:
     """The constants in a stream by their names in the meaning."""
     taps = kernel_h * kernel_w
@@ -126,18 +177,27 @@ def unpack_depthwise(
         lanes = first + LANES
         found["bias"][lanes] = part[:SLICE]
         position = SLICE
+        left = dict(enumerate(_offsets(kernel_h, kernel_w, pitch, tap)))
         for start in range(0, taps, 2):
             count = min(2, taps - start)
+            pair = [_taken(left, int(offset)) for offset in part[position : position + count]]
             position += count
             packed = np.ascontiguousarray(part[position : position + WORDS * count])
             bytes_ = packed.astype("<i4").view(np.int8).reshape(count, SLICE)
-            w[start : start + count, first : first + SLICE] = bytes_
+            w[pair, first : first + SLICE] = bytes_
             position += WORDS * count
         scales = part[position:].reshape(4, len(rescaling.tables), 4)
         for place, (name, dtype) in enumerate(rescaling.tables.items()):
             found[name][lanes] = entries_of(scales[:, place].reshape(-1), dtype)
     found["w"] = w
     return {name: array[..., :channels] for name, array in found.items()}
+
+
+def _taken(left: dict[int, int], offset: int) -> int:
+    """The first tap that is left at this offset; it is left no more."""
+    found = next(tap for tap, at in left.items() if at == offset)
+    del left[found]
+    return found
 
 
 def block_words(rescaling: Rescaling, taps: int) -> int:

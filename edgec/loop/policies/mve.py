@@ -12,6 +12,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import INT32_MAX
 from edgec.loop.ir import Cast, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
+from edgec.loop.microkernels.mve_depthwise import fits_pairs
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
 from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
@@ -68,10 +69,13 @@ def schedule_vectors(
     tables: Mapping[str, Array],
     window: Window | None,
     features: frozenset[str],
+    *,
+    paired: bool = False,
 ) -> list[Schedule]:
     """A function lowered in one of the forms on microkernels; empty where they cannot do it.
 
-    features: of the core.
+    features: of the core. paired: taps of depthwise windows may be paired anew, so that weights of
+    -128 fit.
     """
     limits = find_limits(func)
     if limits is None or not limits.rescaling.needs <= features:
@@ -85,6 +89,7 @@ def schedule_vectors(
             if form == MATRIX:
                 _matrix(schedule, limits, window)
             elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
+                _require_pairs(tables["w"], paired)
                 _depthwise_rows(schedule, limits, window, rows, tables)
             elif form == WINDOW_ROWS:
                 _window_rows(schedule, limits, window, rows)
@@ -175,8 +180,6 @@ def _depthwise_rows(
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
-    if tables["w"].min() < -127:
-        raise ScheduleError("two products do not fit in int16")
     if not _leaves_room(tables):
         raise ScheduleError("a sum and the zero point may not fit in int32")
     inner = _pad_rows(schedule, window, rows)
@@ -199,6 +202,11 @@ def _depthwise_rows(
     }  # fmt: skip
     schedule.tensorize(loop, limits.kernel("depthwise"), sizes)
     _tensorize_padding(schedule, window, rows)
+
+
+def _require_pairs(w: Array, paired: bool) -> None:
+    if w.min() < -127 and not (paired and fits_pairs(w)):
+        raise ScheduleError("two products do not fit in int16")
 
 
 def _leaves_room(tables: Mapping[str, Array]) -> bool:

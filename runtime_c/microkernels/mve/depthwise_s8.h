@@ -1,7 +1,7 @@
 /* Depthwise convolution of int8 for the vectors of Armv8.1-M (MVE): 16 channels at a time.
  *
  * VMULLB and VMULLT multiply the even and the odd bytes of two vectors to int16. The products of
- * two taps fit in int16 together, if not both weights are -128; then they are widened and added to
+ * two taps fit in int16 together, if not both weights are -128 (taps come in any order); then they are widened and added to
  * four vectors of int32, which hold the channels 0, 4, 8, 12, then 2, ... , then 1, ... , then 3, ...
  * of the 16. Narrowing, from int32 to int16 and from int16 to int8, restores their order.
  *
