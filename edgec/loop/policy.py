@@ -25,6 +25,7 @@ from edgec.loop.lowering import (
     SHORTS,
     STEPS,
 )
+from edgec.loop.microkernel import kernels_of
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
@@ -44,6 +45,7 @@ from edgec.loop.policies.per_element import (
     schedule_per_element,
     schedule_windows,
 )
+from edgec.loop.policies.pools import schedule_on_dsp
 from edgec.loop.policies.recurrent import (
     RECURRENT,
     schedule_recurrent,
@@ -113,8 +115,12 @@ class Policy:
 
         It brings weights of -128 to these kernels, which are fast, but take scratch and code.
         """
-        is_time = self.options.optimize == "time"
-        return is_time and self.core.has("dsp") and not self.core.has("mve")
+        return self._is_fast and self.core.has("dsp") and not self.core.has("mve")
+
+    @property
+    def _is_fast(self) -> bool:
+        """Whether weights of -128 may go to kernels that take more scratch."""
+        return self.options.optimize == "time"
 
     @property
     def rescaling(self) -> str:
@@ -157,7 +163,9 @@ class Policy:
         product. Empty where the form turns out not to fit.
         """
         if form == MATRIX or form in ROWS:
-            return schedule_vectors(func, form, tables, window, self.core.features)
+            return schedule_vectors(
+                func, form, tables, window, self.core.features, paired=self._is_fast
+            )
         if form in PRODUCTS:
             products = [
                 schedule_product(
@@ -189,6 +197,9 @@ class Policy:
         for schedule in found if not self.rescaling else ():  # lines leave few shifts
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
                 schedule.complement("shift")
+        if form == DIRECT and self.core.has("dsp") and not kernels_of(found[0].func):
+            on_kernel = schedule_on_dsp(func)
+            return found if on_kernel is None else [on_kernel, *found]
         return found
 
     def _plain_schedules(

@@ -14,6 +14,7 @@ from edgec.loop.microkernels import (
     mve_matrix,
     mve_rows,
     packing,
+    pool,
     rows,
     window,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "mve_matrix",
     "mve_rows",
     "packing",
+    "pool",
     "rows",
     "window",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernels.pool import WINDOW, max_pool
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, index, int8, int32, maximum, minimum, select
+from edgec.loop.values import clamp, index, int8, int32, select
 
 
 def linear_sum(
@@ -54,39 +55,6 @@ def mean(kernel_h: int, kernel_w: int, channels: int, minimum: int, maximum: int
     return schedule.func
 
 
-def max_pool(
-    kernel_h: int,
-    kernel_w: int,
-    channels: int,
-    pitch: int,
-    step: int,
-    pixels: int,
-    lowest: int,
-    maximum_: int,
-) -> PrimFunc:
-    """out[p, c] = the largest of lowest and x[kh*pitch + kw*channels + p*step + c], limited."""
-    b = Definition("max_pool")
-    out = b.output("out", (pixels, channels), "int8")
-    last = (kernel_h - 1) * pitch + kernel_w * channels + (pixels - 1) * step
-    x = b.input("x", (last,), "int8")
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda p, c: lowest,
-        update=lambda acc, p, c, kh, kw: maximum(
-            acc, int32(x[kh * pitch + kw * channels + p * step + c])
-        ),
-        shape=(pixels, channels),
-        dtype="int32",
-    )
-    b.compute(out, lambda p, c: int8(minimum(acc[p, c], maximum_)))
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    return schedule.func
-
-
 def _max_instructions(kernel_h: int, kernel_w: int, channels: int, pixels: int, **_: int) -> float:
     return 40 + pixels * (6 + -(-channels // 16) * (16 + kernel_h * (4 + 5 * kernel_w)))
 
@@ -95,16 +63,14 @@ register(
     Microkernel(
         "ec_max_pool_s8_mve",
         max_pool,
-        sizes=(
-            "kernel_h", "kernel_w", "channels", "pitch", "step", "pixels", "lowest", "maximum_",
-        ),
+        sizes=(*WINDOW, "lowest", "maximum"),
         header="mve/pool_s8.h",
         needs=frozenset({"mve"}),
         in_order=("out_p", 1),
         instructions=_max_instructions,
         code_bytes=200,
     )
-)  # fmt: skip
+)
 register(
     Microkernel(
         "ec_mean_s8_mve",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Binary, Cast, Const, Expr, For, Load, PrimFunc, Store
+from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
 from edgec.loop.policies.common import find_param, output_loops
-from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.policies.pools import schedule_max_pool
+from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
-from edgec.loop.term import Var
 
 #: Channels that a vector holds.
 MEAN_CHANNELS = 16
@@ -19,7 +19,7 @@ def schedule_on_vectors(schedule: Schedule) -> bool:
     if schedule.func.name == "avg_pool2d":
         return schedule_mean(schedule)
     if schedule.func.name == "max_pool2d":
-        return schedule_max_pool(schedule)
+        return schedule_max_pool(schedule, "ec_max_pool_s8_mve")
     return schedule_linear_sum(schedule)
 
 
@@ -61,55 +61,6 @@ def schedule_mean(schedule: Schedule) -> bool:
         return False
     schedule.func, schedule.trace = trial.func, trial.trace
     return True
-
-
-def schedule_max_pool(schedule: Schedule) -> bool:
-    """Whether the function is a max pool of whole windows, and now a call for each row."""
-    x, out = (find_param(schedule.func, name) for name in ("x", "out"))
-    if x.dtype != "int8":
-        return False
-    trial = Schedule(schedule.func)
-    try:
-        trial.compute_at("acc", "out_d3")
-        trial.decompose_reduction("acc", "acc_kh")
-        trial.simplify()
-        sizes = _max_pool_sizes(trial.func, x.shape, out.shape)
-        if sizes is None:
-            return False
-        trial.tensorize("out_d2" if out.shape[2] > 1 else "out_d3", "ec_max_pool_s8_mve", sizes)
-    except ScheduleError:
-        return False
-    schedule.func, schedule.trace = trial.func, trial.trace
-    return True
-
-
-def _max_pool_sizes(
-    func: PrimFunc, x: tuple[int, ...], out: tuple[int, ...]
-) -> dict[str, int] | None:
-    """The numbers of a max pool whose windows are whole; None where some reach outside."""
-    found: dict[str, int] = {"kernel_h": 1, "kernel_w": 1, "channels": out[3]}
-    stride = 0
-    for stmt, _ in walk(func.body):
-        if isinstance(stmt, For) and stmt.var.name in ("acc_kh", "acc_kw"):
-            extent = (stmt.stop - stmt.start).constant
-            if stmt.start.constant != 0 or extent is None:
-                return None
-            found["kernel" + stmt.var.name[-2:].replace("k", "_")] = extent
-        elif isinstance(stmt, Store):
-            for part in subexpressions(stmt.value):
-                if isinstance(part, Load) and part.buffer.name == "x":
-                    columns = part.indices[2].parts
-                    stride = sum(k for a, k in columns if isinstance(a, Var) and a.name == "out_d2")
-            if stmt.buffer.name == "acc" and isinstance(stmt.value, Const):
-                found["lowest"] = int(stmt.value.value)
-            most = stmt.value.value if isinstance(stmt.value, Cast) else stmt.value
-            if stmt.buffer.name == "out" and isinstance(most, Binary):
-                if most.op != "min" or not isinstance(most.right, Const):
-                    return None
-                found["maximum_"] = int(most.right.value)
-    if not {"lowest", "maximum_"} <= set(found):
-        return None
-    return {**found, "pitch": x[2] * x[3], "step": stride * x[3], "pixels": out[2]}
 
 
 def _limits(func: PrimFunc) -> dict[str, int] | None:
