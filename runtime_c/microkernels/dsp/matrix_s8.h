@@ -416,11 +416,19 @@ static inline EC_UNUSED void ec_four_sums_s8_dsp(int32_t *sums, const int16_t *x
 static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
                                                        const int32_t *from, int32_t quads) {
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
-    const int32_t *const end = from + 4 + 4 * quads;
-    for (from += 4; from != end; x += 4, from += 4) {
-        const int32_t inputs = ec_load_aligned(x);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(inputs), from);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(inputs), from + 2);
+    const int32_t *const end = from + 4 + 8 * (quads >> 1);
+    for (from += 4; from != end; x += 8, from += 8) {
+        const int32_t first = ec_load_aligned(x);
+        const int32_t second = ec_load_aligned(x + 4);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(first), from);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(first), from + 2);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(second), from + 4);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(second), from + 6);
+    }
+    if ((quads & 1) != 0) {
+        const int32_t last = ec_load_aligned(x);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(last), from);
+        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(last), from + 2);
     }
     sums[0] = kept[0];
     sums[1] = kept[1];
