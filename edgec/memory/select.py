@@ -4,11 +4,13 @@ A variant changes the bytes needed during its own step only: its scratch lives t
 inputs it may overlap die there. So the least peak of a choice, by live bytes, is the maximum over
 the steps of a number that depends on one group each, and choosing is exact without enumeration:
 for a limit of so many bytes, every group takes its fastest variant within the limit. Placement can
-need more than live bytes; then the next limits are tried, as long as they can still win.
+need more than live bytes; then the next limits are tried, as long as they can still win, and if few
+choices can win at all, all of them: slower variants within a limit may lie better.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,8 @@ OPTIMIZE: tuple[Optimize, ...] = ("time", "ram", "size", "balanced")
 BALANCED_SLOWDOWN = 1.03
 #: Placements that are tried for the plan of a choice.
 TRIAL_NODES = 10_000
+#: Choices of which all are planned, where placement needs more than live bytes.
+MOST_CHOICES = 100
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,12 @@ def select_variants(
             best = found
     if best is None:  # no choice within the budget fits the capacity: the budget yields
         return table.first_that_fits(list(reversed(table.limits)), lambda c: c.instructions)
+    if _peak(best) > least:
+        for indices in table.few_below(_peak(best)):
+            if indices not in tried and table.instructions(indices) <= budget:
+                found = table.plan(indices)
+                if found is not None and _rank(found) < _rank(best):
+                    best = found
     return best
 
 
@@ -224,6 +234,13 @@ class _Table:
                 return None
             indices.append(min(within, key=lambda i: (cost(menu.choices[i]), needs[i], i)))
         return tuple(indices)
+
+    def few_below(self, peak: float) -> list[tuple[int, ...]]:
+        """All choices that can have so small a peak, if they are few; else none of them."""
+        within = [[i for i, need in enumerate(row) if need <= peak] for row in self.needs]
+        if math.prod(map(len, within)) > MOST_CHOICES:
+            return []
+        return list(itertools.product(*within))
 
     def instructions(self, indices: tuple[int, ...] | None) -> int:
         """Return the instructions of a choice."""

@@ -102,3 +102,19 @@ def test_ram_equals_enumeration(case: tuple[list[Menu], list[Buffer]]) -> None:
         peaks.append((plan.peak_bytes["arena"], sum(c.instructions for c in choice)))
     selection = select_variants(menus, buffers, "ram")
     assert (selection.plan.peak_bytes["arena"], selection.instructions) == min(peaks)
+
+
+def test_a_slower_variant_can_lie_better() -> None:
+    """By live bytes the scratch of the first costs nothing; where it lies, it does."""
+    buffers = [
+        Buffer("v0", 48, 0, 1), Buffer("v1", 16, 0, 3), Buffer("v2", 80, 1, 3),
+        Buffer("v3", 48, 2, 3),
+    ]  # fmt: skip
+    menus = [
+        Menu(0, "scratch.0", (Choice(64, 1), Choice(0, 2))),
+        Menu(1, "scratch.1", (Choice(0, 1),)),
+        Menu(
+            2, "scratch.2", (Choice(16, 1, 0, (Overlap("v1", "v3", 16), Overlap("v2", "v3", 32))),)
+        ),
+    ]
+    test_ram_equals_enumeration.hypothesis.inner_test((menus, buffers))  # type: ignore[attr-defined]
