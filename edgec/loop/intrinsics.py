@@ -81,6 +81,11 @@ def rounding_divide_by_power_of_two(x: int, exponent: int) -> int:
     return (x >> exponent) + (1 if (x & mask) > threshold else 0)
 
 
+def f32_from_f16(bits: int) -> float:
+    """The finite float16 whose bits these are."""
+    return float(np.uint16(bits).view(np.float16))
+
+
 def requantize_tflm(acc: int, multiplier: int, shift: int) -> int:
     """acc * multiplier * 2**(shift - 31) with gemmlowp's double rounding (TFLite Micro)."""
     shifted = wrap(acc << max(shift, 0), "int32")
@@ -176,6 +181,10 @@ for _definition in (
     _float_function("tanh", float_math.tanh, 60),
     _float_function("sqrt", float_math.sqrt, 15),
     _float_function("rsqrt", float_math.rsqrt, 30),
+    IntrinsicDef(
+        "f32_from_f16", ("uint32",), "float32",
+        f32_from_f16, "ec_f32_from_f16", "ec_float.h", 6,
+    ),
     IntrinsicDef(
         "requantize_tflm", ("int32", "int32", "int32"), "int32",
         requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,

@@ -9,8 +9,10 @@ loops with its temporaries in registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import (
     COLUMN_PLANES,
@@ -53,6 +55,7 @@ from edgec.loop.policies.recurrent import (
     step_forms,
 )
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.rewrite import buffers_of
 from edgec.loop.schedule import Schedule
@@ -194,6 +197,10 @@ class Policy:
         if "w" in tables and fits_nibbles(tables["w"]):
             for schedule in found:
                 schedule.pack_nibbles("w")
+        if self.options.optimize == "size" and "w" in tables and fits_halves(tables["w"]):
+            for schedule in found:
+                with suppress(ScheduleError):  # a kernel reads whole numbers
+                    schedule.pack_halves("w")
         for schedule in found if not self.rescaling else ():  # lines leave few shifts
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
                 schedule.complement("shift")

@@ -28,6 +28,7 @@ from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
 from edgec.loop.primitives.fold_storage import fold_storage
+from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
@@ -168,6 +169,10 @@ class Schedule:
         """Store a constant of numbers in [-8, 7] as two to a byte."""
         self._repack(buffer, self._apply(pack_nibbles, buffer=buffer))
 
+    def pack_halves(self, buffer: str) -> None:
+        """Store a constant of floats that float16 holds as such."""
+        self._repack(buffer, self._apply(pack_halves, buffer=buffer))
+
     def complement(self, buffer: str) -> None:
         """Store a constant of negative numbers as what they lack to -1."""
         self._repack(buffer, self._apply(complement, buffer=buffer))
@@ -299,7 +304,7 @@ REPLAYABLE = frozenset(
     {
         "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
-        "decompose_reduction", "transform_layout", "pack_nibbles", "complement",
+        "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "complement",
         "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }

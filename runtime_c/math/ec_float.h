@@ -16,6 +16,12 @@ static inline float ec_power_of_two_f32(int32_t n) {
     return ec_f32_from_bits((uint32_t)(n + 127) << 23);
 }
 
+/* The finite float16 whose bits these are: its exponent counts from 127 - 15 lower. */
+static inline float ec_f32_from_f16(uint32_t bits) {
+    const uint32_t low = ((bits & 0x8000u) << 16) | ((bits & 0x7FFFu) << 13);
+    return ec_f32_from_bits(low) * ec_power_of_two_f32(112);
+}
+
 /* e^x: x = n ln 2 + r, a polynomial of r, and 2^n in two exact factors. */
 static inline float ec_exp_f32(float x) {
     if (x != x) {

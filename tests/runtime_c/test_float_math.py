@@ -52,6 +52,7 @@ def library(
     toolchain = toolchains[compiler]
     folder = tmp_path_factory.mktemp("float")
     source = '#include "ec_float.h"\n' + "".join(WRAPPER.format(name) for name in FUNCTIONS)
+    source += HALVES
     (folder / "all.c").write_text(source)
     runtime = repo_root / "runtime_c"
     sanitize = ["-fno-sanitize=all"] if toolchain.is_zig else []
@@ -63,6 +64,26 @@ def library(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(folder / "all.so"))
+
+
+HALVES = """
+void widen_all(int32_t n, const uint16_t *x, float *y);
+void widen_all(int32_t n, const uint16_t *x, float *y) {
+    for (int32_t i = 0; i < n; ++i) {
+        y[i] = ec_f32_from_f16(x[i]);
+    }
+}
+"""
+
+
+def test_every_finite_half(library: ctypes.CDLL) -> None:
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    bits = bits[np.isfinite(bits.view(np.float16))]
+    found = np.empty(len(bits), np.float32)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (bits, found)]
+    library.widen_all(ctypes.c_int32(len(bits)), *pointers)
+    wanted = bits.view(np.float16).astype(np.float32)
+    assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
 def call(library: ctypes.CDLL, name: str, x: Array) -> Array:

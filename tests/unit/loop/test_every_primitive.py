@@ -4,6 +4,7 @@ import inspect
 import re
 
 import pytest
+from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_slide import SLIDING
 from test_tensorize import TENSORIZING
@@ -16,6 +17,7 @@ from edgec.loop.primitives import (
     compute_inline,
     cut,
     fold_storage,
+    halves,
     inline_constant,
     layout,
     loops,
@@ -30,8 +32,8 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, complement, compute_at, compute_inline, cut, fold_storage, inline_constant, layout,
-    loops, nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize,
+    cache, complement, compute_at, compute_inline, cut, fold_storage, halves, inline_constant,
+    layout, loops, nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize,
     simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
@@ -53,4 +55,4 @@ def test_before_and_after_are_shown(name):
 
 
 def test_each_is_tried_on_random_nests():
-    assert {*PRIMITIVES, *SLIDING, *TENSORIZING} == set(METHODS)
+    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING} == set(METHODS)

@@ -54,6 +54,13 @@ def test_round_half_even():
     ]  # fmt: skip
 
 
+def test_halves():
+    meaning = get_intrinsic("f32_from_f16").meaning
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    finite = bits[np.isfinite(bits.view(np.float16))]
+    assert [meaning(int(b)) for b in finite[::97]] == finite[::97].view(np.float16).tolist()
+
+
 def test_high_multiply_and_divide():
     multiply = get_intrinsic("rounding_doubling_high_multiply").meaning
     divide = get_intrinsic("rounding_divide_by_power_of_two").meaning
