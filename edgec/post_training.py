@@ -25,6 +25,7 @@ from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.follow import follow
+from edgec.quantize.half_weights import with_half_weights
 from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.keep_float import named_layers
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
@@ -50,6 +51,8 @@ BLAME_SAMPLES = 8
 #: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
 #: `edgec.mixed_precision` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
+#: Weights of a model that stays in float.
+HALF = "float16"
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first. weights: of WEIGHT_BITS. activations: `int8`, or
-    `int16` with the ranges of `minmax`. keep_float: layers, by name, that stay in float.
+    neighbouring layers alike in range first. weights: of WEIGHT_BITS, or HALF, with which all else
+    stays as it is. activations: `int8`, or `int16` with the ranges of `minmax`. keep_float: layers,
+    by name, that stay in float.
     """
 
     observer: str = "auto"
@@ -76,7 +80,7 @@ class Recipe:
         observers = ("auto", "local", *OBSERVERS)
         for what, given, known in (
             ("observer", self.observer, observers),
-            ("storage of weights", self.weights, tuple(WEIGHT_BITS)),
+            ("storage of weights", self.weights, (*WEIGHT_BITS, HALF)),
             ("storage of values", self.activations, ("int8", "int16")),
         ):
             if given not in known:
@@ -185,6 +189,8 @@ def quantize_function(
     """Quantize what `float_function` gives; see `quantize_model`."""
     named_layers(function, recipe.keep_float)  # before all the work
     stream = checked_samples(function.inputs, samples)
+    if recipe.weights == HALF:
+        return _with_half_weights(function, stream, recipe, progress)
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
     function = equalize(function, first, WEIGHT_BITS[recipe.weights])
     statistics = calibrate(function, chain(first, stream), progress)
@@ -213,6 +219,19 @@ def quantize_function(
     if recipe.weights != "int4":
         return made
     return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+
+
+def _with_half_weights(
+    function: Function,
+    samples: Iterable[Sample],
+    recipe: Recipe,
+    progress: Progress | None,
+) -> PostTraining:
+    statistics = calibrate(function, samples, progress)
+    ranges = observed_ranges(function, statistics, "minmax")
+    scheme = make_scheme(function, ranges, kept=function.nodes)
+    quantized = Quantized(with_half_weights(function), {})
+    return PostTraining(function, quantized, statistics, scheme, ranges, recipe)
 
 
 def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:

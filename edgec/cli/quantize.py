@@ -56,9 +56,9 @@ LIMIT = LimitType()
               help="Use only the first N samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
               help="What black and white are to the model, for images.")  # fmt: skip
-@click.option("--weights", type=click.Choice(["int8", "int4", "mixed"]), default="int8",
+@click.option("--weights", type=click.Choice(["int8", "int4", "mixed", "float16"]), default="int8",
               show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
-              " with the least loss, layer by layer.")  # fmt: skip
+              " with the least loss, layer by layer; float16: and all else in float.")  # fmt: skip
 @click.option("--activations", type=click.Choice(["int8", "int16"]), default="int8",
               show_default=True, help="How values between layers are stored.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",

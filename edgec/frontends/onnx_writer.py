@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
+from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
@@ -232,6 +233,13 @@ class OnnxWriter:
             self.initializer(f"{name}.zero_point", zero_point, in_nibbles=in_nibbles),
         ]
 
+    def _halves(self, name: str, data: Array) -> str:
+        """Numbers that float16 holds, stored as such and cast to float32."""
+        stored = self.initializer(f"{name}.f16", data.astype(np.float16))
+        widened = self.fresh(name)
+        self.emit("Cast", [stored], widened, to=onnx.TensorProto.FLOAT)
+        return widened
+
     def operand(
         self,
         value: Value,
@@ -248,6 +256,8 @@ class OnnxWriter:
         constant = value if above is None else above.inputs[0]
         if not isinstance(constant, Constant):
             raise ImportFailed(f"{value.name} is no constant: it cannot be written as ONNX yet")
+        if above is None and constant.data.ndim > 1 and fits_halves(constant.data):
+            return self._halves(constant.name, change(constant.data))
         is_short = above is not None and has_short_weights(above)
         stored = self.initializer(constant.name, change(constant.data), in_nibbles=is_short)
         if above is None:

@@ -46,7 +46,7 @@ Models quantized with the defaults on some samples and compared with their float
 (`docs/quantization_agreement.toml`, which `tests/models/measure_agreement.py` writes). Faces are
 boxes of a score over 0.7, found where one of the other side overlaps by half. DTLN's two halves
 clean words in noise, each side with the state that it made itself: its cells come back through an
-input, together with the hidden state, for which int8 is too coarse and int16 is not.
+input, together with the hidden state, for which int8 is coarse and int16 is not.
 """
 
 
