@@ -38,13 +38,18 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_SHARED
 #endif
 
-/* memcpy and memset that a compiler may write as a few loads and stores, where it knows how many
- * bytes there are; -ffreestanding keeps it from doing so for the functions themselves. */
+/* A memcpy that a compiler may write as a few loads and stores, where it knows how many bytes there
+ * are; -ffreestanding keeps it from doing so for the function itself. */
 #if defined(__GNUC__)
 #define EC_COPY(to, from, bytes) __builtin_memcpy((to), (from), (bytes))
-#define EC_FILL(to, value, bytes) __builtin_memset((to), (value), (bytes))
 #else
 #define EC_COPY(to, from, bytes) memcpy((to), (from), (bytes))
+#endif
+
+/* The same of memset. */
+#if defined(__GNUC__)
+#define EC_FILL(to, value, bytes) __builtin_memset((to), (value), (bytes))
+#else
 #define EC_FILL(to, value, bytes) memset((to), (value), (bytes))
 #endif
 
