@@ -98,7 +98,9 @@ def _visit(
         made = _arithmetic(rewriter, above, integers, node, MulAttrs(quant, low, high, rounding))
     elif above.op.name == "prelu" and integers[1] is not None and is_whole:
         made = _arithmetic(rewriter, above, integers, node, PreluAttrs(quant))
-    elif above.op.name == "avg_pool2d":
+    elif above.op.name == "avg_pool2d" and (
+        rounding == "onnx" or integers[0].type.quant == quant  # TFLite's mean knows no scales
+    ):
         old = above.attrs
         pool = AvgPool2dAttrs(
             kernel=old.kernel,

@@ -37,8 +37,11 @@ SHARING = (
 class Forms:
     """Decides for every node and value of one float function."""
 
-    def __init__(self, function: Function, kept: Collection[Node] = ()) -> None:
-        """kept: nodes that stay in float."""
+    def __init__(
+        self, function: Function, kept: Collection[Node] = (), dtype: str = "int8"
+    ) -> None:
+        """kept: nodes that stay in float. dtype: of values; means of int16 keep their scale."""
+        sharing = SHARING if dtype == "int8" else (*SHARING, "avg_pool2d")
         self.function = function
         self.kept = frozenset(kept)
         self.producers = function.producers()
@@ -53,7 +56,7 @@ class Forms:
                 self._integer.add(node)
         self._leave_edges()
         for node in function.nodes:
-            if node in self._integer and node.op.name in SHARING:
+            if node in self._integer and node.op.name in sharing:
                 self._join(node)
 
     def has_integer_form(self, node: Node) -> bool:

@@ -93,7 +93,7 @@ def make_scheme(
     where they are not 8. dtype: of values, int8 or int16, which is always symmetric. kept: nodes
     that stay in float.
     """
-    forms = Forms(function, kept)
+    forms = Forms(function, kept, dtype)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size:

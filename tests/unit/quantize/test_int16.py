@@ -13,9 +13,12 @@ import edgec
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
-from edgec.graph.types import TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.ops.add import AddAttrs
+from edgec.ops.avg_pool2d import AvgPool2dAttrs
+from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.mul import MulAttrs
+from edgec.ops.quantize import QuantizeAttrs
 from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
 
 
@@ -86,3 +89,33 @@ def test_sums_and_products_are_those_of_int16() -> None:
     names = [node.op.name for node in made.integers.nodes]
     assert names == ["quantize", "quantize", "add", "mul", "dequantize"]
     assert made.explain(samples).output_sqnr_db > 65.0
+
+
+def test_means_keep_the_scale_of_what_they_are_of() -> None:
+    """TFLite's mean of int16 has its input's scale, though means reach less far."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 8, 8, 4), "float32"))
+    weights = b.constant("w", np.eye(4, dtype=np.float32).reshape(4, 1, 1, 4))
+    y = b.op("conv2d", [x, weights, b.constant("b", np.zeros(4, np.float32))], Conv2dAttrs(),
+             name="conv")  # fmt: skip
+    y = b.op("avg_pool2d", [y], AvgPool2dAttrs((8, 8), (1, 1)), name="mean")
+    function = b.finish([y])
+    rng = np.random.default_rng(0)
+    samples = [[rng.normal(1, 3, (1, 8, 8, 4)).astype(np.float32)] for _ in range(8)]
+    made = quantize_function(function, samples, Recipe(activations="int16"))
+    assert made.explain(samples).output_sqnr_db > 60.0
+    pool = next(node for node in made.integers.nodes if node.op.name == "avg_pool2d")
+    assert pool.inputs[0].type.quant == pool.output.type.quant
+
+
+def test_a_mean_of_another_scale_is_no_mean_of_integers() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 2, 2, 1), "float32"))
+    y = b.op("quantize", [x], QuantizeAttrs(Quant((0.01,), (0,)), "int16"), name="q1")
+    y = b.op("dequantize", [y], name="d1")
+    y = b.op("avg_pool2d", [y], AvgPool2dAttrs((2, 2), (1, 1)), name="mean")
+    y = b.op("quantize", [y], QuantizeAttrs(Quant((0.002,), (0,)), "int16"), name="q2")
+    function = b.finish([b.op("dequantize", [y], name="d2")])
+    given = np.array([1.0, 2.0, 3.0, 6.0], np.float32).reshape(1, 2, 2, 1)
+    (found,) = interpret(with_passes(function, "onnx"), [given])
+    assert found.item() == pytest.approx(3.0, abs=0.002)
