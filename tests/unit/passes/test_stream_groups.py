@@ -176,6 +176,24 @@ def test_the_schedule_replays() -> None:
         replay(schedule.func, schedule.trace_json())  # it has been done
 
 
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
+def test_rows_share_weights_by_their_bits(core: str) -> None:
+    """A NaN equals itself, and a zero no negative zero."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 8, 8, 4), "float32"))
+    zeros = np.zeros((4, 3, 3, 4), np.float32)
+    bias = b.constant("bias", np.ones(4, np.float32))
+    attrs = Conv2dAttrs((1, 1), (1, 1), ((1, 1), (1, 1)))
+    for name, of in (("a", zeros), ("b", -zeros), ("c", np.full_like(zeros, np.nan))):
+        x = b.op("conv2d", [x, b.constant(f"{name}.w", of), bias], attrs, name=name)
+    (variant,) = streamed(b.finish([x]), core, True).variants
+    arrays = [variant.constants[name] for part in variant.parts for name in part.constants]
+    weights = {array.tobytes() for array in arrays if array.size > 4}
+    assert len(weights) == 3
+    own = [part.constants for part in variant.parts]
+    assert all(names and len(names) == len(set(names)) for names in own)
+
+
 def test_parts_tell_of_every_row() -> None:
     """A part for each member, in their order, with what its rows read and how often it tells."""
     (variant,) = streamed(pooled(), "cortex-m4", True).variants
