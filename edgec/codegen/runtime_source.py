@@ -3,7 +3,8 @@
 Every function there is `static inline`, `static EC_KERNEL` or `static EC_SHARED`, has a comment
 right above it and closes with a brace in the first column. Macros are cut out too: a `#define
 EC_...` or an `#if defined` ... `#endif` that holds some, each with a comment right above it. What a
-function calls or names comes with it, in the order of the headers.
+function calls or names comes with it, in the order of the headers: also a function that it gives to
+another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PIECE = re.compile(
     + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
     re.M,
 )
-_WORD = re.compile(r"\bec_\w+(?=\()|\bEC_[A-Z0-9_]+\b")
+_WORD = re.compile(r"\bec_\w+(?=[(,)])|\bEC_[A-Z0-9_]+\b")
 _MACRO = re.compile(r"^ *#define (EC_\w+)", re.M)
 
 

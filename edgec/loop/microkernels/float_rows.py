@@ -174,89 +174,91 @@ def unpack(words: Array, channels: int, *, by_channel: bool) -> dict[str, Array]
     return {"bias": both[0], "w": both[1:] if by_channel else both[1:].T}
 
 
-def _share_of_four(pixels: int, kernel_w: int) -> float:
-    """About which part of the pixels is computed four at a time."""
-    inside = max(pixels - (kernel_w - 1), 0)
-    return inside // PIXELS * PIXELS / pixels
+def _row_instructions(
+    four_taps: float, tap: float, inputs: int, kernel_h: int, kernel_w: int, sums: tuple[int, int]
+) -> float:
+    """Of sums (pixels, channels). four_taps, tap: per input of a unit, of four pixels or one.
+
+    Four are computed together where their windows lie inside, so about as many as these.
+    """
+    pixels, channels = sums
+    units = -(-channels // UNIT)
+    four = max(pixels - (kernel_w - 1), 0) // PIXELS
+    one = pixels - four * PIXELS
+    runs = 16 * kernel_h
+    return (
+        80
+        + four * (60 + units * (150 + runs + four_taps * inputs))
+        + one * (60 + units * (60 + runs + tap * inputs))
+    )
 
 
 def _conv_instructions(
     kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int, **_: int
 ) -> float:
-    depth = kernel_h * kernel_w * in_channels
-    units = -(-channels // UNIT)
-    four = _share_of_four(pixels, kernel_w) * pixels / PIXELS
-    one = pixels - four * PIXELS
-    runs = 16 * kernel_h
-    return (
-        80
-        + four * (60 + units * (150 + runs + 43 * depth))
-        + one * (60 + units * (60 + runs + 16 * depth))
-    )
+    inputs = kernel_h * kernel_w * in_channels
+    return _row_instructions(43, 16, inputs, kernel_h, kernel_w, (pixels, channels))
 
 
 def _depthwise_instructions(
     kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
 ) -> float:
-    taps = kernel_h * kernel_w
-    units = -(-channels // UNIT)
-    four = _share_of_four(pixels, kernel_w) * pixels / PIXELS
-    one = pixels - four * PIXELS
-    runs = 16 * kernel_h
-    return (
-        80
-        + four * (60 + units * (150 + runs + 60 * taps))
-        + one * (60 + units * (60 + runs + 21 * taps))
-    )
+    inputs = kernel_h * kernel_w
+    return _row_instructions(60, 21, inputs, kernel_h, kernel_w, (pixels, channels))
 
 
-register(
-    Microkernel(
-        CONV,
-        conv_row,
-        sizes=(
-            "height", "width", "in_channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
-            "dilation_h", "top", "left", "pixels", "channels", "bounds", "low", "high",
-        ),
-        indices=("row",),
-        header="fpu/conv_f32.h",
-        needs=frozenset({"fpu"}),
-        alignment=(("bias", 4),),
-        in_order=("out_p", PIXELS),
-        stream=Stream(
-            ("bias", "w"),
-            words=lambda kernel_h, kernel_w, in_channels, channels, **_: (
-                channels * (1 + kernel_h * kernel_w * in_channels)
+def _register(
+    name: str,
+    meaning: Callable[..., PrimFunc],
+    sizes: tuple[str, ...],
+    header: str,
+    inputs: Callable[..., int],
+    instructions: Callable[..., float],
+) -> None:
+    """A kernel of rows. inputs: of a window, for one channel of output."""
+    by_channel = name == DEPTHWISE
+    register(
+        Microkernel(
+            name,
+            meaning,
+            sizes=sizes,
+            indices=("row",),
+            header=header,
+            needs=frozenset({"fpu"}),
+            alignment=(("bias", 4),),
+            in_order=("out_p", PIXELS),
+            stream=Stream(
+                ("bias", "w"),
+                words=lambda channels, **sizes: channels * (1 + inputs(**sizes)),
+                pack=lambda arrays, **_: pack(arrays, by_channel=by_channel),
+                unpack=lambda words, channels, **_: unpack(words, channels, by_channel=by_channel),
+                dtype="float32",
             ),
-            pack=lambda arrays, **_: pack(arrays, by_channel=False),
-            unpack=lambda words, channels, **_: unpack(words, channels, by_channel=False),
-            dtype="float32",
-        ),
-        instructions=_conv_instructions,
-        code_bytes=1200,
+            instructions=instructions,
+            code_bytes=1200,
+        )
     )
+
+
+_register(
+    CONV,
+    conv_row,
+    (
+        "height", "width", "in_channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
+        "dilation_h", "top", "left", "pixels", "channels", "bounds", "low", "high",
+    ),
+    "fpu/conv_f32.h",
+    lambda kernel_h, kernel_w, in_channels, **_: kernel_h * kernel_w * in_channels,
+    _conv_instructions,
 )  # fmt: skip
-register(
-    Microkernel(
-        DEPTHWISE,
-        depthwise_row,
-        sizes=(
-            "height", "width", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h",
-            "dilation_w", "top", "left", "pixels", "channels", "bounds", "low", "high",
-        ),
-        indices=("row",),
-        header="fpu/depthwise_f32.h",
-        needs=frozenset({"fpu"}),
-        alignment=(("bias", 4),),
-        in_order=("out_p", PIXELS),
-        stream=Stream(
-            ("bias", "w"),
-            words=lambda kernel_h, kernel_w, channels, **_: channels * (1 + kernel_h * kernel_w),
-            pack=lambda arrays, **_: pack(arrays, by_channel=True),
-            unpack=lambda words, channels, **_: unpack(words, channels, by_channel=True),
-            dtype="float32",
-        ),
-        instructions=_depthwise_instructions,
-        code_bytes=1200,
-    )
+_register(
+    DEPTHWISE,
+    depthwise_row,
+    (
+        "height", "width", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h",
+        "dilation_w", "top", "left", "pixels", "channels", "bounds", "low", "high",
+    ),
+    "fpu/depthwise_f32.h",
+    lambda kernel_h, kernel_w, **_: kernel_h * kernel_w,
+    _depthwise_instructions,
 )  # fmt: skip

@@ -31,11 +31,15 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_UNUSED
 #endif
 
-/* A function that stays one, whose callers may know which registers it leaves alone. */
+/* EC_SHARED: a function that stays one, whose callers may know which registers it leaves alone.
+ * EC_INLINE: beside `static inline`, one that always becomes part of its callers, which give it
+ * numbers that are known when it is compiled. */
 #if defined(__GNUC__)
 #define EC_SHARED __attribute__((noinline, unused))
+#define EC_INLINE __attribute__((always_inline, unused))
 #else
 #define EC_SHARED
+#define EC_INLINE
 #endif
 
 /* A memcpy that a compiler may write as a few loads and stores, where it knows how many bytes there
