@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 import wave
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ REPO_ROOT = Path(__file__).resolve().parents[2]
 TABLE = REPO_ROOT / "docs" / "quantization_agreement.toml"
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
+from measured_table import write_entry  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
@@ -191,28 +191,13 @@ CASES = {
 }
 
 
-def read_table() -> dict[str, dict[str, Any]]:
-    if not TABLE.exists():
-        return {}
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))["models"]
-
-
-def write_table(entries: dict[str, dict[str, Any]]) -> None:
-    lines = ["# Written by tests/models/measure_agreement.py; do not edit.", ""]
-    for name, entry in entries.items():
-        lines.append(f'[models."{name}"]')
-        lines += [f"{key} = {value}" for key, value in entry.items()]
-        lines.append("")
-    TABLE.write_text("\n".join(lines), encoding="utf-8", newline="\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*CASES, []])
     for name in parser.parse_args().names or CASES:
         case = CASES[name]
         entry = case.measure(case.files, case.activations)
-        write_table({n: e for n, e in {**read_table(), name: entry}.items() if n in CASES})
+        write_entry(TABLE, Path(__file__).name, name, entry, CASES)
         print(name, entry, flush=True)
 
 

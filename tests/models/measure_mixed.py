@@ -10,7 +10,6 @@ are in the table.
 from __future__ import annotations
 
 import argparse
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from measure_quantization import (
     file_of,
     fitted,
 )
+from measured_table import write_entry
 
 from edgec.frontends import import_model
 from edgec.mixed_precision import Limits, mix, stored_bytes
@@ -77,19 +77,6 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
     }
 
 
-def read_table() -> dict[str, dict[str, Any]]:
-    if not TABLE.exists():
-        return {}
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))["models"]
-
-
-def write_table(entries: dict[str, dict[str, Any]]) -> None:
-    lines = ["# Written by tests/models/measure_mixed.py; do not edit.", ""]
-    for name, entry in entries.items():
-        lines += [f"[models.{name}]", *(f"{key} = {value}" for key, value in entry.items()), ""]
-    TABLE.write_text("\n".join(lines), encoding="utf-8", newline="\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*NAMES, []])
@@ -100,8 +87,7 @@ def main() -> None:
             print(f"{name}: {missing[0]} is not there", flush=True)
             continue
         entry = measure(name)
-        known = {**read_table(), name: entry}
-        write_table({each: known[each] for each in NAMES if each in known})
+        write_entry(TABLE, Path(__file__).name, name, entry, NAMES)
         print(name, entry, flush=True)
 
 

@@ -13,7 +13,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ REPO_ROOT = Path(__file__).resolve().parents[2]
 TABLE = REPO_ROOT / "docs" / "models.toml"
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
+from measured_table import read_table, write_entry  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec.deploy import Built, deploy  # noqa: E402
@@ -192,23 +192,6 @@ def measure_apart(model: Path) -> dict[str, Any]:
     return entry
 
 
-def read_table() -> dict[str, dict[str, Any]]:
-    """The entries by file name."""
-    if not TABLE.exists():
-        return {}
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))["models"]
-
-
-def write_table(entries: dict[str, dict[str, Any]]) -> None:
-    """All entries, by file name."""
-    lines = ["# Written by tests/models/measure_models.py. Do not edit.", ""]
-    for name, entry in sorted(entries.items()):
-        lines.append(f'[models."{name}"]')
-        lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
-        lines.append("")
-    TABLE.write_text("\n".join(lines), encoding="utf-8", newline="\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*", type=Path)
@@ -227,7 +210,8 @@ def main() -> None:
     )
     for file in files:
         entry = measure_apart(file)
-        write_table({**read_table(), file.name: entry})
+        names = sorted({*read_table(TABLE), file.name})
+        write_entry(TABLE, Path(__file__).name, file.name, entry, names)
         print(file.name, entry, flush=True)
 
 

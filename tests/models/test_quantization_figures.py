@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from measure_quantization import CASES, PARTS, measure, read_table
+from measure_quantization import CASES, PARTS, TABLE, measure
+from measured_table import read_table
 
 from edgec.report.quantization_figures import sign_test
 
@@ -18,7 +19,7 @@ LEFT_IN_FLOAT = ("lstm",)
 def test_digits_are_as_accurate_as_the_table_says() -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     found = measure(CASES["digits"], parts=[1], compared=1)
-    entry = read_table()["digits"]
+    entry = read_table(TABLE)["digits"]
     assert found["samples"] == entry["samples"] // PARTS
     assert found["ours_right"] >= found["onnxruntime_right"]
     assert found["ours_right"] >= found["float_right"] - 1
@@ -53,10 +54,12 @@ def test_the_autoencoder_is_closer_than_its_published_file(shared_dir: Path) -> 
     assert found["ours_rank_correlation"] >= found["published_rank_correlation"]
 
 
-@pytest.mark.parametrize("name", [name for name, e in read_table().items() if "ours_right" in e])
+@pytest.mark.parametrize(
+    "name", [name for name, e in read_table(TABLE).items() if "ours_right" in e]
+)
 def test_the_table_holds_what_is_promised(name: str) -> None:
     """As far as a set of its size can tell: what is lost to another is what chance would lose."""
-    entry = read_table()[name]
+    entry = read_table(TABLE)[name]
     for who in ("published",) if name in LEFT_IN_FLOAT else ("published", "onnxruntime"):
         assert entry["ours_db"] >= entry[f"{who}_db"]
     assert entry["runs"] - entry["ours_same"] <= MOST_OTHERWISE * entry["runs"]

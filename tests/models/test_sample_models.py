@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from built_models import build
-from measure_models import measure, read_table
+from measure_models import TABLE, measure
+from measured_table import read_table
 
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
 
-ENTRIES = {name: entry for name, entry in read_table().items() if "problem" not in entry}
+ENTRIES = {name: entry for name, entry in read_table(TABLE).items() if "problem" not in entry}
 
 #: Measured by `make test` as well: every operator of the int8 samples, in few seconds.
 QUICK = (
@@ -85,7 +86,7 @@ def test_the_same_bits_on_other_cores(
 
 def test_every_sample_model_has_an_entry(shared_dir: Path) -> None:
     files = {f.name for f in (shared_dir / "models").iterdir() if f.suffix in (".tflite", ".onnx")}
-    assert files == set(read_table())
+    assert files == set(read_table(TABLE))
 
 
 def test_integer_models_of_tflite_equal_tflm_in_every_bit() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from measure_models import SHAPES, read_table
+from measure_models import SHAPES, TABLE
+from measured_table import read_table
 from operator_models import MODELS
 from sanitized import build_sanitized, cases, check_sanitized, run_sanitized, write_sources
 
@@ -24,7 +25,9 @@ FAULTS = (
 WAYS = {"unfused": Options(unfused=True), "ram": Options(optimize="ram")}
 #: Samples beyond this take minutes for a case under the sanitizers.
 MOST_MACS = 20_000_000
-SAMPLES = [name for name, entry in read_table().items() if entry.get("macs", MOST_MACS) < MOST_MACS]
+SAMPLES = [
+    name for name, entry in read_table(TABLE).items() if entry.get("macs", MOST_MACS) < MOST_MACS
+]
 
 
 def needs_gcc() -> None:

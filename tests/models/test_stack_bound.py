@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
 from float_cases import float_network
-from measure_models import SHAPES, read_table, stack_bound
+from measure_models import SHAPES, TABLE, stack_bound
+from measured_table import read_table
 
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import open_session
@@ -28,7 +29,9 @@ MOST_ABOVE_BYTES = 4
 SAMPLES = {**MODELS, **SEQUENCE_MODELS}
 PAIRS = dict.fromkeys((file, CORES[n % len(CORES)]) for n, file in enumerate(SAMPLES.values()))
 PAIRS |= dict.fromkeys(
-    (name, M4) for name, entry in read_table().items() if "cortex-m4" in entry.get("runs_on", ())
+    (name, M4)
+    for name, entry in read_table(TABLE).items()
+    if "cortex-m4" in entry.get("runs_on", ())
 )
 
 

@@ -111,3 +111,24 @@ def meant(kernel, out, inputs, numbers):
         kernel.run(*args, *(int(n) for n in numbers))
         _MEANT[key] = np.array(flat[0], out.dtype)
     return _MEANT[key]
+
+
+def onnx_tables(rng, weights, channels, *, ties, shift, largest):
+    """Constants of a product that the policies accept, rounded as ONNX does it.
+
+    Scales are at most 2**largest. ties: sums on and beside halves, weights of zero, scales of
+    2**-shift and below.
+    """
+    if ties:
+        exponents = rng.integers(shift, shift + 7, channels)
+        halves = (2 * rng.integers(-150, 150, channels) + 1) * (1 << exponents) // 2
+        return {
+            "bias": (halves + rng.integers(-1, 2, channels)).astype(np.int32),
+            "w": np.zeros(weights, np.int8),
+            "scale": (2.0**-exponents).astype(np.float32),
+        }
+    return {
+        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
+        "w": rng.integers(-127, 128, weights).astype(np.int8),
+        "scale": (2.0 ** rng.uniform(-14, largest, channels)).astype(np.float32),
+    }

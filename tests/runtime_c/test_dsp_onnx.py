@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -59,21 +59,7 @@ def kernel_of(name):
 
 
 def tables(rng, weights, *, ties=False):
-    """Constants that the policies accept; `ties`: sums on and beside halves, weights of zero."""
-    channels = weights[0]
-    if ties:
-        exponents = rng.integers(1, 8, channels)
-        halves = (2 * rng.integers(-150, 150, channels) + 1) * (1 << exponents) // 2
-        return {
-            "bias": (halves + rng.integers(-1, 2, channels)).astype(np.int32),
-            "w": np.zeros(weights, np.int8),
-            "scale": (2.0**-exponents).astype(np.float32),
-        }
-    return {
-        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
-        "w": rng.integers(-127, 128, weights).astype(np.int8),
-        "scale": (2.0 ** rng.uniform(-14, -6, channels)).astype(np.float32),
-    }
+    return onnx_tables(rng, weights, weights[0], ties=ties, shift=1, largest=-6)
 
 
 def check(core, name, numbers, x, constants, out=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_images import onnx_tables
 from mve_machine import QUICK_BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.loop.microkernels  # noqa: F401  registers them
@@ -38,20 +39,7 @@ def machine(request, tmp_path_factory):
 
 
 def tables(rng, weights, channels, *, ties=False):
-    """Constants that the policy accepts; `ties`: sums on and beside halves, weights of zero."""
-    if ties:
-        exponents = rng.integers(2, 9, channels)
-        halves = (2 * rng.integers(-150, 150, channels) + 1) * (1 << exponents) // 2
-        return {
-            "bias": (halves + rng.integers(-1, 2, channels)).astype(np.int32),
-            "w": np.zeros(weights, np.int8),
-            "scale": (2.0**-exponents).astype(np.float32),
-        }
-    return {
-        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
-        "w": rng.integers(-127, 128, weights).astype(np.int8),
-        "scale": (2.0 ** rng.uniform(-14, -2, channels)).astype(np.float32),
-    }
+    return onnx_tables(rng, weights, channels, ties=ties, shift=2, largest=-2)
 
 
 def sizes_of(name, numbers):
