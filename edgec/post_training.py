@@ -32,7 +32,7 @@ from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.scheme import Range, Scheme, Weights, make_scheme
+from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.undo_dynamic_range import undo_dynamic_range
 
@@ -63,8 +63,8 @@ class Recipe:
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
     neighbouring layers alike in range first. weights: of WEIGHT_BITS, or HALF, with which all else
-    stays as it is. activations: `int8`, or `int16` with the ranges of `minmax`. keep_float: layers,
-    by name, that stay in float.
+    stays as it is. activations: `int8`; `int16`, with the ranges of `minmax`; or `float32`, with
+    which weights alone are stored in integers. keep_float: layers, by name, that stay in float.
     """
 
     observer: str = "auto"
@@ -81,7 +81,7 @@ class Recipe:
         for what, given, known in (
             ("observer", self.observer, observers),
             ("storage of weights", self.weights, (*WEIGHT_BITS, HALF)),
-            ("storage of values", self.activations, ("int8", "int16")),
+            ("storage of values", self.activations, ("int8", "int16", FLOAT)),
         ):
             if given not in known:
                 raise EdgecError(
@@ -96,7 +96,7 @@ class Recipe:
     ) -> Scheme:
         """Parameters from ranges, weights rounded to nearest."""
         kept = named_layers(function, self.keep_float)
-        if self.activations != "int8":  # there is no arithmetic for LSTMs of int16 sequences
+        if self.activations == "int16":  # there is no arithmetic for LSTMs of int16 sequences
             kept |= {node for node in function.nodes if node.op.name == "lstm_float"}
         return make_scheme(
             function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations,
@@ -191,7 +191,8 @@ def quantize_function(
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_half_weights(function, stream, recipe, progress)
-    first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize else ()
+    has_ranges = recipe.activations != FLOAT  # else nothing gains by channels alike in range
+    first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize and has_ranges else ()
     function = equalize(function, first, WEIGHT_BITS[recipe.weights])
     statistics = calibrate(function, chain(first, stream), progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)

@@ -59,8 +59,10 @@ LIMIT = LimitType()
 @click.option("--weights", type=click.Choice(["int8", "int4", "mixed", "float16"]), default="int8",
               show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
               " with the least loss, layer by layer; float16: and all else in float.")  # fmt: skip
-@click.option("--activations", type=click.Choice(["int8", "int16"]), default="int8",
-              show_default=True, help="How values between layers are stored.")  # fmt: skip
+@click.option("--activations", type=click.Choice(["int8", "int16", "float32"]),
+              default="int8", show_default=True,
+              help="How values between layers are stored;"
+              " float32: weights alone in integers.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
               help="A layer that stays in float; more than once for more.")  # fmt: skip
 @click.option("--from-start", is_flag=True,

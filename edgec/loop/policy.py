@@ -57,6 +57,7 @@ from edgec.loop.policies.recurrent import (
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.steps import find_steps
 from edgec.loop.rewrite import buffers_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -194,13 +195,8 @@ class Policy:
             # Rows of one layer would else choose apart, and keep its weights in two orders.
             alone = self.core.has("mve") or self.in_rows
             found = kernels if kernels and alone else [*kernels, *found]
-        if "w" in tables and fits_nibbles(tables["w"]):
-            for schedule in found:
-                schedule.pack_nibbles("w")
-        if self.options.optimize == "size" and "w" in tables and fits_halves(tables["w"]):
-            for schedule in found:
-                with suppress(ScheduleError):  # a kernel reads whole numbers
-                    schedule.pack_halves("w")
+        if "w" in tables:
+            self._pack(found, tables["w"])
         for schedule in found if not self.rescaling else ():  # lines leave few shifts
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
                 schedule.complement("shift")
@@ -209,10 +205,30 @@ class Policy:
             return found if on_kernel is None else [on_kernel, *found]
         return found
 
+    def _begin(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule:
+        """A schedule whose float weights are int8 where they can be: for `size`, it is slower."""
+        schedule = Schedule(func)
+        if self.options.optimize == "size" and "w" in tables:
+            found = find_steps(tables["w"])
+            if found is not None:
+                schedule.pack_steps("w", found[0], found[1].tolist())
+        return schedule
+
+    def _pack(self, schedules: list[Schedule], weights: Array) -> None:
+        """Store weights in as few bytes as hold them; floats for `size` alone, it is slower."""
+        is_small = self.options.optimize == "size"
+        for schedule in schedules:
+            repack = schedule.repacked.get("w")
+            if fits_nibbles(weights if repack is None else repack(weights)):
+                schedule.pack_nibbles("w")
+            elif is_small and fits_halves(weights) and "w_step" not in schedule.packed:
+                with suppress(ScheduleError):  # a kernel reads whole numbers
+                    schedule.pack_halves("w")
+
     def _plain_schedules(
         self, func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
     ) -> list[Schedule]:
-        schedule = Schedule(func)
+        schedule = self._begin(func, tables)
         is_small = self.options.optimize == "size"
         temporaries = {buffer.name for buffer in func.params if buffer.scope == "scratch"}
         if form == GATHERED:
@@ -236,7 +252,8 @@ class Policy:
             schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, self._is_narrow)
         elif not is_small and has_short_windows(func):
             schedule_windows(schedule)
-            by_rows = Schedule(func)  # slower, but its output follows its input through memory
+            # Slower, but its output follows its input through memory.
+            by_rows = self._begin(func, tables)
             schedule_per_element(by_rows)
             return [schedule, by_rows]
         else:

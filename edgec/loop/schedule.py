@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc, Scope
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
@@ -35,6 +37,7 @@ from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.slide import slide
+from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
 from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.simplify import simplify
@@ -173,6 +176,13 @@ class Schedule:
         """Store a constant of floats that float16 holds as such."""
         self._repack(buffer, self._apply(pack_halves, buffer=buffer))
 
+    def pack_steps(self, buffer: str, axis: int, steps: Sequence[float]) -> None:
+        """Store a constant of multiples of steps, one for each index along an axis, as int8."""
+        repack, name = self._apply(pack_steps, buffer=buffer, axis=axis, steps=list(steps))
+        self._repack(buffer, repack)
+        numbers = np.asarray(steps, np.float32)
+        self.packed[name] = Packed(name, {}, lambda _: numbers)
+
     def complement(self, buffer: str) -> None:
         """Store a constant of negative numbers as what they lack to -1."""
         self._repack(buffer, self._apply(complement, buffer=buffer))
@@ -304,8 +314,8 @@ REPLAYABLE = frozenset(
     {
         "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
-        "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "complement",
-        "inline_constant", "storage_align",
+        "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
+        "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

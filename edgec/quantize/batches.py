@@ -58,7 +58,9 @@ class Batch:
             if count not in self._wide:
                 self._wide[count] = _widened(self.function, count)
             wide = self._wide[count][node]
-        arrays = [v.data if isinstance(v, Constant) else known[v] for v in node.inputs]
+        arrays = [
+            v.data if isinstance(v, Constant) and v not in known else known[v] for v in node.inputs
+        ]
         if wide.op.name in ("conv2d", "dense") and wide.outputs[0].type.dtype == "float32":
             return [_product(wide, arrays[0], arrays[1], arrays[2])]
         types = tuple(value.type for value in wide.outputs)

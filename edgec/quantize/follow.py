@@ -78,7 +78,7 @@ def follow(
         place = named[node.name]
         exact.run_before(node)
         found.run_before(place)
-        x = scheme.values[node.inputs[0]]
+        x = scheme.values.get(node.inputs[0])
         given = [weights[node]]
         if other_bits is not None and other_bits != given[0].bits:
             given.append(nearest_weights(node, x, other_bits))
@@ -156,7 +156,7 @@ class _Moments:
         self.cross, self.covariance = self.cross / used, self.covariance / used
 
 
-def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored) -> Weights:
+def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> Weights:
     """The weights of one layer, of as many bits as those that were given."""
     own, bits = as_rows(node, weights_of(node).astype(np.float64)), given.bits
     target = _least_squares(own, moments)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.op import get_op
+from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
 from edgec.quantize.forms import SHARING, WEIGHTED
@@ -52,7 +53,7 @@ class _Inserter:
             (made,) = rewriter.keep(node, inputs)
             return (self._through(rewriter, node.output, made),)
         if not self.forms.has_integer_form(node):
-            return None
+            return self._with_stored_weights(rewriter, node, inputs)
         if node.op.name in WEIGHTED and self._makes_left_out(node):
             operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
         elif node.op.name in WEIGHTED:
@@ -68,6 +69,23 @@ class _Inserter:
         if self.forms.ends_in_clip(node):
             return (made,)
         return (self._through(rewriter, node.output, made),)
+
+    def _with_stored_weights(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> tuple[Value, ...] | None:
+        """A node in float whose weights alone are stored in integers."""
+        if node not in self.scheme.weights:
+            return None
+        chosen, bias = self.scheme.weights[node], node.inputs[2]
+        assert isinstance(bias, Constant)
+        corrected = rewriter.builder.constant(bias.name, chosen.bias, origin=bias.origin)
+        weights = self._dequantized(rewriter, node.inputs[1], chosen.data, chosen.quant)
+        return tuple(rewriter.keep(node, (inputs[0], weights, corrected)))
+
+    def _dequantized(self, rewriter: Rewriter, old: Value, data: Array, quant: Quant) -> Value:
+        """Stored integers of a constant, and what they stand for."""
+        constant = rewriter.builder.constant(f"{old.name}.q", data, quant, old.origin)
+        return rewriter.builder.op("dequantize", [constant], name=f"{old.name}.dq", sources=())
 
     def _recurrent(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -86,8 +104,7 @@ class _Inserter:
         assert isinstance(old, Constant)
         stored = self.scheme.values[old]
         data = store(old.data, (stored.quant, stored.dtype))
-        constant = rewriter.builder.constant(f"{old.name}.q", data, stored.quant, old.origin)
-        return rewriter.builder.op("dequantize", [constant], name=f"{old.name}.dq", sources=())
+        return self._dequantized(rewriter, old, data, stored.quant)
 
     def _makes_left_out(self, node: Node) -> bool:
         """Whether the value that is left out is a node's own, or that of its clip."""
@@ -129,8 +146,7 @@ class _Inserter:
         quantize = get_op("quantize")
         types = quantize.infer(attrs, old.type)
         (data,) = quantize.evaluate(attrs, [old.data], [old.type], types)
-        constant = rewriter.builder.constant(f"{old.name}.q", data, stored.quant, old.origin)
-        return rewriter.builder.op("dequantize", [constant], name=f"{old.name}.dq", sources=())
+        return self._dequantized(rewriter, old, data, stored.quant)
 
     def _weighted_operands(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -139,13 +155,8 @@ class _Inserter:
         chosen = self.scheme.weights[node]
         x_scale = self.scheme.values[x].quant.scale[0]
         bias_data, bias_quant = quantize_bias(chosen.bias, x_scale, chosen.quant)
-        builder = rewriter.builder
-        constants = (
-            builder.constant(f"{weights.name}.q", chosen.data, chosen.quant, weights.origin),
-            builder.constant(f"{bias.name}.q", bias_data, bias_quant, bias.origin),
+        return (
+            self._operand(rewriter, x, inputs[0]),
+            self._dequantized(rewriter, weights, chosen.data, chosen.quant),
+            self._dequantized(rewriter, bias, bias_data, bias_quant),
         )
-        restored = [
-            builder.op("dequantize", [constant], name=f"{constant.name}.dq", sources=())
-            for constant in constants
-        ]
-        return (self._operand(rewriter, x, inputs[0]), *restored)

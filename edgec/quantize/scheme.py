@@ -13,12 +13,15 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
+from edgec.quantize.calibrate import has_weights
 from edgec.quantize.forms import WEIGHTED, Forms
 from edgec.quantize.recurrent import operand_forms
 
 Range = tuple[float, float]
 
 LEVELS = 256
+#: The dtype of values that stay as they are.
+FLOAT = "float32"
 #: int16 reaches so much farther than what was seen: a bit of sixteen is cheaper than clipping.
 ROOM = 2.0
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
@@ -65,7 +68,7 @@ class Weights:
 @dataclass(frozen=True)
 class Scheme:
     """forms: of the function. values: for each float value and constant operand. weights: for
-    each node that has some."""
+    each node that has some, also where its values stay in float."""
 
     forms: Forms
     values: Mapping[Value, Stored]
@@ -90,9 +93,11 @@ def make_scheme(
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
     Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
-    where they are not 8. dtype: of values, int8 or int16, which is always symmetric. kept: nodes
-    that stay in float.
+    where they are not 8. dtype: of values, int8, int16, which is always symmetric, or float32, with
+    which weights alone are stored in integers. kept: nodes that stay in float.
     """
+    if dtype == FLOAT:
+        return _weights_alone(function, bits or {}, kept)
     forms = Forms(function, kept, dtype)
     known = dict(ranges)
     for constant in function.constants():
@@ -121,6 +126,16 @@ def make_scheme(
     return Scheme(forms, values, weights)
 
 
+def _weights_alone(function: Function, bits: Mapping[Node, int], kept: Collection[Node]) -> Scheme:
+    """No value has an integer form; weights have scales of their own."""
+    weights = {
+        node: nearest_weights(node, None, bits.get(node, 8))
+        for node in function.nodes
+        if has_weights(node) and node not in kept
+    }
+    return Scheme(Forms(function, function.nodes), {}, weights)
+
+
 def _recurrent_operands(
     node: Node, values: Mapping[Value, Stored], ranges: Mapping[Value, Range]
 ) -> dict[Value, Stored]:
@@ -146,8 +161,8 @@ def activation_quant(
     return Quant((scale,), (zero_point,))
 
 
-def nearest_weights(node: Node, x: Stored, bits: int = 8) -> Weights:
-    """A node's own weights, rounded to nearest, and its own bias."""
+def nearest_weights(node: Node, x: Stored | None, bits: int = 8) -> Weights:
+    """A node's own weights, rounded to nearest, and its own bias. x: None for float inputs."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
     axis = WEIGHTED[node.op.name]
@@ -156,11 +171,13 @@ def nearest_weights(node: Node, x: Stored, bits: int = 8) -> Weights:
     return Weights(data, quant, bias.data, bits)
 
 
-def least_scales(weights: Array, bias: Array, axis: int, x: Stored) -> Array:
+def least_scales(weights: Array, bias: Array, axis: int, x: Stored | None) -> Array:
     """The scale of each output channel from which on its bias fits in int32, and its sums do too.
 
-    Sums of int16 values are taken in int64 where they may not.
+    Sums of int16 values are taken in int64 where they may not; those of floats have no limit.
     """
+    if x is None:
+        return np.zeros(bias.shape)
     least = np.abs(bias.astype(np.float64)) / x.quant.scale[0]
     if x.dtype == "int8":
         others = tuple(a for a in range(weights.ndim) if a != axis)

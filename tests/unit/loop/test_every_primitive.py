@@ -7,6 +7,7 @@ import pytest
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_slide import SLIDING
+from test_steps import STEPPING
 from test_tensorize import TENSORIZING
 
 from edgec.loop import simplify as simplify_module
@@ -26,6 +27,7 @@ from edgec.loop.primitives import (
     reverse_compute_at,
     sampling,
     slide,
+    steps,
     storage,
     tensorize,
 )
@@ -33,8 +35,8 @@ from edgec.loop.schedule import Schedule
 
 MODULES = (
     cache, complement, compute_at, compute_inline, cut, fold_storage, halves, inline_constant,
-    layout, loops, nibbles, reduction, reverse_compute_at, sampling, slide, storage, tensorize,
-    simplify_module,
+    layout, loops, nibbles, reduction, reverse_compute_at, sampling, slide, steps, storage,
+    tensorize, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel"}
@@ -55,4 +57,4 @@ def test_before_and_after_are_shown(name):
 
 
 def test_each_is_tried_on_random_nests():
-    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING} == set(METHODS)
+    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING} == set(METHODS)
