@@ -143,6 +143,10 @@ class Machine:
         rights |= unicorn.UC_PROT_EXEC if executable else 0
         self._uc.mem_map(address, size, rights)
 
+    def unmap(self, address: int, size: int) -> None:
+        """Take mapped memory away. Raises unicorn.UcError where nothing is mapped."""
+        self._uc.mem_unmap(address, size)
+
     def write(self, address: int, data: bytes) -> None:
         """Write memory, read-only memory too. Raises unicorn.UcError where nothing is mapped."""
         self._uc.mem_write(address, data)

@@ -41,6 +41,9 @@ class Worker:
         if command == "map":
             machine.map(header["address"], header["size"], True, False)
             return {}, b""
+        if command == "unmap":
+            machine.unmap(header["address"], header["size"])
+            return {}, b""
         if command == "write":
             machine.write(header["address"], payload)
             return {}, b""

@@ -93,7 +93,9 @@ def run_on_core(core, function, out, inputs, numbers):
         core.write(span.address, array.tobytes())
         spans.append(span)
     core.call(function, *(span.address for span in spans), allow=spans)
-    return np.frombuffer(core.read(spans[0].address, out.nbytes), out.dtype)
+    found = np.frombuffer(core.read(spans[0].address, out.nbytes), out.dtype)
+    core.release()
+    return found
 
 
 #: What meanings gave; the same for every core and compiler.

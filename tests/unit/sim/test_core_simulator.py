@@ -153,6 +153,21 @@ def test_wide_access_over_the_end(firmware):
             core.call("load", span.address - 3, allow=[span])
 
 
+def test_released_memory_is_gone_and_comes_back_as_zeros(firmware):
+    source = """__attribute__((naked, used)) uint32_t load(const void *p)
+    { __asm__("ldr r0, [r0]\\n bx lr"); }"""
+    with CoreSimulator(firmware.build(source), "cortex-m4") as core:
+        span = core.allocate("input", 16)
+        core.write(span.address, b"\1\0\0\0")
+        assert core.call("load", span.address, allow=[span]).value == 1
+        core.release()
+        with pytest.raises(RunFailed, match="reads 4 bytes at"):
+            core.call("load", span.address)
+        again = core.allocate("input", 16)
+        assert again.address == span.address
+        assert core.call("load", again.address, allow=[again]).value == 0
+
+
 def test_read_only_memory_cannot_be_written(core):
     with pytest.raises(RunFailed, match=r"fill.* writes 1 byte at .* read-only"):
         core.call("fill", core.symbols["constants"], 1, 0)
