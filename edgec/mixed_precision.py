@@ -25,6 +25,7 @@ from edgec.post_training import PostTraining, with_bits
 from edgec.quantize.assign import Option, Point, all_best, front_of, least_loss
 from edgec.quantize.batches import COUNT
 from edgec.quantize.follow import follow
+from edgec.quantize.group_scales import group_of
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.sensitivity import losses
 from edgec.target.board import Board
@@ -58,13 +59,14 @@ class Limits:
 @dataclass(frozen=True)
 class Layer:
     """A layer's choice. loss: by which part of their squares the outputs' error grows if it alone
-    has weights of four bits; weights_bytes: in eight bits."""
+    has weights of four bits; weights_bytes: in eight bits; stored_bytes: in those chosen."""
 
     name: str
     operator: str
     weights_bytes: int
     loss: float
     bits: int
+    stored_bytes: int
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,9 @@ def mix(
     function, statistics = made.source, made.statistics
     base = made.recipe.scheme(function, made.ranges)
     followed = follow(
-        function, base, statistics.followed, biases=made.recipe.correct_biases, other_bits=BITS[1]
-    )
+        function, base, statistics.followed, biases=made.recipe.correct_biases, other_bits=BITS[1],
+        group=made.recipe.group,
+    )  # fmt: skip
     samples = statistics.followed[:LOSS_SAMPLES]
     lost = losses(function, followed.scheme, followed.others, samples, progress)
     nodes = list(lost)
@@ -110,7 +113,14 @@ def mix(
     search = _Search(made, nodes, menu, limits, board, options)
     point, mixed, figures = search.run()
     layers = tuple(
-        Layer(node.name, node.op.name, stored_bytes(node, 8), lost[node], BITS[place])
+        Layer(
+            node.name,
+            node.op.name,
+            stored_bytes(node, 8),
+            lost[node],
+            BITS[place],
+            stored_bytes(node, BITS[place], made.recipe.group),
+        )
         for node, place in zip(nodes, point.chosen, strict=True)
     )
     return Mixed(mixed, layers, tuple(front_of(search.points)), point, figures)
@@ -180,7 +190,8 @@ class _Search:
 
     def _stored_bytes(self, point: Point) -> int:
         pairs = zip(self.nodes, point.chosen, strict=True)
-        return sum(stored_bytes(node, BITS[place]) for node, place in pairs)
+        group = self.made.recipe.group
+        return sum(stored_bytes(node, BITS[place], group) for node, place in pairs)
 
     def _remember(self, point: Point, figures: Figures, over: Mapping[str, int]) -> None:
         """A build that breaks limits, in words, and by which part of them."""
@@ -221,10 +232,13 @@ class _Search:
         )  # fmt: skip
 
 
-def stored_bytes(node: Node, bits: int) -> int:
-    """What a layer's weights take in the file and in flash, two of four bits to a byte."""
+def stored_bytes(node: Node, bits: int, group: int = 0) -> int:
+    """What a layer's weights take in flash, two of four bits to a byte, and shifts of groups."""
     elements = node.inputs[1].type.elements
-    return elements if bits == 8 else -(-elements // 2)
+    if bits == 8:
+        return elements
+    size = group_of(node, group)
+    return -(-elements // 2) + (-(-elements // size // 2) if size else 0)
 
 
 def build_figures(function: Function, board: Board, options: Options, limits: Limits) -> Figures:
@@ -255,7 +269,7 @@ def _costs(
     Without a board: bytes of weights, and no instructions.
     """
     if board is None:
-        return {node: (stored_bytes(node, bits), 0) for node in nodes}
+        return {node: (stored_bytes(node, bits, made.recipe.group), 0) for node in nodes}
     scheme = made.recipe.scheme(made.source, made.ranges, dict.fromkeys(nodes, bits))
     compiled = _compiled(insert_qdq(made.source, scheme).function, board, options)
     found: dict[str, tuple[int, int]] = {}

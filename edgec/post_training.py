@@ -17,6 +17,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
+from edgec.loop.primitives.shifts import LEAST_GROUP
 from edgec.passes.rewriter import eliminate_dead
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Statistics, calibrate
@@ -65,6 +66,7 @@ class Recipe:
     neighbouring layers alike in range first. weights: of WEIGHT_BITS, or HALF, with which all else
     stays as it is. activations: `int8`; `int16`, with the ranges of `minmax`; or `float32`, with
     which weights alone are stored in integers. keep_float: layers, by name, that stay in float.
+    group: how many inputs share a scale in weights of four bits, at most; 0: all of a channel.
     """
 
     observer: str = "auto"
@@ -75,6 +77,7 @@ class Recipe:
     weights: str = "int8"
     activations: str = "int8"
     keep_float: tuple[str, ...] = ()
+    group: int = 0
 
     def __post_init__(self) -> None:
         observers = ("auto", "local", *OBSERVERS)
@@ -87,6 +90,11 @@ class Recipe:
                 raise EdgecError(
                     f"there is no {what} {given!r}", hint=f"choose one of {', '.join(known)}"
                 )
+        if self.group and (self.group < LEAST_GROUP or self.weights not in ("int4", "mixed")):
+            raise EdgecError(
+                f"groups of {self.group} inputs for weights of {self.weights}",
+                hint=f"groups are for int4 and mixed, and of {LEAST_GROUP} inputs at least",
+            )
 
     def scheme(
         self,
@@ -99,8 +107,8 @@ class Recipe:
         if self.activations == "int16":  # there is no arithmetic for LSTMs of int16 sequences
             kept |= {node for node in function.nodes if node.op.name == "lstm_float"}
         return make_scheme(
-            function, ranges, symmetric=self.symmetric, bits=bits, dtype=self.activations,
-            kept=kept,
+            function, ranges, symmetric=self.symmetric, bits=bits, group=self.group,
+            dtype=self.activations, kept=kept,
         )  # fmt: skip
 
 

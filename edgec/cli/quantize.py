@@ -59,6 +59,8 @@ LIMIT = LimitType()
 @click.option("--weights", type=click.Choice(["int8", "int4", "mixed", "float16"]), default="int8",
               show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
               " with the least loss, layer by layer; float16: and all else in float.")  # fmt: skip
+@click.option("--group", type=click.IntRange(0), default=0, metavar="N",
+              help="For int4 and mixed: how many inputs share a scale; default all.")  # fmt: skip
 @click.option("--activations", type=click.Choice(["int8", "int16", "float32"]),
               default="int8", show_default=True,
               help="How values between layers are stored;"
@@ -104,6 +106,7 @@ def command(
     most: int | None,
     pixels: tuple[float, float],
     weights: str,
+    group: int,
     activations: str,
     keep_float: tuple[str, ...],
     from_start: bool,
@@ -150,6 +153,7 @@ def command(
         weights,
         activations,
         keep_float,
+        group,
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
     _check_limits(is_mixed, max_weights, builds, board)

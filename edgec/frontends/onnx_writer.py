@@ -19,6 +19,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.shifts import find_shifts, without_shifts
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
 OPSET, IR_VERSION = 14, 8
@@ -63,20 +64,36 @@ def load_operators() -> None:
 
 def has_short_weights(node: Node) -> bool:
     """Whether a node dequantizes weights along an axis that all fit in four bits."""
-    (stored,) = node.inputs[:1]
-    return (
-        node.op.name == "dequantize"
-        and isinstance(stored, Constant)
-        and stored.type.quant is not None
-        and not stored.type.quant.per_tensor
-        and fits_nibbles(stored.data)
-    )
+    weights = _stored_weights(node)
+    return weights is not None and fits_nibbles(weights.data)
+
+
+def shifts_of(node: Node) -> Array | None:
+    """The shifts [O, ..., groups] of groups of weights of four bits, if a node dequantizes such.
+
+    Each channel has a group without one, which tells its scale.
+    """
+    weights = _stored_weights(node)
+    if weights is None or weights.type.quant is None or weights.type.quant.axis != 0:
+        return None
+    found = find_shifts(weights.data)
+    if found is None or found[1].reshape(len(weights.data), -1).min(axis=1).any():
+        return None
+    return found[1]
+
+
+def _stored_weights(node: Node) -> Constant | None:
+    """What a node dequantizes, if it is a constant with scales along an axis."""
+    stored = node.inputs[0] if node.op.name == "dequantize" else None
+    if not isinstance(stored, Constant) or stored.type.quant is None:
+        return None
+    return None if stored.type.quant.per_tensor else stored
 
 
 def _needs_wide_opset(node: Node) -> bool:
     is_int16 = node.op.name == "quantize" and node.attrs.dtype == "int16"
     is_int16 |= node.op.name == "dequantize" and node.inputs[0].type.dtype == "int16"
-    return is_int16 or has_short_weights(node)
+    return is_int16 or has_short_weights(node) or shifts_of(node) is not None
 
 
 class OnnxWriter:
@@ -240,6 +257,21 @@ class OnnxWriter:
         self.emit("Cast", [stored], widened, to=onnx.TensorProto.FLOAT)
         return widened
 
+    def _blocks(
+        self, value: Value, constant: Constant, change: Callable[[Array], Array], shifts: Array
+    ) -> str:
+        """Weights of four bits, dequantized by a scale for each group of the inputs' axis."""
+        quant = constant.type.quant
+        assert quant is not None
+        numbers = change(without_shifts(constant.data, shifts))
+        channels = np.asarray(quant.scale, np.float32).reshape(-1, *(1,) * (shifts.ndim - 1))
+        scales = change(np.asarray(channels * np.exp2(shifts.astype(np.float32))))
+        stored = self.initializer(constant.name, numbers, in_nibbles=True)
+        scale = self.initializer(f"{constant.name}.scale", scales)
+        name, size = self.fresh(value.name), constant.data.shape[-1] // shifts.shape[-1]
+        self.emit("DequantizeLinear", [stored, scale], name, axis=1, block_size=size)
+        return name
+
     def operand(
         self,
         value: Value,
@@ -258,6 +290,9 @@ class OnnxWriter:
             raise ImportFailed(f"{value.name} is no constant: it cannot be written as ONNX yet")
         if above is None and constant.data.ndim > 1 and fits_halves(constant.data):
             return self._halves(constant.name, change(constant.data))
+        shifts = None if above is None else shifts_of(above)
+        if shifts is not None and reorder is None:
+            return self._blocks(value, constant, change, shifts)
         is_short = above is not None and has_short_weights(above)
         stored = self.initializer(constant.name, change(constant.data), in_nibbles=is_short)
         if above is None:

@@ -57,6 +57,7 @@ from edgec.loop.policies.recurrent import (
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.steps import find_steps
 from edgec.loop.rewrite import buffers_of
 from edgec.loop.schedule import Schedule
@@ -206,12 +207,22 @@ class Policy:
         return found
 
     def _begin(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule:
-        """A schedule whose float weights are int8 where they can be: for `size`, it is slower."""
-        schedule = Schedule(func)
-        if self.options.optimize == "size" and "w" in tables:
-            found = find_steps(tables["w"])
-            if found is not None:
-                schedule.pack_steps("w", found[0], found[1].tolist())
+        """A schedule whose weights are told by steps and shifts where they can be.
+
+        Float weights as int8 for `size` alone, since it is slower.
+        """
+        schedule, weights = Schedule(func), tables.get("w")
+        if weights is None:
+            return schedule
+        steps = find_steps(weights) if self.options.optimize == "size" else None
+        if steps is not None:
+            schedule.pack_steps("w", steps[0], steps[1].tolist())
+            weights = schedule.repacked["w"](weights)
+        found = find_shifts(weights)
+        if found is not None:
+            shifts = found[1]
+            schedule.pack_shifts("w", shifts.shape, shifts.reshape(-1).tolist())
+            schedule.pack_nibbles("w_shift")
         return schedule
 
     def _pack(self, schedules: list[Schedule], weights: Array) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
+from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
@@ -183,6 +184,15 @@ class Schedule:
         numbers = np.asarray(steps, np.float32)
         self.packed[name] = Packed(name, {}, lambda _: numbers)
 
+    def pack_shifts(self, buffer: str, shape: Sequence[int], shifts: Sequence[int]) -> None:
+        """Store a constant of int8 without the shifts that groups of its last axis share."""
+        repack, name = self._apply(
+            pack_shifts, buffer=buffer, shape=list(shape), shifts=list(shifts)
+        )
+        self._repack(buffer, repack)
+        counts = np.asarray(shifts, np.int8).reshape(shape)
+        self.packed[name] = Packed(name, {}, lambda _: counts)
+
     def complement(self, buffer: str) -> None:
         """Store a constant of negative numbers as what they lack to -1."""
         self._repack(buffer, self._apply(complement, buffer=buffer))
@@ -192,6 +202,10 @@ class Schedule:
         self._apply(inline_constant, buffer=buffer, values=list(values))
 
     def _repack(self, buffer: str, repack: Repack) -> None:
+        made = self.packed.get(buffer)
+        if made is not None:
+            self.packed[buffer] = replace(made, pack=lambda arrays: repack(made.pack(arrays)))
+            return
         before = self.repacked.get(buffer)
         self.repacked[buffer] = repack if before is None else lambda array: repack(before(array))
 
@@ -315,7 +329,7 @@ REPLAYABLE = frozenset(
         "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
         "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
-        "complement", "inline_constant", "storage_align",
+        "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
     }
 )  # fmt: skip

@@ -25,6 +25,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, select
+from edgec.ops.onnx_blocks import import_blocks
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
 
@@ -172,7 +173,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
     ):
         raise ImportFailed("scale and zero point must be constants")
     if raw.attribute("block_size", 0):
-        raise ImportFailed("blocked quantization is not supported yet")
+        raise ImportFailed("blocks of values that are not constant cannot be dequantized")
     with np.errstate(invalid="ignore"):  # a NaN is refused below
         scales = tuple(float(s) for s in np.asarray(scale.data, np.float64).reshape(-1))
     if not all(0 < s < math.inf for s in scales):
@@ -249,6 +250,8 @@ def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX DequantizeLinear: of a constant, or of what a QuantizeLinear made."""
     x = raw.inputs[0]
+    if raw.attribute("block_size", 0) and isinstance(x, Constant):
+        return import_blocks(builder, raw, x)
     quant, _ = _onnx_quant(raw, len(x.type.shape))
     if isinstance(x, Constant):
         x = builder.constant(x.name, x.data, quant, x.origin)

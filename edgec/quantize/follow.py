@@ -21,6 +21,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch, parts_of
 from edgec.quantize.forms import WEIGHTED
+from edgec.quantize.group_scales import group_scales
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.moments import MOST_INPUTS, as_rows, from_rows, input_rows, weights_of
 from edgec.quantize.reconstruct import choose_rounding
@@ -60,10 +61,12 @@ def follow(
     *,
     biases: bool = True,
     other_bits: int | None = None,
+    group: int = 0,
 ) -> Followed:
     """The scheme with weights chosen on these samples, and biases too unless they are to stay.
 
-    other_bits: choose weights of so many bits beside them, for layers that have others.
+    other_bits: choose weights of so many bits beside them, for layers that have others, in groups
+    of at most `group` inputs.
     """
     quantized = insert_qdq(function, scheme).function
     batches = Batch(function), Batch(quantized)
@@ -81,7 +84,7 @@ def follow(
         x = scheme.values.get(node.inputs[0])
         given = [weights[node]]
         if other_bits is not None and other_bits != given[0].bits:
-            given.append(nearest_weights(node, x, other_bits))
+            given.append(nearest_weights(node, x, other_bits, group))
         depth = as_rows(node, weights_of(node)).shape[2]
         moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(place))
         if moments is not None and moments.count >= LEAST_ROWS:
@@ -166,13 +169,18 @@ def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> 
     least = least_scales(real, bias.data, axis, x)
     _, quant = quantize_weights(real, axis, least, bits)
     scales = np.asarray(quant.scale).reshape(target.shape[:2])
-    if bits < 8:
+    steps: Array | float = 1.0
+    if given.group:
+        block = moments.covariance[0]
+        channels, wide = group_scales(target[0], given.group, least, block)
+        scales, steps = channels.reshape(scales.shape), wide[np.newaxis]
+    elif bits < 8:
         shares = _best_shares(target, scales, moments.covariance, bits)
         scales = np.maximum(scales * shares, least.reshape(scales.shape))
         scales = scales.astype(np.float32).astype(np.float64)
     exact = target / scales[:, :, None]
-    start = np.clip(np.rint(exact), *limits(bits))
-    stored = choose_rounding(exact, start, moments.covariance, bits)
+    start = np.clip(np.rint(exact / steps), *limits(bits)) * steps
+    stored = choose_rounding(exact, start, moments.covariance, bits, steps)
     # W x + b and W' x' + b' have one mean.
     wanted = np.einsum("gok,gk->go", own, moments.mean)
     made = np.einsum("gok,gk->go", stored * scales[:, :, None], moments.found_mean)

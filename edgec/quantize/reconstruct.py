@@ -78,22 +78,29 @@ def rounded(node: Node, weights: Weights, moments: Moments) -> Weights:
     return replace(weights, data=from_rows(node, chosen.astype(np.int8)))
 
 
-def choose_rounding(exact: Array, start: Array, covariance: Array, bits: int = 8) -> Array:
+def choose_rounding(
+    exact: Array,
+    start: Array,
+    covariance: Array,
+    bits: int = 8,
+    steps: Array | float = 1.0,
+) -> Array:
     """Integers next to `exact` that make e covariance e^T small for each row e of errors.
 
     exact: weights in steps, start: integers to begin with, both [groups, rows, K]; covariance
     [groups, K, K]. The descent begins there, and once more where each weight makes up for those
     before it; of both ends each row takes the better. Returns float64 integers within
-    the limits of so many bits.
+    the limits of so many bits; multiples of `steps`, of which there may be one for each weight.
     """
     diagonal = np.einsum("gkk->gk", covariance)
     damping = DAMPING * diagonal.mean(axis=1)
     quadratic = covariance + damping[:, None, None] * np.eye(exact.shape[2])
-    low = np.clip(np.floor(exact), *limits(bits))
-    high = np.clip(np.ceil(exact), *limits(bits))
+    low = np.clip(np.floor(exact / steps), *limits(bits)) * steps
+    high = np.clip(np.ceil(exact / steps), *limits(bits)) * steps
+    wide = np.broadcast_to(np.asarray(steps, np.float64), exact.shape)
     ends = [
         _descend(exact, begin, low, high, quadratic)
-        for begin in (start, _making_up(exact, low, high, quadratic))
+        for begin in (start, _making_up(exact, low, high, wide, quadratic))
     ]
     costs = [np.sum(np.matmul(e - exact, quadratic) * (e - exact), axis=2) for e in ends]
     return np.where((costs[1] < costs[0])[:, :, None], ends[1], ends[0])
@@ -120,14 +127,15 @@ def _descend(exact: Array, start: Array, low: Array, high: Array, quadratic: Arr
     return chosen
 
 
-def _making_up(exact: Array, low: Array, high: Array, quadratic: Array) -> Array:
+def _making_up(exact: Array, low: Array, high: Array, steps: Array, quadratic: Array) -> Array:
     """Each weight rounded where it makes up best for the errors of those before it."""
     chosen = np.empty_like(exact)
     slope = np.zeros_like(exact)
     for k in range(exact.shape[2]):
         curve = np.maximum(quadratic[:, k, k, None], 1e-300)
         wanted = exact[:, :, k] - slope[:, :, k] / curve
-        chosen[:, :, k] = np.clip(np.rint(wanted), low[:, :, k], high[:, :, k])
+        near = np.rint(wanted / steps[:, :, k]) * steps[:, :, k]
+        chosen[:, :, k] = np.clip(near, low[:, :, k], high[:, :, k])
         error = chosen[:, :, k] - exact[:, :, k]
         slope += error[:, :, None] * quadratic[:, None, k, :]
     return chosen

@@ -15,6 +15,8 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
 from edgec.quantize.calibrate import has_weights
 from edgec.quantize.forms import WEIGHTED, Forms
+from edgec.quantize.group_scales import group_of, group_scales
+from edgec.quantize.moments import as_rows, from_rows
 from edgec.quantize.recurrent import operand_forms
 
 Range = tuple[float, float]
@@ -50,13 +52,15 @@ class Stored:
 class Weights:
     """Weights as they are stored, int8 within `limits(bits)`.
 
-    bias: real numbers [O], to be stored in accumulators' scale. bits: 8, or 4 for two to a byte.
+    bias: real numbers [O], to be stored in accumulators' scale. bits: 8, or 4 for two to a byte;
+    then, if `group` is not 0, each group of so many inputs with a shift (`group_scales`).
     """
 
     data: Array
     quant: Quant
     bias: Array
     bits: int = 8
+    group: int = 0
 
     def real(self) -> Array:
         """What the stored weights stand for, float32."""
@@ -87,17 +91,19 @@ def make_scheme(
     *,
     symmetric: bool = False,
     bits: Mapping[Node, int] | None = None,
+    group: int = 0,
     dtype: str = "int8",
     kept: Collection[Node] = (),
 ) -> Scheme:
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
     Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
-    where they are not 8. dtype: of values, int8, int16, which is always symmetric, or float32, with
-    which weights alone are stored in integers. kept: nodes that stay in float.
+    where they are not 8. group: inputs that share a scale in four bits, at most; 0: all. dtype: of
+    values, int8, int16, which is always symmetric, or float32, with which weights alone are stored
+    in integers. kept: nodes that stay in float.
     """
     if dtype == FLOAT:
-        return _weights_alone(function, bits or {}, kept)
+        return _weights_alone(function, bits or {}, group, kept)
     forms = Forms(function, kept, dtype)
     known = dict(ranges)
     for constant in function.constants():
@@ -116,7 +122,7 @@ def make_scheme(
     }
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
-        node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8))
+        node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
         for node in function.nodes
         if node.op.name in WEIGHTED and forms.has_integer_form(node)
     }
@@ -126,10 +132,12 @@ def make_scheme(
     return Scheme(forms, values, weights)
 
 
-def _weights_alone(function: Function, bits: Mapping[Node, int], kept: Collection[Node]) -> Scheme:
+def _weights_alone(
+    function: Function, bits: Mapping[Node, int], group: int, kept: Collection[Node]
+) -> Scheme:
     """No value has an integer form; weights have scales of their own."""
     weights = {
-        node: nearest_weights(node, None, bits.get(node, 8))
+        node: nearest_weights(node, None, bits.get(node, 8), group)
         for node in function.nodes
         if has_weights(node) and node not in kept
     }
@@ -161,12 +169,20 @@ def activation_quant(
     return Quant((scale,), (zero_point,))
 
 
-def nearest_weights(node: Node, x: Stored | None, bits: int = 8) -> Weights:
+def nearest_weights(node: Node, x: Stored | None, bits: int = 8, group: int = 0) -> Weights:
     """A node's own weights, rounded to nearest, and its own bias. x: None for float inputs."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
     axis = WEIGHTED[node.op.name]
     least = least_scales(weights.data, bias.data, axis, x)
+    size = group_of(node, group) if bits == 4 else 0
+    if size:
+        rows = as_rows(node, weights.data)[0]
+        scales, steps = group_scales(rows, size, least)
+        exact = rows / scales[:, None] / steps
+        stored = (np.clip(np.rint(exact), *limits(bits)) * steps).astype(np.int8)
+        quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
+        return Weights(from_rows(node, stored[np.newaxis]), quant, bias.data, bits, size)
     data, quant = quantize_weights(weights.data, axis, least, bits)
     return Weights(data, quant, bias.data, bits)
 

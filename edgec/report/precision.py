@@ -23,14 +23,14 @@ def precision_report(mixed: Mixed) -> dict[str, Any]:
     """The object for JSON. Losses are parts of the sum of squares of the outputs."""
     front = _some(mixed)
     return {
-        "weights_bytes": sum(_bytes(layer.weights_bytes, layer.bits) for layer in mixed.layers),
+        "weights_bytes": sum(layer.stored_bytes for layer in mixed.layers),
         "int8_weights_bytes": sum(layer.weights_bytes for layer in mixed.layers),
         "layers": [
             {
                 "name": layer.name,
                 "operator": layer.operator,
                 "bits": layer.bits,
-                "weights_bytes": _bytes(layer.weights_bytes, layer.bits),
+                "weights_bytes": layer.stored_bytes,
                 "loss": layer.loss,
             }
             for layer in mixed.layers
@@ -50,10 +50,6 @@ def precision_report(mixed: Mixed) -> dict[str, Any]:
             "instructions": mixed.figures.instructions,
         },
     }  # fmt: skip
-
-
-def _bytes(size: int, bits: int) -> int:
-    return size if bits == 8 else -(-size // 2)
 
 
 def _some(mixed: Mixed) -> list[Any]:

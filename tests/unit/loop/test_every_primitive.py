@@ -6,6 +6,7 @@ import re
 import pytest
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
+from test_shifts import SHIFTING
 from test_slide import SLIDING
 from test_steps import STEPPING
 from test_tensorize import TENSORIZING
@@ -26,6 +27,7 @@ from edgec.loop.primitives import (
     reduction,
     reverse_compute_at,
     sampling,
+    shifts,
     slide,
     steps,
     storage,
@@ -35,7 +37,7 @@ from edgec.loop.schedule import Schedule
 
 MODULES = (
     cache, complement, compute_at, compute_inline, cut, fold_storage, halves, inline_constant,
-    layout, loops, nibbles, reduction, reverse_compute_at, sampling, slide, steps, storage,
+    layout, loops, nibbles, reduction, reverse_compute_at, sampling, shifts, slide, steps, storage,
     tensorize, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
@@ -57,4 +59,4 @@ def test_before_and_after_are_shown(name):
 
 
 def test_each_is_tried_on_random_nests():
-    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING} == set(METHODS)
+    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING} == set(METHODS)
