@@ -42,6 +42,7 @@ from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales
+from edgec.passes.fold_tables import fold_tables
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
@@ -74,6 +75,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_qdq", fuse_qdq),
     ("fold_constants", lambda function, rounding: fold_constants(function)),
     ("fold_scales", lambda function, rounding: fold_scales(function)),
+    ("fold_tables", lambda function, rounding: fold_tables(function)),
     ("fold_padding", lambda function, rounding: fold_padding(function)),
     ("trim_windows", lambda function, rounding: trim_windows(function)),
     ("plain_convolutions", lambda function, rounding: plain_convolutions(function)),

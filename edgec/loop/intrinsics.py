@@ -17,6 +17,8 @@ from edgec.loop import signal_intrinsics
 from edgec.loop.dtype import wrap
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+#: The offset with which `multiply_add_high` rounds half up.
+HALF = 0x8000
 
 
 @dataclass(frozen=True)

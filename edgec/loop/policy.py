@@ -31,6 +31,7 @@ from edgec.loop.microkernel import kernels_of
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
+from edgec.loop.policies.elements import schedule_mul
 from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
 from edgec.loop.policies.int16 import schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
@@ -68,6 +69,8 @@ from edgec.target.core import Core
 
 #: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
 DIRECT = "direct"
+#: Functions of one stored int8 value.
+TABLES = ("lookup", "logistic", "tanh", "leaky_relu", "hard_swish")
 #: So many multiply-accumulates are worth a step of its own for what follows them: a hundred bytes.
 MANY_PRODUCTS = 10_000
 
@@ -103,13 +106,15 @@ class Policy:
 
         dtype: of the first operator's input. macs: its products, which are worth a step more.
         following: the operator that comes next. The constants of a kernel of integers take more
-        flash than those of loops: that is for time alone.
+        flash than those of loops: before a dequantize that is for time alone.
         """
         if dtype == "float32":
             is_limited = following == "clip" and len(operators) == 1  # kernels do that
             is_known = operators[0] in FLOAT_KERNELS and macs >= MANY_PRODUCTS
             return self._has_float_kernels and is_known and not is_limited
-        if self.options.optimize != "time" or not self.core.has("dsp"):
+        if not self.core.has("dsp") or self.options.optimize == "size":
+            return False
+        if self.options.optimize != "time" and following not in TABLES:
             return False
         forms = {"int8": product_forms, "int16": short_forms}
         return dtype in forms and macs >= MANY_PRODUCTS and bool(forms[dtype](operators))
@@ -202,7 +207,7 @@ class Policy:
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
                 schedule.complement("shift")
         if form == DIRECT and self.core.has("dsp") and not kernels_of(found[0].func):
-            on_kernel = schedule_on_dsp(func)
+            on_kernel = schedule_on_dsp(func) or schedule_mul(func, "dsp")
             return found if on_kernel is None else [on_kernel, *found]
         return found
 

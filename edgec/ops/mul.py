@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import Rounding, quantize_multiplier, requantize
+from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
+from edgec.loop.intrinsics import HALF
+from edgec.loop.lowering import PARTS, Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.high_product import find_high_multiplier
 from edgec.ops.int_arithmetic import import_integers
 
 #: Quantized element types.
@@ -55,7 +57,7 @@ def onnx_ratio(inputs: Sequence[TensorType], output: Quant) -> np.float32:
         return np.float32(np.float32(first * second) / y)
 
 
-def _onnx_product(product: Array, inputs: Sequence[TensorType], attrs: MulAttrs) -> Array:
+def _onnx_product(product: IntArray, inputs: Sequence[TensorType], attrs: MulAttrs) -> IntArray:
     """Stored results of exact products: a multiplication, an addition and a rounding in float32.
 
     The zero point is added before rounding (half to even).
@@ -63,7 +65,30 @@ def _onnx_product(product: Array, inputs: Sequence[TensorType], attrs: MulAttrs)
     assert attrs.output is not None
     scaled = product.astype(np.float32) * onnx_ratio(inputs, attrs.output)
     moved = np.rint(scaled + np.float32(attrs.output.zero_point[0]))
-    return np.asarray(np.clip(moved, attrs.minimum, attrs.maximum), np.int8)
+    return np.asarray(np.clip(moved, attrs.minimum, attrs.maximum), np.int64)
+
+
+def _stored(product: IntArray, inputs: Sequence[TensorType], attrs: MulAttrs) -> IntArray:
+    """Stored results of exact products, as the rounding says."""
+    assert attrs.output is not None
+    if attrs.rounding == "onnx":
+        return _onnx_product(product, inputs, attrs)
+    multiplier = (_multiplier(inputs, attrs.output),)
+    total = requantize(product, multiplier, attrs.rounding) + attrs.output.zero_point[0]
+    return np.clip(total, attrs.minimum, attrs.maximum)
+
+
+def _high_multiplier(inputs: Sequence[TensorType], attrs: MulAttrs) -> int | None:
+    """What stands for the rescaling of products of int8, see `edgec.ops.high_product`."""
+    assert attrs.output is not None
+    if inputs[0].dtype != "int8" or attrs.rounding == "tflm":  # twice rounded: no line
+        return None
+    (_, first), (_, second) = (x.scalar_quant() for x in inputs)
+    return find_high_multiplier(
+        lambda product: _stored(product, inputs, attrs), (first, second),
+        _multiplier(inputs, attrs.output), attrs.output.zero_point[0],
+        (attrs.minimum, attrs.maximum),
+    )  # fmt: skip
 
 
 @register
@@ -115,30 +140,31 @@ class Mul(Op[MulAttrs]):
             x.astype(np.int64) - type_.scalar_quant()[1]
             for x, type_ in zip(inputs, input_types, strict=True)
         )
-        if attrs.rounding == "onnx":
-            return (_onnx_product(left * right, input_types, attrs),)
-        multiplier = (_multiplier(input_types, attrs.output),)
-        scaled = requantize(np.asarray(left * right), multiplier, attrs.rounding)
-        total = scaled + attrs.output.zero_point[0]
-        return (np.clip(total, attrs.minimum, attrs.maximum).astype(output_types[0].dtype),)
+        stored = _stored(np.asarray(left * right), input_types, attrs)
+        return (stored.astype(output_types[0].dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""
         attrs: MulAttrs = node.attrs
         output = node.output.type
         operands = operand_tensors(target, inputs)
-        zero_points: list[int] = []
+        moved: list[int] = []
         if attrs.output is not None:
-            zero_points = [type_.scalar_quant()[1] for type_ in node.input_types]
+            moved = [-type_.scalar_quant()[1] for type_ in node.input_types]
             factor = quantize_multiplier(_multiplier(node.input_types, attrs.output))
             ratio = float(onnx_ratio(node.input_types, attrs.output))
+            high = None if target.rescaling == PARTS else _high_multiplier(node.input_types, attrs)
 
         def element(*at: Any) -> Any:
             left, right = (tensor[broadcast_index(tensor.shape, at)] for tensor in operands)
             if attrs.output is None:
                 return left * right
-            product = (int32(left) - zero_points[0]) * (int32(right) - zero_points[1])
-            if attrs.rounding == "onnx":
+            product = (int32(left) + moved[0]) * (int32(right) + moved[1])
+            if high is not None:
+                total = intrinsic(
+                    "multiply_add_high", product, high, HALF, attrs.output.zero_point[0]
+                )
+            elif attrs.rounding == "onnx":
                 real = cast(product, "float32") * ratio + float(attrs.output.zero_point[0])
                 total = intrinsic("round_half_even_f32", real)
             else:

@@ -257,5 +257,6 @@ _RULES: dict[str, Callable[[Node, dict[Value, Interval]], Interval | None]] = {
     "pad": _pad,
     "concat": _concat,
     "resize": _some_elements,
+    "reinterpret": _some_elements,
     "reshape": _reshape,
 }

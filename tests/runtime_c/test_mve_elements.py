@@ -1,4 +1,4 @@
-"""The MVE microkernels of sums, means and maxima do what they are registered to mean."""
+"""The MVE microkernels of sums, products, means and maxima do what they are registered to mean."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ static void run_max(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
     ec_max_pool_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
 }
+static void run_mul(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_mul_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+}
+static void run_mul_high(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_mul_high_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
+}
 static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
     ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
 }
@@ -31,7 +37,9 @@ static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("elements")
-    return machine_of(request.param, SOURCE, ("run_sum", "run_mean", "run_max"), folder)
+    return machine_of(
+        request.param, SOURCE, ("run_sum", "run_mean", "run_max", "run_mul", "run_mul_high"), folder
+    )
 
 
 def test_linear_sums(machine):
@@ -50,6 +58,30 @@ def test_linear_sums(machine):
         values = [77] * count
         kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
         calls.append(Call(0, np.full(count, 77, np.int8), a, b, numbers))
+        wanted.append(np.array(values, np.int8))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), call.numbers
+
+
+@pytest.mark.parametrize("name", ["mul", "mul_high"])
+def test_products(machine, name):
+    """Every length up to some vectors, zero points at the ends, products of all magnitudes."""
+    rng = np.random.default_rng(6)
+    kernel = get_microkernel(f"ec_{name}_s8_mve")
+    calls, wanted = [], []
+    for count in [*range(1, 40), 256]:
+        first, second = (int(rng.choice([-127, -5, 0, 128])) for _ in range(2))
+        factor = [int(2 ** rng.uniform(10, 31)) - 1]
+        if name == "mul":
+            factor = [int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-31, 0))]
+            if factor[1] < -10:  # ties
+                factor = [1 << 30, -4]
+        numbers = (count, first, second, *factor, int(rng.integers(-128, 128)))
+        a, b = ((rng.permutation(256)[:count] - 128).astype(np.int8) for _ in range(2))
+        a[0], b[0] = rng.choice([-128, 127], 2)
+        values = [77] * count
+        kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
+        calls.append(Call(3 + (name == "mul_high"), np.full(count, 77, np.int8), a, b, numbers))
         wanted.append(np.array(values, np.int8))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers

@@ -1,11 +1,12 @@
-"""Sums of tensors, means and maxima of channels on MVE."""
+"""Sums and products of tensors, means and maxima of channels on MVE."""
 
 from __future__ import annotations
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
-from edgec.loop.policies.common import find_param, output_loops
+from edgec.loop.policies.common import find_param
+from edgec.loop.policies.elements import on_elements, schedule_mul
 from edgec.loop.policies.pools import schedule_max_pool
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
@@ -20,22 +21,21 @@ def schedule_on_vectors(schedule: Schedule) -> bool:
         return schedule_mean(schedule)
     if schedule.func.name == "max_pool2d":
         return schedule_max_pool(schedule, "ec_max_pool_s8_mve")
+    product = schedule_mul(schedule.func, "mve")
+    if product is not None:
+        schedule.func, schedule.trace = product.func, product.trace
+        return True
     return schedule_linear_sum(schedule)
 
 
 def schedule_linear_sum(schedule: Schedule) -> bool:
-    """Whether the function is a linear sum of two tensors of one shape, and now a call."""
+    """Whether the function is a linear sum of two tensors, and now calls."""
     sizes = linear_sum_sizes(schedule.func)
     if sizes is None:
         return False
-    trial = Schedule(schedule.func)
-    loop, *inner = output_loops(schedule.func, "out", "out")
-    try:
-        for name in inner:
-            loop = trial.fuse(loop, name)
-        trial.simplify()
-        trial.tensorize(loop, "ec_linear_sum_s8_mve", sizes)
-    except ScheduleError:
+    operands = [buffer for buffer in schedule.func.params if buffer.name != "out"]
+    trial = on_elements(schedule.func, operands, "ec_linear_sum_s8_mve", sizes)
+    if trial is None:
         return False
     schedule.func, schedule.trace = trial.func, trial.trace
     return True
@@ -84,7 +84,7 @@ def linear_sum_sizes(func: PrimFunc) -> dict[str, int] | None:
     if out is None or not out.shape or len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None
     expr: Expr = stores[0].value.value
-    found: dict[str, int] = {"count": out.elements}
+    found: dict[str, int] = {}
     for name, op in (("maximum", "min"), ("minimum", "max"), ("shift", "shr")):
         if not isinstance(expr, Binary) or expr.op != op or not isinstance(expr.right, Const):
             return None

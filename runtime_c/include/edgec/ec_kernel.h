@@ -181,6 +181,32 @@ static inline EC_UNUSED int32_t ec_sxtb16_odd(int32_t x) {
 #endif
 }
 
+/* Bytes 0 and 2 of x added to the two int16 of sums. */
+static inline EC_UNUSED int32_t ec_sxtab16(int32_t sums, int32_t x) {
+#if EC_DSP_ASM
+    int32_t both;
+    __asm__("sxtab16 %0, %1, %2" : "=r"(both) : "r"(sums), "r"(x));
+    return both;
+#elif EC_DSP_ACLE
+    return __sxtab16(sums, x);
+#else
+    const uint32_t low = (uint32_t)sums + (uint32_t)(int8_t)((uint32_t)x & 0xFFu);
+    const uint32_t high = ((uint32_t)sums >> 16) + (uint32_t)(int8_t)((uint32_t)x >> 16 & 0xFFu);
+    return (int32_t)((low & 0xFFFFu) | high << 16);
+#endif
+}
+
+/* Bytes 1 and 3 of x added to the two int16 of sums. */
+static inline EC_UNUSED int32_t ec_sxtab16_odd(int32_t sums, int32_t x) {
+#if EC_DSP_ASM
+    int32_t both;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(both) : "r"(sums), "r"(x));
+    return both;
+#else
+    return ec_sxtab16(sums, (int32_t)((uint32_t)x >> 8 | (uint32_t)x << 24));
+#endif
+}
+
 /* The low half-words of x and y as one word, x below. */
 static inline EC_UNUSED int32_t ec_low_halves(int32_t x, int32_t y) {
     return (int32_t)(((uint32_t)x & 0xFFFFu) | (uint32_t)y << 16);

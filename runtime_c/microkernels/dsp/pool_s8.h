@@ -9,32 +9,6 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* Bytes 0 and 2 of x added to the two int16 of sums. */
-static inline EC_UNUSED int32_t ec_sxtab16(int32_t sums, int32_t x) {
-#if EC_DSP_ASM
-    int32_t both;
-    __asm__("sxtab16 %0, %1, %2" : "=r"(both) : "r"(sums), "r"(x));
-    return both;
-#elif EC_DSP_ACLE
-    return __sxtab16(sums, x);
-#else
-    const uint32_t low = (uint32_t)sums + (uint32_t)(int8_t)((uint32_t)x & 0xFFu);
-    const uint32_t high = ((uint32_t)sums >> 16) + (uint32_t)(int8_t)((uint32_t)x >> 16 & 0xFFu);
-    return (int32_t)((low & 0xFFFFu) | high << 16);
-#endif
-}
-
-/* Bytes 1 and 3 of x added to the two int16 of sums. */
-static inline EC_UNUSED int32_t ec_sxtab16_odd(int32_t sums, int32_t x) {
-#if EC_DSP_ASM
-    int32_t both;
-    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(both) : "r"(sums), "r"(x));
-    return both;
-#else
-    return ec_sxtab16(sums, (int32_t)((uint32_t)x >> 8 | (uint32_t)x << 24));
-#endif
-}
-
 /* The larger of each of four int8. */
 static inline EC_UNUSED int32_t ec_max_four_s8(int32_t x, int32_t y) {
 #if EC_DSP_ASM

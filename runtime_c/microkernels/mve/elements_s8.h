@@ -5,6 +5,7 @@
 #ifndef EC_MVE_ELEMENTS_S8_H
 #define EC_MVE_ELEMENTS_S8_H
 
+#include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
 /* out[i] = (a[i] * first + b[i] * second + constant) >> shift, limited to [minimum, maximum], for
@@ -49,6 +50,119 @@ static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const i
     for (int32_t i = 0; i < count; ++i) {
         const int32_t value = (a[i] * first + constant + b[i] * second) >> shift;
         out[i] = (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+    }
+#endif
+}
+
+/* out[i] = (a[i] + first) * (b[i] + second) * multiplier * 2^(shift - 31) with gemmlowp's double
+ * rounding, plus zero_point, limited to int8, for i < count; shift < 0. first and second are those of
+ * -127..128. Eight elements at a time, which are read before they are written; nothing needs an
+ * alignment. */
+static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *b, int32_t count,
+                                    int32_t first, int32_t second, int32_t multiplier,
+                                    int32_t shift, int32_t zero_point) {
+#if EC_MVE_ASM
+    const int32_t given[6] = { count, first, second, multiplier, shift, zero_point };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = a;
+    register const int8_t *r2 __asm__("r2") = b;
+    register const int32_t *r3 __asm__("r3") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        "push {r4-r9}\n"
+        "ldm r3, {r4-r9}\n"
+        "add lr, r4, #7\n"
+        "lsr lr, lr, #3\n"
+        "dls lr, lr\n" /* a tail of half-words would cut products in two */
+        "1:\n"
+        "vctp.16 r4\n"
+        "sub r4, r4, #8\n"
+        "vpstt\n"
+        "vldrbt.s16 q0, [r1], #8\n"
+        "vldrbt.s16 q1, [r2], #8\n"
+        "vadd.i16 q0, q0, r5\n"
+        "vadd.i16 q1, q1, r6\n"
+        "vmullb.s16 q2, q0, q1\n"
+        "vmullt.s16 q0, q0, q1\n"
+        "vqrdmulh.s32 q2, q2, r7\n"
+        "vqrdmulh.s32 q0, q0, r7\n"
+        "vshr.s32 q1, q2, #31\n" /* negative ties go down */
+        "vshr.s32 q3, q0, #31\n"
+        "vadd.i32 q2, q2, q1\n"
+        "vadd.i32 q0, q0, q3\n"
+        "vrshl.s32 q2, r8\n"
+        "vrshl.s32 q0, r8\n"
+        "vqmovnb.s32 q2, q2\n"
+        "vqmovnt.s32 q2, q0\n"
+        "vqadd.s16 q2, q2, r9\n"
+        "vqmovnb.s16 q2, q2\n"
+        "vpst\n"
+        "vstrbt.16 q2, [r0], #8\n"
+        "le lr, 1b\n"
+        "pop {r4-r9}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        const int32_t product = (a[i] + first) * (b[i] + second);
+        const int32_t n = ec_requantize_tflm(product, multiplier, shift) + zero_point;
+        out[i] = (int8_t)(n < -128 ? -128 : n > 127 ? 127 : n);
+    }
+#endif
+}
+
+/* out[i] = the upper word of (a[i] + first) * (b[i] + second) * multiplier + 2^31, plus zero_point,
+ * limited to int8, for i < count. first and second are those of -127..128, so that sums of int8 with
+ * them fit in 9 bits. Eight elements at a time, which are read before they are written; nothing needs
+ * an alignment. */
+static EC_KERNEL void ec_mul_high_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
+                                         int32_t count, int32_t first, int32_t second,
+                                         int32_t multiplier, int32_t zero_point) {
+#if EC_MVE_ASM
+    const int32_t given[5] = { count, first, second, multiplier, zero_point };
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = a;
+    register const int8_t *r2 __asm__("r2") = b;
+    register const int32_t *r3 __asm__("r3") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        "push {r4-r8}\n"
+        "ldm r3, {r4-r8}\n"
+        "vdup.32 q3, r7\n"
+        "add lr, r4, #7\n"
+        "lsr lr, lr, #3\n"
+        "dls lr, lr\n" /* a tail of half-words would cut products in two */
+        "1:\n"
+        "vctp.16 r4\n"
+        "sub r4, r4, #8\n"
+        "vpstt\n"
+        "vldrbt.s16 q0, [r1], #8\n"
+        "vldrbt.s16 q1, [r2], #8\n"
+        "vadd.i16 q0, q0, r5\n"
+        "vadd.i16 q1, q1, r6\n"
+        "vmullb.s16 q2, q0, q1\n"
+        "vmullt.s16 q0, q0, q1\n"
+        "vrmulh.s32 q2, q2, q3\n"
+        "vrmulh.s32 q0, q0, q3\n"
+        "vqmovnb.s32 q2, q2\n"
+        "vqmovnt.s32 q2, q0\n"
+        "vqadd.s16 q2, q2, r8\n"
+        "vqmovnb.s16 q2, q2\n"
+        "vpst\n"
+        "vstrbt.16 q2, [r0], #8\n"
+        "le lr, 1b\n"
+        "pop {r4-r8}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        const int32_t product = (a[i] + first) * (b[i] + second);
+        const int32_t n = ec_multiply_add_high(product, multiplier, 0x8000, zero_point);
+        out[i] = (int8_t)(n < -128 ? -128 : n > 127 ? 127 : n);
     }
 #endif
 }

@@ -230,12 +230,19 @@ def test_max_pools_of_whole_windows_are_calls(
         assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
 
 
-def test_sums_that_broadcast_are_plain_loops() -> None:
+@pytest.mark.parametrize(("channels", "called"), [(7, False), (20, True)])
+def test_sums_that_broadcast_call_for_each_pixel(channels: int, called: bool) -> None:
     b = GraphBuilder()
-    x = b.param("x", TensorType((1, 3, 5, 7), "int8", QUANT))
-    y = b.param("y", TensorType((1, 1, 1, 7), "int8", QUANT))
+    x = b.param("x", TensorType((1, 3, 5, channels), "int8", QUANT))
+    y = b.param("y", TensorType((1, 1, 1, channels), "int8", QUANT))
     function = b.finish([b.op("add", [x, y], AddAttrs(Quant((0.11,), (2,))), name="sum")])
-    assert not callees(variants(function)[0])
+    (variant,) = variants(function)
+    assert callees(variant) == ({"ec_linear_sum_s8_mve"} if called else set())
+    rng = np.random.default_rng(5)
+    data = [rng.integers(-128, 128, p.type.shape).astype(np.int8) for p in function.params]
+    (expected,) = interpret(function, data)
+    got = run_loops(variant.function, {"x": data[0], "x2": data[1]})["out"]
+    assert np.array_equal(got, expected)
 
 
 def test_few_channels_are_plain_loops() -> None:

@@ -1,0 +1,77 @@
+"""Products of int8 element by element: what kernels for DSP instructions and vectors mean.
+
+`ec_mul_s8_*` and `ec_mul_high_s8_*` of `runtime_c/microkernels/dsp/elements_s8.h` and of
+`mve/elements_s8.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgec.loop.define import Definition
+from edgec.loop.intrinsics import HALF
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.values import Value, clamp, int8, int32, intrinsic
+
+Rescale = Callable[[Value], Value]
+
+
+def _product(count: int, first: int, second: int, rescale: Rescale) -> PrimFunc:
+    b = Definition("mul")
+    out = b.output("out", (count,), "int8")
+    left, right = (b.input(name, (count,), "int8") for name in ("a", "b"))
+
+    def element(i: Any) -> Any:
+        product = (int32(left[i]) + first) * (int32(right[i]) + second)
+        return int8(clamp(rescale(product), -128, 127))
+
+    b.compute(out, element)
+    return b.build()
+
+
+def mul(
+    count: int, first: int, second: int, multiplier: int, shift: int, zero_point: int
+) -> PrimFunc:
+    """out[i] = (a[i] + first) * (b[i] + second), rescaled as TFLite Micro does, plus zero_point."""
+    return _product(
+        count, first, second,
+        lambda product: intrinsic("requantize_tflm", product, multiplier, shift) + zero_point,
+    )  # fmt: skip
+
+
+def mul_high(count: int, first: int, second: int, multiplier: int, zero_point: int) -> PrimFunc:
+    """out[i] = the upper word of (a[i] + first) * (b[i] + second) * multiplier, plus zero_point.
+
+    Rounded half up.
+    """
+    return _product(
+        count, first, second,
+        lambda product: intrinsic("multiply_add_high", product, multiplier, HALF, zero_point),
+    )  # fmt: skip
+
+
+OPERANDS = ("count", "first", "second", "multiplier")
+#: Instructions for some elements, and bytes of code.
+for _unit, _name, _lanes, _step, _code_bytes in (
+    ("dsp", "mul", 4, 34, 320),
+    ("dsp", "mul_high", 4, 24, 240),
+    ("mve", "mul", 8, 25, 170),
+    ("mve", "mul_high", 8, 19, 140),
+):
+    register(
+        Microkernel(
+            f"ec_{_name}_s8_{_unit}",
+            mul if _name == "mul" else mul_high,
+            sizes=(*OPERANDS, *(("shift",) if _name == "mul" else ()), "zero_point"),
+            header=f"{_unit}/elements_s8.h",
+            needs=frozenset({_unit}),
+            reads_first=True,
+            in_order=("out_i", _lanes),
+            instructions=lambda count, lanes=_lanes, step=_step, **_: (
+                40 + step * -(-count // lanes)
+            ),
+            code_bytes=_code_bytes,
+        )
+    )

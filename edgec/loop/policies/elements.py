@@ -1,0 +1,103 @@
+"""Products of two tensors of int8, element by element, on microkernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
+from edgec.loop.intrinsics import HALF
+from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
+from edgec.loop.policies.common import find_param, output_loops, with_constant
+from edgec.loop.rewrite import walk
+from edgec.loop.schedule import Schedule
+
+#: One of many calls is worth it from so many elements on.
+FEWEST_ELEMENTS = 16
+#: Multipliers below this leave a product of two int8 in 16 bits, a zero point added.
+MOST_MULTIPLIER = 1 << 30
+#: Shifts to the right that do, and leave room for a zero point on top.
+SHIFTS = range(-20, 0)
+
+
+def schedule_mul(func: PrimFunc, unit: str) -> Schedule | None:
+    """A product of int8 on the kernel of `dsp` or `mve`; None for all others.
+
+    Where channels of a whole image are multiplied by a number each, a call does those of a pixel.
+    """
+    found = _operands(func)
+    if found is None:
+        return None
+    operands, kernel, sizes = found
+    return on_elements(func, operands, f"ec_{kernel}_s8_{unit}", sizes)
+
+
+def on_elements(
+    func: PrimFunc, operands: Sequence[Buffer], kernel: str, sizes: Mapping[str, int]
+) -> Schedule | None:
+    """The function as calls of a kernel for `count` elements of each operand and of the output.
+
+    A call does the last axes, along which no operand is broadcast. None for few elements, and where
+    the kernel does not match.
+    """
+    out = find_param(func, "out")
+    dense = 0
+    shapes = [out.shape, *(operand.shape for operand in operands)]
+    while dense < min(map(len, shapes)) and len({shape[-1 - dense] for shape in shapes}) == 1:
+        dense += 1
+    is_whole = dense == len(out.shape)
+    count = prod(out.shape[len(out.shape) - dense :])
+    if not dense or (count < FEWEST_ELEMENTS and not is_whole):
+        return None
+    schedule = Schedule(func)
+    loop, *inner = output_loops(func, "out", "out")[-dense:]
+    try:
+        for name in inner:
+            loop = schedule.fuse(loop, name)
+        schedule.simplify()
+        schedule.tensorize(loop, kernel, {"count": count, **sizes})
+    except ScheduleError:
+        return None
+    return schedule
+
+
+def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int]] | None:
+    """Both buffers of a product, and the kernel that rescales it so, with its numbers."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
+    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+        return None
+    limited: Expr = stores[0].value.value
+    for op, bound in (("min", 127), ("max", -128)):
+        inner = with_constant(limited, op)
+        if inner is None or inner[1] != bound:
+            return None
+        limited = inner[0]
+    rescaled, zero_point = with_constant(limited, "add") or (limited, 0)
+    if not isinstance(rescaled, Intrinsic):
+        return None
+    product, *rest = rescaled.args
+    numbers = [int(arg.value) for arg in rest if isinstance(arg, Const)]
+    if len(numbers) != len(rest):
+        return None
+    if rescaled.name == "requantize_tflm" and numbers[1] in SHIFTS:
+        kernel, sizes = "mul", {"shift": numbers[1], "zero_point": zero_point}
+    elif rescaled.name == "multiply_add_high" and numbers[1] == HALF and rescaled is limited:
+        if numbers[0] >= MOST_MULTIPLIER:
+            return None
+        kernel, sizes = "mul_high", {"zero_point": numbers[2]}
+    else:
+        return None
+    if not isinstance(product, Binary) or product.op != "mul":
+        return None
+    buffers, moved = [], []
+    for factor in (product.left, product.right):
+        value, offset = with_constant(factor, "add") or (factor, 0)
+        if not isinstance(value, Cast) or not isinstance(value.value, Load):
+            return None
+        buffers.append(value.value.buffer)
+        moved.append(offset)
+    if any(buffer.dtype != "int8" for buffer in buffers):
+        return None
+    sizes |= {"first": moved[0], "second": moved[1], "multiplier": numbers[0]}
+    return (buffers[0], buffers[1]), kernel, sizes

@@ -1,0 +1,47 @@
+"""reinterpret: the same stored values under another quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.errors import TypeMismatch
+from edgec.graph.op import Fusion, Op, register
+from edgec.graph.types import Array, Quant, TensorType
+
+
+@dataclass(frozen=True)
+class ReinterpretAttrs:
+    """output: the quantization that the stored values have from here on."""
+
+    output: Quant
+
+
+@register
+class Reinterpret(Op[ReinterpretAttrs]):
+    """A view: no code at all.
+
+    Made by passes where a rescaling turns every stored value into itself: (x * 1/127.5 - 1) of
+    bytes of a picture is another name for the same bytes.
+    """
+
+    name = "reinterpret"
+    attrs_class = ReinterpretAttrs
+    fusion = Fusion.VIEW
+
+    def infer(self, attrs: ReinterpretAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The same shape and dtype."""
+        (x,) = inputs
+        if x.quant is None or not x.quant.per_tensor or not attrs.output.per_tensor:
+            raise TypeMismatch(f"reinterpret needs quantization per tensor, not {x}")
+        return (TensorType(x.shape, x.dtype, attrs.output),)
+
+    def evaluate(
+        self,
+        attrs: ReinterpretAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The values as they are stored."""
+        return (inputs[0],)
