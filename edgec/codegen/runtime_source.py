@@ -48,12 +48,18 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
     headers = [include / name for name in order]
     headers += sorted(path for path in include.glob("*.h") if path.name not in order)
     headers += sorted((root / "math").glob("*.h"))
-    headers += sorted((root / "microkernels").glob("*/*.h"))
+    headers += sorted((root / "microkernels").glob("*/*.h"), key=_by_numbers)
     found: dict[str, RuntimeFunction] = {}
     for header in headers:
         for function in _functions_of(header):
             found[function.name] = function
     return found
+
+
+def _by_numbers(path: Path) -> tuple[str, list[str | int]]:
+    """Folder by folder, s8 before s16."""
+    parts = re.split(r"(\d+)", path.stem)
+    return path.parent.name, [int(part) if part.isdigit() else part for part in parts]
 
 
 def _functions_of(header: Path) -> list[RuntimeFunction]:

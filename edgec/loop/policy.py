@@ -96,8 +96,8 @@ class Policy:
             forms = (*product_forms(operators), *column_forms(operators), *forms)
         if dtype == "int16" and self.core.has("dsp"):
             forms = (*short_forms(operators), *forms)
-        if dtype == "int8" and self.core.has("mve"):
-            forms = (*mve_forms(operators), *forms)
+        if self.core.has("mve"):
+            forms = (*mve_forms(operators, dtype), *forms)
         steps = step_forms(operators, self.core.features) if dtype == "int8" else ()
         return (*steps, *forms)
 
@@ -188,7 +188,7 @@ class Policy:
         if form in STEPS:
             return schedule_steps(func, form, tables)
         if form == SHORTS:
-            return schedule_shorts(func, tables)
+            return schedule_shorts(func, tables, self.core.features)
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS:

@@ -16,7 +16,7 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import MATRIX, PLAIN_ROW, ROW, Lowering
-from edgec.loop.values import Value, index, int16, int32, minimum, select
+from edgec.loop.values import Value, cast, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
 
@@ -77,10 +77,12 @@ def _lower_matrix(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     return target.reduce(
         "acc",
         node.output.type.shape,
-        "int32",
+        node.output.type.dtype,
         [("k", 0, w.shape[1])],
         init=lambda p, c: biases[c],
-        update=lambda acc, p, c, k: acc + int32(read(p, k)) * int32(weights[c, k]),
+        update=lambda acc, p, c, k: (
+            acc + cast(read(p, k), acc.dtype) * cast(weights[c, k], acc.dtype)
+        ),
     )
 
 

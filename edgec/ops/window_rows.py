@@ -1,4 +1,4 @@
-"""Convolutions lowered row by row, for vectors of bytes.
+"""Convolutions lowered row by row, for vectors of integers.
 
 The input is first copied with its padding, of the value of its zero point, which is then folded
 into the bias: every window is whole. A schedule makes this copy for a few rows at a time.
@@ -14,7 +14,7 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import COLUMN_ROWS, Lowering
-from edgec.loop.values import int32
+from edgec.loop.values import cast
 from edgec.loop.window import Window
 
 
@@ -82,7 +82,7 @@ def lower_convolution_rows(
             [("k", 0, window.depth)],
             init=lambda n, h, w, c: biases[c],
             update=lambda acc, n, h, w, c, k: (
-                acc + int32(columns[n, h, w, k]) * int32(weights[c, k])
+                acc + cast(columns[n, h, w, k], acc.dtype) * cast(weights[c, k], acc.dtype)
             ),
         )
     return target.reduce(
@@ -93,8 +93,11 @@ def lower_convolution_rows(
         init=lambda n, h, w, c: biases[c],
         update=lambda acc, n, h, w, c, kh, kw, ic: (
             acc
-            + int32(image[n, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w, ic])
-            * int32(weights[c, kh, kw, ic])
+            + cast(
+                image[n, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w, ic],
+                acc.dtype,
+            )
+            * cast(weights[c, kh, kw, ic], acc.dtype)
         ),
     )
 
@@ -118,7 +121,8 @@ def lower_depthwise_rows(
 
     def update(acc: Any, n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any) -> Any:
         row, column = h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w
-        return acc + int32(image[n, row, column, c // each]) * int32(weights[kh, kw, c])
+        element = cast(image[n, row, column, c // each], acc.dtype)
+        return acc + element * cast(weights[kh, kw, c], acc.dtype)
 
     return target.reduce(
         "acc",

@@ -5,6 +5,7 @@ Layers whose accumulators fit in int32, and one that needs int64.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,15 +134,28 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
     ]
 
 
+def kernels(write: Callable[[Path], None], board: str, folder: Path) -> list[frozenset[str]]:
+    """The microkernels of each step."""
+    write(folder / "m.tflite")
+    core = load_board(board).core
+    compiled = compile_model(folder / "m.tflite", core, Options(optimize="time"))
+    return [kernels_of(v.function) for v in compiled.choice.variants]
+
+
 def test_kernels_of_dsp_cores(tmp_path: Path) -> None:
     """All windows of whole quads; the first layer's pixels have three channels."""
-    windows_model(tmp_path / "m.tflite")
-    core = load_board("mps2_an386").core
-    compiled = compile_model(tmp_path / "m.tflite", core, Options(optimize="time"))
-    names = [kernels_of(v.function) for v in compiled.choice.variants]
-    kernels = ["ec_matrix_1_s16_dsp" in found for found in names]
-    assert kernels == [False, True, True, True, True]
+    names = kernels(windows_model, "mps2_an386", tmp_path)
+    assert ["ec_matrix_1_s16_dsp" in found for found in names] == [False, True, True, True, True]
     assert "ec_copy_row_s16" in names[3]  # these windows are whole
+
+
+def test_kernels_of_mve_cores(tmp_path: Path) -> None:
+    """All windows but the dilated ones, and the dense layer whose sums need 64 bits."""
+    names = kernels(windows_model, "mps3_an547", tmp_path)
+    assert ["ec_conv_s16_mve" in found for found in names] == [True, True, False, True, True]
+    assert "ec_pad_rows_s16_mve" in names[1]
+    assert "ec_matrix_1_s16_dsp" in names[2]
+    assert "ec_matrix_1_s16_s64_mve" in kernels(int16_model, "mps3_an547", tmp_path)[-1]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +166,7 @@ def test_kernels_of_dsp_cores(tmp_path: Path) -> None:
         ("mps2_an386", "core", False),
         ("mps2_an385", "core", True),
         ("sim_m0", "core", False),
+        ("mps3_an547", "qemu", False),
     ],
 )
 @pytest.mark.parametrize("write", [int16_model, windows_model, operators_model])
@@ -160,6 +175,8 @@ def test_int16_layers_equal_tflm(
 ) -> None:
     if engine == "core":
         pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    elif engine == "qemu" and shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
     path = tmp_path / "m.tflite"
     write(path)
     oracle = open_oracle(path)

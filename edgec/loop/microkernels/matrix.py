@@ -74,7 +74,7 @@ def product_nest(
 
 def stored_as(
     out: Tensor,
-    at: tuple[Any, Any],
+    at: tuple[Any, ...],
     rounded: Value,
     zero_point: int,
     limits: tuple[int, int],

@@ -1,4 +1,7 @@
-"""Matrix products of int16 and int8 (`runtime_c/microkernels/dsp/matrix_s16.h`)."""
+"""Matrix products of int16 and int8, pixel by pixel.
+
+They are in `matrix_s16.h` in the folders `dsp` and `mve` of `runtime_c/microkernels/`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,24 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.microkernels.mve_matrix import (
+    CONV_UNIT,
+    pack_slices,
+    slice_of,
+    slices_of,
+    unpack_slices,
+)
+from edgec.loop.microkernels.rescaling import TFLM16_HIGH
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import cast, clamp, int16, int32, int64, intrinsic
 
 Array = npt.NDArray[Any]
 
-#: Channels of a stream's unit, and inputs whose weights share a word, as its bytes 0, 2, 1, 3.
-UNIT = 4
+#: Channels of a stream's unit, and inputs whose weights share a word, as its bytes 0, 2, 1, 3; in
+#: slices of vectors they lie as they are.
+UNIT = CONV_UNIT
 IN_WORD = 4
+SLICE = slice_of(TFLM16_HIGH)
 SOURCES = ("bias", "w", "multiplier", "shift")
 
 
@@ -33,15 +46,23 @@ class Sums:
     function: str
     bias_words: int
     scale_words: int
-    cost: float  # instructions for four inputs of four channels
+    cost: float  # instructions for a word of weights, or a slice, of four channels
     kernel: str
+    unit: str = "dsp"
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs are taken at once."""
+        return IN_WORD if self.unit == "dsp" else SLICE
 
 
 SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "ec_matrix_1_s16_dsp")
 SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "ec_matrix_1_s16_any_dsp")
 SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 27, "ec_matrix_1_s16_s64_dsp")
+VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "ec_matrix_1_s16_any_mve", "mve")
+VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "ec_matrix_1_s16_s64_mve", "mve")
 
-ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64)
+ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64, VECTOR_SUMS_ANY, VECTOR_SUMS_64)
 
 
 def matrix_1(
@@ -91,16 +112,30 @@ def _scales(sums: Sums, multiplier: int, shift: int) -> list[int]:
 
 
 def _pack(sums: Sums, arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
-    w = np.ascontiguousarray(arrays["w"].reshape(channels, -1, IN_WORD)[:, :, [0, 2, 1, 3]])
-    words = w.view("<i4")[:, :, 0]
+    w = arrays["w"].reshape(channels, 1, -1)
     bias = np.ascontiguousarray(arrays["bias"]).view("<i4").reshape(channels, sums.bias_words)
     parts: list[Array] = []
     for first in unit_starts(channels, UNIT):
         lanes = range(first, first + UNIT)
-        parts += [bias[first : first + UNIT].reshape(-1), words[first : first + UNIT].T.reshape(-1)]
+        parts += [bias[first : first + UNIT].reshape(-1), _pack_weights(sums, w, first)]
         scales = [(int(arrays["multiplier"][o]), int(arrays["shift"][o])) for o in lanes]
         parts.append(np.array([_scales(sums, *pair) for pair in scales], np.int32).reshape(-1))
     return np.concatenate(parts).astype(np.int32)
+
+
+def _pack_weights(sums: Sums, w: Array, first: int) -> Array:
+    """The weights of four channels, as words; `_unpack_weights` gives them back."""
+    if sums.unit == "mve":
+        return pack_slices(w, first, UNIT, SLICE)
+    in_words = w[first : first + UNIT].reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]]
+    return np.ascontiguousarray(in_words).view("<i4")[:, :, 0].T.reshape(-1)
+
+
+def _unpack_weights(sums: Sums, words: Array, inputs: int) -> Array:
+    if sums.unit == "mve":
+        return unpack_slices(words, 1, inputs, UNIT, SLICE)[:, 0]
+    in_bytes = np.ascontiguousarray(words.reshape(-1, UNIT).T).view(np.int8)
+    return in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(UNIT, -1)
 
 
 def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[str, Array]:
@@ -114,14 +149,11 @@ def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[st
     at = 0
     for first in unit_starts(channels, UNIT):
         lanes = slice(first, first + UNIT)
-        own = [UNIT * sums.bias_words, inputs, UNIT * sums.scale_words]
+        own = [UNIT * sums.bias_words, _weight_words(sums, inputs), UNIT * sums.scale_words]
         bias, w, scales = np.split(words[at : at + sum(own)], np.cumsum(own)[:2])
         at += sum(own)
         found["bias"][lanes] = np.ascontiguousarray(bias).view(sums.dtype)
-        in_bytes = np.ascontiguousarray(w.reshape(-1, UNIT).T).view(np.int8)
-        found["w"][lanes] = in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(
-            UNIT, -1
-        )
+        found["w"][lanes] = _unpack_weights(sums, w, inputs)
         by_channel = scales.reshape(UNIT, -1)
         found["multiplier"][lanes], found["shift"][lanes] = by_channel[:, 0], by_channel[:, -1]
     return found
@@ -131,25 +163,30 @@ def _inputs(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> int:
     return kernel_h * kernel_w * in_channels
 
 
+def _weight_words(sums: Sums, inputs: int) -> int:
+    """Words of the weights of four channels: four bytes for each input, in whole slices."""
+    return sums.inputs * slices_of(inputs, sums.inputs)
+
+
 def _words(sums: Sums, channels: int, **sizes: int) -> int:
-    own = UNIT * (sums.bias_words + sums.scale_words) + _inputs(**sizes)
+    own = UNIT * (sums.bias_words + sums.scale_words) + _weight_words(sums, _inputs(**sizes))
     return len(unit_starts(channels, UNIT)) * own
 
 
 def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
-    each = 60 + sums.cost * _inputs(**sizes) / IN_WORD
+    each = 60 + sums.cost * slices_of(_inputs(**sizes), sums.inputs)
     return 40 + each * -(-channels // UNIT)
 
 
-for _sums, _code_bytes in ((SUMS_32, 520), (SUMS_ANY, 560), (SUMS_64, 380)):
+for _sums, _code_bytes in zip(ALL_SUMS, (520, 560, 380, 380, 380), strict=True):
     register(
         Microkernel(
             _sums.kernel,
             partial(matrix_1, _sums),
             sizes=("kernel_h", "kernel_w", "in_channels", "channels", "minimum", "maximum"),
-            header="dsp/matrix_s16.h",
-            needs=frozenset({"dsp"}),
-            alignment=(("x", 4), ("bias", 4)),
+            header=f"{_sums.unit}/matrix_s16.h",
+            needs=frozenset({_sums.unit}),
+            alignment=(*((("x", 4),) if _sums.unit == "dsp" else ()), ("bias", 4)),
             stream=Stream(
                 SOURCES, partial(_words, _sums), partial(_pack, _sums), partial(_unpack, _sums)
             ),

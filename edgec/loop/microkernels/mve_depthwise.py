@@ -12,7 +12,8 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
-from edgec.loop.microkernels.mve_matrix import SLICE, entries_of, limited, words_of
+from edgec.loop.microkernels.matrix import stored_as
+from edgec.loop.microkernels.mve_matrix import SLICE
 from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import int32
@@ -63,8 +64,13 @@ def depthwise(
         shape=(rows, pixels, channels),
         dtype="int32",
     )
-    limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda h, p, c: limited(rescaling.rounded(acc[h, p, c], tables, c), *limits))
+    limits = (minimum, maximum)
+
+    def result(h: Any, p: Any, c: Any) -> Any:
+        rounded = rescaling.rounded(acc[h, p, c], tables, c)
+        return stored_as(out, (h, p, c), rounded, zero_point, limits, added=False)
+
+    b.compute(out, result)
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_c")
     if kernel_h * kernel_w > 1:
@@ -145,7 +151,9 @@ def pack_depthwise(
         for start in range(0, taps, 2):
             pair = order[start : start + 2]
             parts += [offsets[pair], weights[pair].reshape(-1)]
-        scales = [words_of(tables[name][lanes]).reshape(4, 4) for name in rescaling.tables]
+        scales = [
+            rescaling.words(name, tables[name][lanes]).reshape(4, 4) for name in rescaling.tables
+        ]
         parts.append(np.stack(scales, axis=1).reshape(-1))
     return np.concatenate([part.astype(np.int32) for part in parts])
 
@@ -187,8 +195,8 @@ def unpack_depthwise(
             w[pair, first : first + SLICE] = bytes_
             position += WORDS * count
         scales = part[position:].reshape(4, len(rescaling.tables), 4)
-        for place, (name, dtype) in enumerate(rescaling.tables.items()):
-            found[name][lanes] = entries_of(scales[:, place].reshape(-1), dtype)
+        for place, name in enumerate(rescaling.tables):
+            found[name][lanes] = rescaling.entries(name, scales[:, place].reshape(-1))
     found["w"] = w
     return {name: array[..., :channels] for name, array in found.items()}
 

@@ -1,6 +1,7 @@
-"""Matrix products of int8 on MVE (`runtime_c/microkernels/mve/matrix_s8.h`): meaning and streams.
+"""Matrix products of int8 and int16 on MVE: meaning and streams.
 
-Both kernels read one stream: per unit of channels the weights in slices of 16 inputs, then bias,
+They are in the files `matrix_s8.h` and `matrix_s16.h` of `runtime_c/microkernels/mve/`. Kernels
+read one stream: per unit of channels the weights in slices of 16 bytes of inputs, then bias,
 multiplier and shift, or bias and scale, of each channel. A run of inputs that is no whole number of
 slices begins inside its first one, behind lanes that are not used.
 """
@@ -18,29 +19,35 @@ from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import stored_as, unit_starts
-from edgec.loop.microkernels.rescaling import RESCALINGS, Rescaling
+from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM16_HIGH, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import Value, clamp, int8, int32
+from edgec.loop.values import int32
 
 Array = npt.NDArray[Any]
 
 #: Channels of a unit: what eight sums are, for one pixel and for two.
 DENSE_UNIT, CONV_UNIT = 8, 4
+#: Inputs of int8 in a slice.
 SLICE = 16
 
 
-def limited(rounded: Value, zero_point: int, minimum: int, maximum: int) -> Value:
-    """A rescaled accumulator as the operators write it: at its zero point, limited."""
-    return int8(clamp(rounded + zero_point, minimum, maximum))
+def slice_of(rescaling: Rescaling) -> int:
+    """Inputs in a slice: a vector of them."""
+    return SLICE // np.dtype(rescaling.dtype).itemsize
 
 
 def dense(
-    rescaling: Rescaling, depth: int, channels: int, zero_point: int, minimum: int, maximum: int
+    rescaling: Rescaling,
+    depth: int,
+    channels: int,
+    minimum: int,
+    maximum: int,
+    zero_point: int = 0,
 ) -> PrimFunc:
     """out[0, o] = requantized bias[o] + sum over k of x[k] * w[o, k]."""
     b = Definition("dense")
-    out = b.output("out", (1, channels), "int8")
-    x = b.input("x", (depth,), "int8")
+    out = b.output("out", (1, channels), rescaling.dtype)
+    x = b.input("x", (depth,), rescaling.dtype)
     return dense_nest(b, rescaling, x, out, zero_point, (minimum, maximum))
 
 
@@ -86,15 +93,15 @@ def conv(
     step: int,
     pixels: int,
     channels: int,
-    zero_point: int,
     minimum: int,
     maximum: int,
+    zero_point: int = 0,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum of x[kh * pitch + p * step + i] * w[o, kh, i]."""
     b = Definition("conv")
-    out = b.output("out", (pixels, channels), "int8")
+    out = b.output("out", (pixels, channels), rescaling.dtype)
     run = kernel_w * in_channels
-    x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), "int8")
+    x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), rescaling.dtype)
     bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
     w = b.constant("w", (channels, kernel_h, kernel_w, in_channels), "int8")
     acc = b.reduce(
@@ -107,8 +114,13 @@ def conv(
         shape=(pixels, channels),
         dtype="int32",
     )
-    limits = (zero_point, minimum, maximum)
-    b.compute(out, lambda p, c: limited(rescaling.rounded(acc[p, c], tables, c), *limits))
+    limits = (minimum, maximum)
+
+    def result(p: Any, c: Any) -> Any:
+        rounded = rescaling.rounded(acc[p, c], tables, c)
+        return stored_as(out, (p, c), rounded, zero_point, limits, added=False)
+
+    b.compute(out, result)
     return _nested(b, "acc_kh")
 
 
@@ -121,36 +133,38 @@ def _nested(definition: Definition, first: str) -> PrimFunc:
     return schedule.func
 
 
-def slices_of(run: int) -> int:
-    """Slices that a run of inputs takes."""
-    return -(-run // SLICE)
+def slices_of(run: int, inputs: int = SLICE) -> int:
+    """Slices that a run of inputs takes; `inputs` are in one."""
+    return -(-run // inputs)
 
 
-def words_of(array: Array) -> Array:
-    """Entries of a table as int32 words: numbers, or the bits of floats."""
-    if array.dtype.kind == "f":
-        return np.ascontiguousarray(array, np.float32).view(np.int32)
-    return array.astype(np.int32)
+def pack_slices(w: Array, first: int, unit: int, inputs: int) -> Array:
+    """The weights of a unit of channels of w [channels, runs, run], as int32 words."""
+    runs, run = w.shape[1:]
+    slices = slices_of(run, inputs)
+    part = np.pad(w[first : first + unit], ((0, 0), (0, 0), (slices * inputs - run, 0)))
+    in_order = part.reshape(unit, runs * slices, inputs).transpose(1, 0, 2)
+    return np.ascontiguousarray(in_order).view("<i4").reshape(-1)
 
 
-def entries_of(words: Array, dtype: str) -> Array:
-    """What `words_of` was given."""
-    words = np.ascontiguousarray(words, np.int32)
-    return words.view(np.float32) if dtype == "float32" else words
+def unpack_slices(words: Array, runs: int, run: int, unit: int, inputs: int) -> Array:
+    """What `pack_slices` was given: [unit, runs, run]."""
+    slices = slices_of(run, inputs)
+    packed = np.ascontiguousarray(words).astype("<i4").view(np.int8)
+    in_order = packed.reshape(runs, slices, unit, inputs).transpose(2, 0, 1, 3)
+    return in_order.reshape(unit, runs, slices * inputs)[:, :, slices * inputs - run :]
 
 
 def pack_products(rescaling: Rescaling, arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
     """The constants of a product in the order of use, as int32 words; weights [channels, ...]."""
     channels = len(arrays["bias"])
     w = arrays["w"].reshape(channels, runs, -1)
-    slices = slices_of(w.shape[2])
-    below = slices * SLICE - w.shape[2]
-    padded = np.pad(w, ((0, 0), (0, 0), (below, 0))).reshape(channels, runs * slices, SLICE)
     parts: list[Array] = []
     for first in unit_starts(channels, unit):
         lanes = slice(first, first + unit)
-        parts.append(np.ascontiguousarray(padded[lanes].transpose(1, 0, 2)).view("<i4").reshape(-1))
-        parts += [words_of(arrays[name][lanes]) for name in ("bias", *rescaling.tables)]
+        parts.append(pack_slices(w, first, unit, slice_of(rescaling)))
+        for name in ("bias", *rescaling.tables):
+            parts.append(rescaling.words(name, arrays[name][lanes]))
     return np.concatenate(parts)
 
 
@@ -158,7 +172,6 @@ def unpack_products(
     rescaling: Rescaling, words: Array, runs: int, run: int, channels: int, unit: int
 ) -> dict[str, Any]:
     """The constants in a stream by their names in the meaning."""
-    slices = slices_of(run)
     size = product_words(rescaling, runs, run, unit, unit)
     dtypes = {"bias": "int32", **rescaling.tables}
     found: dict[str, Any] = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
@@ -166,19 +179,19 @@ def unpack_products(
     for number, first in enumerate(unit_starts(channels, unit)):
         part = words[number * size : (number + 1) * size]
         lanes = slice(first, first + unit)
-        packed = np.ascontiguousarray(part[: -len(dtypes) * unit]).astype("<i4").view(np.int8)
-        in_order = packed.reshape(runs, slices, unit, SLICE).transpose(2, 0, 1, 3)
-        w[lanes] = in_order.reshape(unit, runs, slices * SLICE)[:, :, slices * SLICE - run :]
-        for position, (name, dtype) in enumerate(dtypes.items()):
+        weights = part[: -len(dtypes) * unit]
+        w[lanes] = unpack_slices(weights, runs, run, unit, slice_of(rescaling))
+        for position, name in enumerate(dtypes):
             entries = part[len(part) - (len(dtypes) - position) * unit :][:unit]
-            found[name][lanes] = entries_of(entries, dtype)
+            found[name][lanes] = rescaling.entries(name, entries)
     return {**found, "w": w}
 
 
 def product_words(rescaling: Rescaling, runs: int, run: int, channels: int, unit: int) -> int:
     """Words of a stream."""
-    own = 1 + len(rescaling.tables)
-    return len(unit_starts(channels, unit)) * unit * (runs * slices_of(run) * SLICE // 4 + own)
+    inputs = slice_of(rescaling)
+    own = runs * slices_of(run, inputs) * inputs // 4 + 1 + len(rescaling.tables)
+    return len(unit_starts(channels, unit)) * unit * own
 
 
 def _dense_stream(rescaling: Rescaling) -> Stream:
@@ -205,45 +218,50 @@ def _conv_stream(rescaling: Rescaling) -> Stream:
     )
 
 
-def _tail(zero_point: int, minimum: int) -> int:
+def _tail(minimum: int, zero_point: int = 0) -> int:
     return 0 if minimum >= zero_point else 6
 
 
 def _dense_instructions(
-    depth: int, channels: int, zero_point: int, minimum: int, maximum: int
+    rescaling: Rescaling, depth: int, channels: int, minimum: int, maximum: int, **at: int
 ) -> float:
-    whole = slices_of(depth) - 1
-    each = 50 + 17 * whole + 2 * -(-whole // 4) + _tail(zero_point, minimum)
+    whole = slices_of(depth, slice_of(rescaling)) - 1
+    each = 50 + 17 * whole + 2 * -(-whole // 4) + _tail(minimum, **at)
     return 80 + each * -(-channels // DENSE_UNIT)
 
 
 def _conv_instructions(
+    rescaling: Rescaling,
     kernel_h: int,
     kernel_w: int,
     in_channels: int,
+    pitch: int,
+    step: int,
     pixels: int,
     channels: int,
-    zero_point: int,
     minimum: int,
-    **_: int,
+    maximum: int,
+    **at: int,
 ) -> float:
-    whole = slices_of(kernel_w * in_channels) - 1
+    whole = slices_of(kernel_w * in_channels, slice_of(rescaling)) - 1
     row = 16 + 14 * whole + 4 * max(-(-whole // 4), 1)
-    each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(zero_point, minimum)
+    each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(minimum, **at)
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 
-for _rescaling in RESCALINGS:
+for _rescaling in (*RESCALINGS, TFLM16_HIGH):
+    _limits = (*(("zero_point",) if _rescaling.dtype == "int8" else ()), "minimum", "maximum")
+    _header = f"mve/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h"
     register(
         Microkernel(
             _rescaling.kernel("dense", "mve"),
             partial(dense, _rescaling),
-            sizes=("depth", "channels", "zero_point", "minimum", "maximum"),
-            header=f"mve/matrix_s8{_rescaling.suffix}.h",
+            sizes=("depth", "channels", *_limits),
+            header=_header,
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
             stream=_dense_stream(_rescaling),
-            instructions=_dense_instructions,
+            instructions=partial(_dense_instructions, _rescaling),
             code_bytes=680,
         )
     )
@@ -253,14 +271,14 @@ for _rescaling in RESCALINGS:
             partial(conv, _rescaling),
             sizes=(
                 "kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels",
-                "zero_point", "minimum", "maximum",
+                *_limits,
             ),
-            header=f"mve/matrix_s8{_rescaling.suffix}.h",
+            header=_header,
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
             in_order=("out_p", 2),
             stream=_conv_stream(_rescaling),
-            instructions=_conv_instructions,
+            instructions=partial(_conv_instructions, _rescaling),
             code_bytes=890,
         )
     )  # fmt: skip

@@ -1,6 +1,13 @@
-"""Rows of an image on MVE (`runtime_c/microkernels/mve/rows_s8.h`): padded, and as windows."""
+"""Rows of an image on MVE: padded, and as windows.
+
+They are in the files `rows_s8.h` and `rows_s16.h` of `runtime_c/microkernels/mve/`.
+"""
 
 from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
@@ -13,6 +20,7 @@ MOST_GATHERED, FARTHEST = 64, 65535
 
 
 def pad_rows(
+    dtype: str,
     height: int,
     width: int,
     channels: int,
@@ -20,13 +28,13 @@ def pad_rows(
     left: int,
     rows: int,
     out_width: int,
-    zero_point: int,
     row: TermLike,
+    zero_point: int = 0,
 ) -> PrimFunc:
     """to[h, w, c] = x[row + h - top, w - left, c], zero_point where that is outside."""
     b = Definition("pad_rows")
-    to = b.output("to", (rows, out_width, channels), "int8")
-    x = b.input("x", (1, height, width, channels), "int8")
+    to = b.output("to", (rows, out_width, channels), dtype)
+    x = b.input("x", (1, height, width, channels), dtype)
     window = Window(
         (height, width, channels), (1, 1), (1, 1), (1, 1), (top, left), 1, True, zero_point
     )
@@ -35,6 +43,7 @@ def pad_rows(
 
 
 def columns(
+    dtype: str,
     kernel_h: int,
     kernel_w: int,
     channels: int,
@@ -47,8 +56,8 @@ def columns(
     b = Definition("columns")
     run = kernel_w * channels
     rows = (kernel_h - 1) * dilation_h + 1
-    to = b.output("to", (pixels, kernel_h * run), "int8")
-    x = b.input("x", (rows, width, channels), "int8")
+    to = b.output("to", (pixels, kernel_h * run), dtype)
+    x = b.input("x", (rows, width, channels), dtype)
     b.compute(
         to,
         lambda p, k: x[k // run * dilation_h, p * stride_w + k % run // channels, k % channels],
@@ -56,8 +65,8 @@ def columns(
     return b.build()
 
 
-def _pad_instructions(channels: int, rows: int, out_width: int, **_: int) -> float:
-    return 60 + rows * (40 + 3 * -(-out_width * channels // 16))
+def _pad_instructions(itemsize: int, channels: int, rows: int, out_width: int, **_: int) -> float:
+    return 60 + rows * (40 + 3 * -(-out_width * channels * itemsize // 16))
 
 
 def _columns_instructions(
@@ -67,28 +76,33 @@ def _columns_instructions(
     return 60 + 5 * depth + pixels * (7 + 4 * -(-depth // 8))
 
 
-register(
-    Microkernel(
-        "ec_pad_rows_s8_mve",
-        pad_rows,
-        sizes=("height", "width", "channels", "top", "left", "rows", "out_width", "zero_point"),
-        indices=("row",),
-        header="mve/rows_s8.h",
-        needs=frozenset({"mve"}),
-        instructions=_pad_instructions,
-        code_bytes=210,
+_PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width")
+for _dtype, _short, _sizes in (
+    ("int8", "s8", (*_PADDED, "zero_point")),
+    ("int16", "s16", _PADDED),
+):
+    register(
+        Microkernel(
+            f"ec_pad_rows_{_short}_mve",
+            partial(pad_rows, _dtype),
+            sizes=_sizes,
+            indices=("row",),
+            header=f"mve/rows_{_short}.h",
+            needs=frozenset({"mve"}),
+            instructions=partial(_pad_instructions, np.dtype(_dtype).itemsize),
+            code_bytes=210,
+        )
     )
-)
-register(
-    Microkernel(
-        "ec_columns_s8_mve",
-        columns,
-        sizes=(
-            "kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels",
-        ),
-        header="mve/rows_s8.h",
-        needs=frozenset({"mve"}),
-        instructions=_columns_instructions,
-        code_bytes=150,
-    )
-)  # fmt: skip
+    register(
+        Microkernel(
+            f"ec_columns_{_short}_mve",
+            partial(columns, _dtype),
+            sizes=(
+                "kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels",
+            ),
+            header=f"mve/rows_{_short}.h",
+            needs=frozenset({"mve"}),
+            instructions=_columns_instructions,
+            code_bytes=150,
+        )
+    )  # fmt: skip

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgec.loop.define import Definition, Tensor
-from edgec.loop.values import Value, int32, intrinsic
+from edgec.loop.values import Array, Value, int32, intrinsic
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +22,16 @@ class Rescaling:
 
     tables: dtypes of constants with one entry for each channel, by their names in meanings and in
     what operators lower to. `suffix` tells the kernels' names apart, and `needs` is what a core
-    must have besides what the products need.
+    must have besides what the products need. `dtype` is that of inputs and results. `is_down` says
+    that shifts tell by how much results are shifted down, as instructions do not.
     """
 
     function: str
     tables: Mapping[str, str]
     suffix: str = ""
     needs: frozenset[str] = frozenset()
+    dtype: str = "int8"
+    is_down: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -46,7 +51,26 @@ class Rescaling:
 
     def kernel(self, products: str, unit: str = "dsp") -> str:
         """The name of the kernel of these products with this rescaling."""
-        return f"ec_{products}{self.suffix}_s8_{unit}"
+        return f"ec_{products}{self.suffix}_{self.short_dtype}_{unit}"
+
+    @property
+    def short_dtype(self) -> str:
+        """The dtype in the names of kernels and of their files."""
+        return self.dtype.replace("int", "s")
+
+    def words(self, name: str, array: Array) -> Array:
+        """Entries of a table as vectors take them, in int32 words: numbers, or bits of floats."""
+        if array.dtype.kind == "f":
+            return np.ascontiguousarray(array, np.float32).view(np.int32)
+        words = array.astype(np.int32)
+        return -words if self.is_down and name == "shift" else words
+
+    def entries(self, name: str, words: Array) -> Array:
+        """What `words` was given."""
+        words = np.ascontiguousarray(words, np.int32)
+        if self.tables.get(name) == "float32":
+            return words.view(np.float32)
+        return -words if self.is_down and name == "shift" else words
 
 
 def _argument(entry: Value) -> Value:
@@ -59,6 +83,10 @@ TFLM = Rescaling("requantize_tflm_right", {"multiplier": "int32", "shift": "int8
 ONNX = Rescaling("requantize_onnx", {"scale": "float32"}, "_onnx", frozenset({"fpu"}))
 #: gemmlowp's double rounding, by shifts of both directions, for results of 16 bits.
 TFLM_ANY = Rescaling("requantize_tflm", {"multiplier": "int32", "shift": "int8"}, "_any")
+#: TFLite's of int16 results, by factors of 15 bits times 2**15: the upper half of a product.
+TFLM16_HIGH = Rescaling(
+    "requantize_tflm16_high", {"multiplier": "int32", "shift": "int8"}, dtype="int16", is_down=True
+)
 #: None: kernels whose channels share what they are rescaled by tell that elsewhere.
 SHARED = Rescaling("", {})
 

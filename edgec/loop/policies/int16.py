@@ -1,4 +1,4 @@
-"""Convolution and dense of int16 inputs for the DSP extension: pixel by pixel on microkernels."""
+"""Convolution and dense of int16 inputs on DSP cores and MVE: pixel by pixel on microkernels."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import SHORTS
-from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, IN_WORD, UNIT
+from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.loop.policies.common import decompose, find_param, output_loops, with_constant
 from edgec.loop.rewrite import loops_of, walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 
 OPERATORS = ("conv2d", "dense")
-KERNELS = {(sums.dtype, sums.function): sums.kernel for sums in ALL_SUMS}
+SUMS = {(sums.dtype, sums.function, sums.unit): sums for sums in ALL_SUMS}
 
 
 def short_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
@@ -23,15 +23,22 @@ def short_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
     return (SHORTS,) if operators[0] in OPERATORS and operators[1:] == ("requantize",) else ()
 
 
-def schedule_shorts(func: PrimFunc, tables: Mapping[str, Array]) -> list[Schedule]:
-    """A product in a call for each pixel; empty where the kernels cannot do it."""
+def schedule_shorts(
+    func: PrimFunc, tables: Mapping[str, Array], features: frozenset[str]
+) -> list[Schedule]:
+    """A product in a call for each pixel; empty where the kernels cannot do it.
+
+    features: of the core.
+    """
     *_, pixel, last = output_loops(func, "out", "out")
     channels, *window = tables["w"].shape
     limits = _limits(func)
-    if limits is None or channels < UNIT or tables["w"][0].size % IN_WORD:
+    if limits is None or channels < UNIT:
         return []
-    kernel = KERNELS.get((str(tables["bias"].dtype), limits[0]))
-    if kernel is None:
+    known = (SUMS.get((str(tables["bias"].dtype), limits[0], unit)) for unit in ("mve", "dsp"))
+    fits = [s for s in known if s is not None and s.unit in features]
+    fits = [s for s in fits if s.unit == "mve" or tables["w"][0].size % s.inputs == 0]
+    if not fits:
         return []
     sizes = {
         **dict(zip(("kernel_h", "kernel_w", "in_channels"), (1, 1, *window)[-3:], strict=True)),
@@ -44,7 +51,7 @@ def schedule_shorts(func: PrimFunc, tables: Mapping[str, Array]) -> list[Schedul
             schedule.compute_at("col", pixel, scope="scratch")
         decompose(schedule, "acc")
         schedule.simplify()
-        schedule.tensorize(last, kernel, sizes)
+        schedule.tensorize(last, fits[0].kernel, sizes)
     except ScheduleError:
         return []
     _copy_runs(schedule)

@@ -1,4 +1,4 @@
-"""Convolution and dense on MVE: vectors of bytes along the channels."""
+"""Convolution and dense on MVE: vectors of integers along the channels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
+from edgec.loop.dtype import bits
 from edgec.loop.intrinsics import INT32_MAX
 from edgec.loop.ir import Cast, Intrinsic, PrimFunc, Store
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
+from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.mve_depthwise import fits_pairs
-from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE
+from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
-from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
+from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, TFLM16_HIGH, Rescaling
 from edgec.loop.policies.common import decompose, find_param, with_constant
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
@@ -35,9 +37,14 @@ FORMS = {
 }
 
 
-def mve_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule."""
-    if operators[1:] != ("requantize",):
+def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule.
+
+    dtype: of the first operator's input.
+    """
+    if operators[1:] != ("requantize",) or dtype not in ("int8", "int16"):
+        return ()
+    if (operators[0], dtype) == ("depthwise_conv2d", "int16"):
         return ()
     return FORMS.get(operators[0], ())
 
@@ -57,10 +64,11 @@ class Limits:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The numbers as microkernels call them."""
-        return {
-            "zero_point": self.zero_point, "minimum": self.minimum, "maximum": self.maximum
-        }  # fmt: skip
+        """The numbers as microkernels call them; int16 has no zero points."""
+        limits = {"minimum": self.minimum, "maximum": self.maximum}
+        return (
+            limits if self.rescaling.dtype == "int16" else {"zero_point": self.zero_point, **limits}
+        )
 
 
 def schedule_vectors(
@@ -109,21 +117,27 @@ def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]
     if form == MATRIX or window is None:
         return [1]
     _, height, width, _ = find_param(func, "out").shape
+    itemsize = itemsize_of(func)
     if form == WINDOW_ROWS and (not window.is_padded or func.name != "depthwise_conv2d"):
         return [1]  # a convolution takes much longer than a copy
     inner = window.padded(height) if window.is_padded else window
-    row_bytes = inner.shape[1] * inner.shape[2] if window.is_padded else 0
+    row_bytes = inner.shape[1] * inner.shape[2] * itemsize if window.is_padded else 0
     parts = [rows for rows in range(1, height + 1) if height % rows == 0]
     found = [r for r in parts if _rows_read(window, r) * row_bytes <= MOST_PADDED]
     most = {max(found, default=1), 1}
     if form == COLUMN_ROWS:
-        most.add(max((r for r in found if _fits_columns(window, r, width)), default=1))
+        most.add(max((r for r in found if _fits_columns(window, r, width, itemsize)), default=1))
     return sorted(most, reverse=True)
 
 
-def _fits_columns(window: Window, rows: int, width: int) -> bool:
+def itemsize_of(func: PrimFunc) -> int:
+    """Bytes of an input's element."""
+    return bits(find_param(func, "x").dtype) // 8
+
+
+def _fits_columns(window: Window, rows: int, width: int, itemsize: int) -> bool:
     """Whether the windows of so many rows of the output may lie side by side."""
-    return rows * width * window.depth <= MOST_COLUMNS
+    return rows * width * window.depth * itemsize <= MOST_COLUMNS
 
 
 def _rows_read(window: Window, rows: int) -> int:
@@ -154,7 +168,7 @@ def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
 
 def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
     """Row by row of the output, each on the rows that it reads, padded in scratch."""
-    if window is None or window.is_pixel or not _has_long_runs(window):
+    if window is None or window.is_pixel or not _has_long_runs(window, slice_of(limits.rescaling)):
         raise ScheduleError("the windows have no long runs")
     channels = find_param(schedule.func, "out").shape[3]
     _require_channels(channels)
@@ -227,7 +241,7 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
     _require_channels(channels)
     inner = _pad_rows(schedule, window, rows)
     loop, count = ("out_d2" if pixels > 1 else "out_d3"), pixels
-    if rows > 1 and _fits_columns(window, rows, pixels):
+    if rows > 1 and _fits_columns(window, rows, pixels, itemsize_of(schedule.func)):
         loop, count = "out_d1_i", rows * pixels
         if pixels > 1:
             loop = schedule.fuse("out_d1_i", "out_d2")
@@ -241,7 +255,8 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
         "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
         "pixels": pixels,
     }  # fmt: skip
-    schedule.tensorize("col_w" if pixels > 1 else "col_k", "ec_columns_s8_mve", sizes)
+    kernel = f"ec_columns_{limits.rescaling.short_dtype}_mve"
+    schedule.tensorize("col_w" if pixels > 1 else "col_k", kernel, sizes)
     _tensorize_padding(schedule, window, rows)
 
 
@@ -254,7 +269,7 @@ def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
     schedule.compute_at("acc", "out_d3")
     columns = next((param for param in schedule.func.params if param.name == "col"), None)
     if columns is not None:
-        together = _fits_columns(window, rows, columns.shape[2])
+        together = _fits_columns(window, rows, columns.shape[2], itemsize_of(schedule.func))
         schedule.compute_at("col", outer if together else row, scope="scratch")
     if window.is_padded:
         schedule.compute_at("padded", outer, scope="scratch")
@@ -285,19 +300,23 @@ def _tensorize_padding(schedule: Schedule, window: Window, rows: int) -> None:
         raise ScheduleError("several images are not padded row by row")
     read = _rows_read(window, rows)
     height = find_param(schedule.func, "out").shape[1]
-    names = ("height", "width", "channels", "top", "left", "zero_point")
-    sizes = {name: window.sizes[name] for name in names}
+    kernel = get_microkernel(
+        "ec_pad_rows_s8_mve" if itemsize_of(schedule.func) == 1 else "ec_pad_rows_s16_mve"
+    )
+    sizes = {name: size for name, size in window.sizes.items() if name in kernel.sizes}
     sizes |= {"rows": read, "out_width": window.padded(height).shape[1]}
     outer = "out_d1" if rows == 1 else "out_d1_o"
     first = "0" if height == rows else f"{outer}*{rows * window.stride[0]}"
-    schedule.tensorize("padded_h" if read > 1 else "padded_w", "ec_pad_rows_s8_mve", sizes,
-                       {"row": first})  # fmt: skip
+    schedule.tensorize("padded_h" if read > 1 else "padded_w", kernel.name, sizes, {"row": first})
 
 
-def _has_long_runs(window: Window) -> bool:
-    """Whether the inputs of a row of a window lie together, and there are enough of them."""
+def _has_long_runs(window: Window, inputs: int) -> bool:
+    """Whether the inputs of a row of a window lie together, and there are enough of them.
+
+    inputs: of a vector.
+    """
     together = window.dilation[1] == 1 or window.kernel[1] == 1
-    return together and (window.kernel[1] * window.shape[2] >= SLICE or not is_gathered(window))
+    return together and (window.kernel[1] * window.shape[2] >= inputs or not is_gathered(window))
 
 
 def is_gathered(window: Window) -> bool:
@@ -323,7 +342,11 @@ def find_limits(func: PrimFunc) -> Limits | None:
     if upper is None or lower is None or offset is None:
         return None
     rounded = offset[0]
-    known = {rescaling.function: rescaling for rescaling in RESCALINGS}
+    known = {rescaling.function: rescaling for rescaling in (*RESCALINGS, TFLM16_HIGH)}
     if not isinstance(rounded, Intrinsic) or rounded.name not in known:
         return None
-    return Limits(offset[1], lower[1], upper[1], known[rounded.name])
+    found = Limits(offset[1], lower[1], upper[1], known[rounded.name])
+    is_fitting = stores[0].buffer.dtype == find_param(func, "x").dtype == found.rescaling.dtype
+    return (
+        found if is_fitting and (found.zero_point == 0 or found.rescaling.dtype == "int8") else None
+    )

@@ -15,11 +15,34 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "microkernels/c/store_s16.h"
 
 /* Four inputs, in two words, times a word of weights, added to acc. */
-static inline EC_UNUSED int32_t ec_accumulate_4_s16_dsp(int32_t acc, int32_t low, int32_t high,
+static inline EC_UNUSED int64_t ec_accumulate_4_s16_dsp(int64_t acc, int32_t low, int32_t high,
                                                         int32_t weights) {
-    return ec_smlad(high, ec_sxtb16_odd(weights), ec_smlad(low, ec_sxtb16(weights), acc));
+    return ec_smlald(high, ec_sxtb16_odd(weights), ec_smlald(low, ec_sxtb16(weights), acc));
+}
+
+/* The products of `inputs`, a multiple of four, by four channels of weights, added to sums. */
+static inline EC_UNUSED void ec_four_sums_s16_s64_dsp(int64_t *sums, const int16_t *x,
+                                                      const int32_t *weights, int32_t inputs) {
+    int64_t a = sums[0];
+    int64_t b = sums[1];
+    int64_t c = sums[2];
+    int64_t d = sums[3];
+    const int32_t *const end = weights + inputs;
+    for (; weights != end; weights += 4, x += 4) {
+        const int32_t low = ec_load_aligned(x);
+        const int32_t high = ec_load_aligned(x + 2);
+        a = ec_accumulate_4_s16_dsp(a, low, high, weights[0]);
+        b = ec_accumulate_4_s16_dsp(b, low, high, weights[1]);
+        c = ec_accumulate_4_s16_dsp(c, low, high, weights[2]);
+        d = ec_accumulate_4_s16_dsp(d, low, high, weights[3]);
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
 }
 
 /* clang-format off */
@@ -33,7 +56,7 @@ static inline EC_UNUSED int32_t ec_accumulate_4_s16_dsp(int32_t acc, int32_t low
 
 /* clang-format on */
 
-/* The products of `inputs`, a multiple of four, by four channels of weights, added to sums.
+/* The same modulo 2^32.
  *
  * Registers: r0 x, r1 weights, r2 the end of x, r3 and r12 four inputs, r4-r7 weight words, r8-r11
  * sums, lr a pair of weights. */
@@ -79,35 +102,12 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
         : "r12", "cc", "memory");
     /* clang-format on */
 #else
-    int32_t a = sums[0];
-    int32_t b = sums[1];
-    int32_t c = sums[2];
-    int32_t d = sums[3];
-    const int32_t *const end = weights + inputs;
-    for (; weights != end; weights += 4, x += 4) {
-        const int32_t low = ec_load_aligned(x);
-        const int32_t high = ec_load_aligned(x + 2);
-        a = ec_accumulate_4_s16_dsp(a, low, high, weights[0]);
-        b = ec_accumulate_4_s16_dsp(b, low, high, weights[1]);
-        c = ec_accumulate_4_s16_dsp(c, low, high, weights[2]);
-        d = ec_accumulate_4_s16_dsp(d, low, high, weights[3]);
+    int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
+    ec_four_sums_s16_s64_dsp(wide, x, weights, inputs);
+    for (int32_t i = 0; i < 4; ++i) {
+        sums[i] = (int32_t)(uint32_t)(uint64_t)wide[i];
     }
-    sums[0] = a;
-    sums[1] = b;
-    sums[2] = c;
-    sums[3] = d;
 #endif
-}
-
-/* The same of 64 bits. */
-static inline EC_UNUSED int64_t ec_accumulate_4_s64_dsp(int64_t acc, int32_t low, int32_t high,
-                                                        int32_t weights) {
-    return ec_smlald(high, ec_sxtb16_odd(weights), ec_smlald(low, ec_sxtb16(weights), acc));
-}
-
-/* x limited to [minimum, maximum], which int16 can hold. */
-static inline EC_UNUSED int16_t ec_limited_s16(int32_t x, int32_t minimum, int32_t maximum) {
-    return (int16_t)(x < minimum ? minimum : x > maximum ? maximum : x);
 }
 
 /* out[o] for all channels of one pixel: int16 of the rescaled sum over i of x[i] * w[o][i] + bias[o],
@@ -142,10 +142,9 @@ static EC_KERNEL void ec_matrix_1_s16_any_dsp(int16_t *out, const int16_t *x, co
         int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
         ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
         stream += 4 + inputs;
-        for (int32_t i = 0; i < 4; ++i, stream += 2) {
-            const int32_t value = ec_requantize_tflm16(sums[i], stream[0], stream[1]);
-            to[i] = ec_limited_s16(value, minimum, maximum);
-        }
+        const int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
+        ec_store_four_s16(to, wide, stream, minimum, maximum);
+        stream += 8;
     }
 }
 
@@ -159,32 +158,10 @@ static EC_KERNEL void ec_matrix_1_s16_s64_dsp(int16_t *out, const int16_t *x, co
     for (int32_t o = 0; o < channels; o += 4) {
         int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
         int64_t sums[4];
-        for (int32_t i = 0; i < 4; ++i) {
-            sums[i] =
-                (int64_t)((uint64_t)(uint32_t)stream[2 * i + 1] << 32 | (uint32_t)stream[2 * i]);
-        }
-        int64_t a = sums[0];
-        int64_t b = sums[1];
-        int64_t c = sums[2];
-        int64_t d = sums[3];
-        const int16_t *at = x;
-        const int32_t *const end = stream + 8 + inputs;
-        for (stream += 8; stream != end; stream += 4, at += 4) {
-            const int32_t low = ec_load_aligned(at);
-            const int32_t high = ec_load_aligned(at + 2);
-            a = ec_accumulate_4_s64_dsp(a, low, high, stream[0]);
-            b = ec_accumulate_4_s64_dsp(b, low, high, stream[1]);
-            c = ec_accumulate_4_s64_dsp(c, low, high, stream[2]);
-            d = ec_accumulate_4_s64_dsp(d, low, high, stream[3]);
-        }
-        sums[0] = a;
-        sums[1] = b;
-        sums[2] = c;
-        sums[3] = d;
-        for (int32_t i = 0; i < 4; ++i, stream += 2) {
-            const int32_t value = ec_requantize_tflm16(sums[i], stream[0], stream[1]);
-            to[i] = ec_limited_s16(value, minimum, maximum);
-        }
+        ec_load_four_s64(sums, stream);
+        ec_four_sums_s16_s64_dsp(sums, x, stream + 8, inputs);
+        ec_store_four_s16(to, sums, stream + 8 + inputs, minimum, maximum);
+        stream += 16 + inputs;
     }
 }
 

@@ -54,16 +54,20 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     return (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
 }
 
-/* Assembly: 16 weights each of eight channels, times x in q0; `op` VMLADAV or VMLADAVA. */
-#define EC_DENSE_SLICE_MVE(op)                     \
-    ".irp d, r0, r2, r4, r6\n"                     \
-    "vldrw.32 q1, [r3], #16\n" op " \\d, q0, q1\n" \
-    ".endr\n"                                      \
-    ".irp d, r8, r10, r12, lr\n"                   \
-    "vldrw.32 q2, [r3], #16\n" op " \\d, q0, q2\n" \
-    ".endr\n"
-
 /* clang-format off */
+
+/* Assembly: a slice of inputs by the weights of eight channels; `fetch` loads the weights of one, so
+ * many bytes, `op` is VMLADAV or VMLADAVA. */
+#define EC_DENSE_SLICE_MVE(load, fetch, bytes, op) \
+    load " q0, [r1], #16\n" \
+    ".irp d, r0, r2, r4, r6\n" \
+    fetch " q1, [r3], #" bytes "\n" \
+    op " \\d, q0, q1\n" \
+    ".endr\n" \
+    ".irp d, r8, r10, r12, lr\n" \
+    fetch " q2, [r3], #" bytes "\n" \
+    op " \\d, q0, q2\n" \
+    ".endr\n"
 
 /* Assembly: eight sums rescaled with gemmlowp's rounding. */
 #define EC_DENSE_TFLM_MVE \
@@ -89,13 +93,14 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q3\n"
 
-/* Assembly: dense up to the sums of eight channels, in q0 and q1. */
-#define EC_DENSE_SUMS_MVE \
+/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
+ * first slice. */
+#define EC_DENSE_SUMS_MVE(lanes, first, whole) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r1, {r4-r12}\n" \
     "mov r3, r2\n" \
-    "vctp.8 r6\n" \
+    lanes " r6\n" \
     "vpnot\n" \
     "vdup.32 q6, r9\n" \
     "vdup.32 q7, r10\n" \
@@ -114,13 +119,11 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "0:\n" /* eight channels */ \
     "ldrd r1, r5, [sp]\n" \
     "vpst\n" \
-    "vldrbt.8 q0, [r1], #16\n" \
-    EC_DENSE_SLICE_MVE("vmladav.s8") \
+    first \
     "ldr pc, [sp, #8]\n" \
     "3:\n" \
     ".rept 4\n" \
-    "vldrb.8 q0, [r1], #16\n" \
-    EC_DENSE_SLICE_MVE("vmladava.s8") \
+    whole \
     ".endr\n" \
     "4:\n" \
     "subs r5, #1\n" \
@@ -130,6 +133,12 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
     "vmov q0[3], q0[1], r2, r6\n" \
     "vmov q1[2], q1[0], r8, r12\n" \
     "vmov q1[3], q1[1], r10, lr\n"
+
+/* Assembly: the same of int8. */
+#define EC_DENSE_SUMS_S8_MVE \
+    EC_DENSE_SUMS_MVE("vctp.8", \
+        EC_DENSE_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
+        EC_DENSE_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"))
 
 /* Assembly: limited. */
 #define EC_DENSE_LIMIT_MVE \
@@ -153,7 +162,7 @@ static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier
 
 /* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1. */
 #define EC_DENSE_MVE(rescale) \
-    EC_DENSE_SUMS_MVE \
+    EC_DENSE_SUMS_S8_MVE \
     rescale \
     "vadd.i32 q0, q0, r11\n" \
     "vadd.i32 q1, q1, r11\n" \
@@ -221,17 +230,23 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
 #endif
 }
 
-/* Assembly: 16 weights each of four channels, times those of two pixels; `first` loads inputs. */
-#define EC_CONV_SLICE_MVE(load, op)                                                             \
-    load " q0, [r1], #16\n" load " q1, [r3], #16\n"                                             \
-         "vldrw.32 q2, [r5], #16\n"                                                             \
-         "vldrw.32 q3, [r5], #16\n"                                                             \
-         "vldrw.32 q4, [r5], #16\n"                                                             \
-         "vldrw.32 q5, [r5], #16\n" op " r0, q0, q2\n" op " r8, q1, q2\n" op " r2, q0, q3\n" op \
-         " r10, q1, q3\n" op " r4, q0, q4\n" op " r12, q1, q4\n" op " r6, q0, q5\n" op          \
-         " lr, q1, q5\n"
-
 /* clang-format off */
+
+/* Assembly: slices of inputs of two pixels by the weights of four channels. */
+#define EC_CONV_SLICE_MVE(load, fetch, bytes, op) \
+    load " q0, [r1], #16\n" \
+    load " q1, [r3], #16\n" \
+    ".irp w, q2, q3, q4, q5\n" \
+    fetch " \\w, [r5], #" bytes "\n" \
+    ".endr\n" \
+    op " r0, q0, q2\n" \
+    op " r8, q1, q2\n" \
+    op " r2, q0, q3\n" \
+    op " r10, q1, q3\n" \
+    op " r4, q0, q4\n" \
+    op " r12, q1, q4\n" \
+    op " r6, q0, q5\n" \
+    op " lr, q1, q5\n"
 
 /* Assembly: sums of two pixels rescaled with gemmlowp's rounding. */
 #define EC_CONV_TFLM_MVE \
@@ -253,8 +268,9 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n"
 
-/* Assembly: convolution, all of it; `rescale` makes results of the sums in q0 and q1. */
-#define EC_CONV_MVE(rescale) \
+/* Assembly: convolution, all of it. The slices: `first` of a window, `more` of its other rows, `whole`
+ * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each. */
+#define EC_CONV_WINDOWS_MVE(lanes, first, more, whole, store, bytes) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "sub sp, #56\n" \
@@ -264,7 +280,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "add r12, sp, #28\n" \
     "stm r12, {r1-r7}\n" \
     "ldm r0, {r1-r4, r11}\n" \
-    "vctp.8 r1\n" \
+    lanes " r1\n" \
     "vpnot\n" \
     "vdup.32 q6, r3\n" \
     "vdup.32 q7, r4\n" \
@@ -279,11 +295,11 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "ldrd r1, r3, [sp, #20]\n" \
     "ldrd r7, r9, [sp, #28]\n" \
     "vpstt\n" \
-    EC_CONV_SLICE_MVE("vldrbt.8", "vmladav.s8") \
+    first \
     "ldr pc, [sp, #36]\n" \
     "3:\n" \
     ".rept 4\n" \
-    EC_CONV_SLICE_MVE("vldrb.8", "vmladava.s8") \
+    whole \
     ".endr\n" \
     "4:\n" \
     "subs r9, #1\n" \
@@ -294,7 +310,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "add r3, r3, r11\n" \
     "ldr r7, [sp, #28]\n" \
     "vpstt\n" \
-    EC_CONV_SLICE_MVE("vldrbt.8", "vmladava.s8") \
+    more \
     "ldr pc, [sp, #36]\n" \
     "6:\n" \
     "vmov q0[2], q0[0], r0, r4\n" \
@@ -302,20 +318,12 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vmov q1[2], q1[0], r8, r12\n" \
     "vmov q1[3], q1[1], r10, lr\n" \
     "ldm sp, {r0, r2, r4, r6, r7}\n" \
-    rescale \
-    "vadd.i32 q0, q0, r6\n" \
-    "vadd.i32 q1, q1, r6\n" \
-    "vmax.s32 q0, q0, q6\n" \
-    "vmax.s32 q1, q1, q6\n" \
-    "vmin.s32 q0, q0, q7\n" \
-    "vmin.s32 q1, q1, q7\n" \
-    "vstrb.32 q0, [r0], #4\n" \
-    "vstrb.32 q1, [r2], #4\n" \
+    store \
     "strd r0, r2, [sp]\n" \
     "cmp r0, r4\n" \
     "bls.w 0b\n" \
     "subs r6, r0, r4\n" /* the last unit may have to step back */ \
-    "cmp r6, #4\n" \
+    "cmp r6, #" bytes "\n" \
     "beq 8f\n" \
     "subs r0, r0, r6\n" \
     "subs r2, r2, r6\n" \
@@ -337,7 +345,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "moveq r3, r1\n" \
     "strd r1, r3, [sp, #20]\n" \
     "add r4, r2, r7\n" \
-    "subs r4, #4\n" \
+    "subs r4, #" bytes "\n" \
     "strd r2, r0, [sp]\n" \
     "str r4, [sp, #8]\n" \
     "b.w 9b\n" \
@@ -345,6 +353,20 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "add sp, #56\n" \
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
+
+/* Assembly: the same of int8; `rescale` makes results without a zero point. */
+#define EC_CONV_MVE(rescale) \
+    EC_CONV_WINDOWS_MVE("vctp.8", \
+        EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
+        EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladava.s8"), \
+        EC_CONV_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"), \
+        rescale \
+        "vadd.i32 q0, q0, r6\n" \
+        "vadd.i32 q1, q1, r6\n" \
+        EC_DENSE_LIMIT_MVE \
+        "vstrb.32 q0, [r0], #4\n" \
+        "vstrb.32 q1, [r2], #4\n", \
+        "4")
 
 /* clang-format on */
 

@@ -57,7 +57,7 @@ static EC_KERNEL void ec_dense_s8_s16_mve(int16_t *out, const int8_t *x, const i
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DENSE_SUMS_MVE
+        EC_DENSE_SUMS_S8_MVE
         EC_DENSE_ANY_SHIFT_MVE
         EC_DENSE_LIMIT_MVE
         "cbz r0, 7f\n"

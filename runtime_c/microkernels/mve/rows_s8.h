@@ -73,26 +73,29 @@ static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x, int32_t he
     }
 }
 
+/* Where the inputs of a window are: rows of `run` elements, `pitch` apart. */
+static inline void ec_find_offsets_mve(uint16_t *offsets, int32_t kernel_h, int32_t run,
+                                       int32_t pitch) {
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t i = kh * pitch; i < kh * pitch + run; ++i) {
+            *offsets++ = (uint16_t)i;
+        }
+    }
+}
+
 /* The windows of a row of `pixels` outputs, one after the other: to[pixels][kernel_h][kernel_w *
  * channels], from rows of `width` pixels. At most 64 inputs in a window, none further than 65535
  * bytes from the first. to and x must not overlap. */
 static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
                                         int32_t kernel_w, int32_t channels, int32_t stride_w,
                                         int32_t dilation_h, int32_t width, int32_t pixels) {
-    const int32_t run = kernel_w * channels;
-    const int32_t depth = kernel_h * run;
+    const int32_t depth = kernel_h * kernel_w * channels;
     uint16_t offsets[64];
-    uint16_t *at = offsets;
-    for (int32_t kh = 0; kh < kernel_h; ++kh) {
-        const int32_t first = kh * dilation_h * width * channels;
-        for (int32_t i = first; i < first + run; ++i) {
-            *at++ = (uint16_t)i;
-        }
-    }
+    ec_find_offsets_mve(offsets, kernel_h, kernel_w * channels, dilation_h * width * channels);
     for (int32_t p = 0; p < pixels; ++p) {
 #if EC_MVE_ASM
         int8_t *out = to;
-        at = offsets;
+        const uint16_t *at = offsets;
         __asm__ volatile("dlstp.16 lr, %3\n"
                          "1:\n"
                          "vldrh.u16 q1, [%1], #16\n"
