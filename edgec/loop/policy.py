@@ -56,6 +56,7 @@ from edgec.loop.policies.recurrent import (
     step_forms,
 )
 from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.loop.policies.svdf import schedule_push, schedule_time
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.primitives.shifts import find_shifts
@@ -206,8 +207,11 @@ class Policy:
         for schedule in found if not self.rescaling else ():  # lines leave few shifts
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
                 schedule.complement("shift")
+        if form == DIRECT and self.core.has("unaligned") and func.name == "svdf_push":
+            on_kernel = schedule_push(func)
+            return found if on_kernel is None else [on_kernel, *found]
         if form == DIRECT and self.core.has("dsp") and not kernels_of(found[0].func):
-            on_kernel = schedule_on_dsp(func) or schedule_mul(func, "dsp")
+            on_kernel = self._on_dsp(func, tables)
             return found if on_kernel is None else [on_kernel, *found]
         return found
 
@@ -240,6 +244,11 @@ class Policy:
             elif is_small and fits_halves(weights) and "w_step" not in schedule.packed:
                 with suppress(ScheduleError):  # a kernel reads whole numbers
                     schedule.pack_halves("w")
+
+    def _on_dsp(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule | None:
+        if func.name == "svdf_time":
+            return schedule_time(func, tables, "mve" if self.core.has("mve") else "dsp")
+        return schedule_on_dsp(func) or schedule_mul(func, "dsp")
 
     def _plain_schedules(
         self, func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None

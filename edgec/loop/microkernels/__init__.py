@@ -17,6 +17,7 @@ from edgec.loop.microkernels import (
     packing,
     pool,
     rows,
+    svdf,
     window,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "packing",
     "pool",
     "rows",
+    "svdf",
     "window",
 ]

@@ -109,6 +109,14 @@ static inline int8_t ec_requantize_tflm_small_s8(int32_t acc, int32_t multiplier
     return ec_saturate_half_s8(doubled + (1 + 2 * zero_point));
 }
 
+/* The same for any acc. */
+static inline int8_t ec_requantize_tflm_right_s8(int32_t acc, int32_t multiplier, int32_t shift,
+                                                 int32_t zero_point) {
+    const int32_t high = (int32_t)(((int64_t)acc * multiplier + (INT64_C(1) << 30)) >> 31);
+    const int32_t doubled = (high + (high >> 31)) >> (-1 - shift);
+    return ec_saturate_half_s8(doubled + (1 + 2 * zero_point));
+}
+
 /* ec_requantize_tflm_relu plus a zero point, limited to int8; what is under the zero point must be
  * limited to it, as by a zero point of -128. */
 static inline int8_t ec_requantize_tflm_relu_s8(int32_t acc, int32_t multiplier, int32_t shift,
