@@ -347,7 +347,23 @@ def _term_bounds(term: Term) -> tuple[int, int]:
         least, most = _atom_bounds(part)
         low += coefficient * (least if coefficient > 0 else most)
         high += coefficient * (most if coefficient > 0 else least)
+    for part, coefficient in term.parts:
+        if isinstance(part, FloorDiv) and coefficient % part.divisor == 0:
+            rest = Term(tuple(p for p in term.parts if p[0] != part), term.offset)
+            if part.dividend.variables() & rest.variables():
+                least, most = _bounds_by_rounding(rest, part, coefficient // part.divisor)
+                low, high = max(low, least), min(high, most)
     return low, high
+
+
+def _bounds_by_rounding(rest: Term, quotient: FloorDiv, factor: int) -> tuple[int, int]:
+    """Of rest + (x // n)*n*factor: it is at most (n - 1)*factor off rest + x*factor.
+
+    There the variables of x cancel those of the rest, as in windows that are dilated.
+    """
+    low, high = (rest + quotient.dividend * factor).bounds()
+    off = (quotient.divisor - 1) * factor
+    return (low - off, high) if factor > 0 else (low, high - off)
 
 
 def _atom_bounds(atom: Atom) -> tuple[int, int]:

@@ -82,6 +82,14 @@ def test_split_indices_cancel():
     assert floor_div(whole, 8) == floor_div(outer, 2)
 
 
+def test_bounds_see_what_cancels_in_a_rounded_quotient():
+    """The first tap inside the input of a window that is dilated by 5, padded by 5."""
+    h = Var("h", 0, 30)
+    first = maximum(0, (9 - as_term(h)) // 5)
+    assert (first * 5 + h - 5).bounds() == (0, 24)
+    assert (h - (as_term(h) // 4) * 4 + 1).bounds() == (1, 4)
+
+
 def test_bounds_see_what_cancels_in_a_maximum():
     h = Var("h", 0, 25)
     assert (as_term(h) * 2 - 1 + maximum(0, 1 - as_term(h) * 2)).bounds()[0] == 0

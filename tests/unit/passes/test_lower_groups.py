@@ -20,18 +20,26 @@ from edgec.target.core import find_core
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "x86_64"])
 @pytest.mark.parametrize("operator", ["conv2d", "depthwise_conv2d"])
-def test_sums_stay_in_registers_where_nothing_follows_them(operator: str, core: str) -> None:
+@pytest.mark.parametrize("dilation", [1, 2, 5])
+def test_sums_stay_in_registers_where_nothing_follows_them(
+    operator: str, core: str, dilation: int
+) -> None:
+    """And so does what is read for them: of inputs one at a time, wherever the window lies."""
     builder = GraphBuilder()
     x = builder.param("x", TensorType((1, 6, 6, 8), "float32"))
     shape = (12, 3, 3, 8) if operator == "conv2d" else (3, 3, 8)
     channels = shape[0] if operator == "conv2d" else shape[2]
     weights = builder.constant("w", np.ones(shape, np.float32))
     bias = builder.constant("bias", np.zeros(channels, np.float32))
-    padding = ((1, 1), (1, 1))
-    attrs = (Conv2dAttrs if operator == "conv2d" else DepthwiseConv2dAttrs)(padding=padding)
+    padding = ((dilation, dilation), (dilation, dilation))
+    kind = Conv2dAttrs if operator == "conv2d" else DepthwiseConv2dAttrs
+    attrs = kind(dilation=(dilation, dilation), padding=padding)
     function = builder.finish([builder.op(operator, [x, weights, bias], attrs, name="sums")])
     (group,) = fuse_groups(function)
     for variant in lower_group(group, Policy(find_core(core), Options())).variants:
+        for buffer in variant.function.allocs:
+            if buffer.scope == "register":
+                assert buffer.elements <= 4, buffer.name
         for stmt, _ in walk(variant.function.body):
             if not isinstance(stmt, Store):
                 continue
