@@ -28,12 +28,13 @@ from edgec.loop.lowering import (
     STEPS,
 )
 from edgec.loop.microkernel import kernels_of
+from edgec.loop.policies.common import find_param
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.elements import schedule_mul
 from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
-from edgec.loop.policies.int16 import schedule_shorts, short_forms
+from edgec.loop.policies.int16 import schedule_short_windows, schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
     UNROLLED_INPUTS,
     gathered_forms,
@@ -192,6 +193,8 @@ class Policy:
             return schedule_shorts(func, tables, self.core.features)
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
+        if form == DEPTHWISE_WINDOWS and find_param(func, "x").dtype == "int16":
+            return schedule_short_windows(func, window)
         if form == DEPTHWISE_WINDOWS:
             by_two = self.options.optimize != "size"
             return window_schedules(func, tables, window, self.core.features, by_two=by_two)

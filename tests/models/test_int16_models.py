@@ -147,6 +147,7 @@ def test_kernels_of_dsp_cores(tmp_path: Path) -> None:
     names = kernels(windows_model, "mps2_an386", tmp_path)
     assert ["ec_matrix_1_s16_dsp" in found for found in names] == [False, True, True, True, True]
     assert "ec_copy_row_s16" in names[3]  # these windows are whole
+    assert "ec_depthwise_windows_s16_dsp" in kernels(int16_model, "mps2_an386", tmp_path)[1]
 
 
 def test_kernels_of_mve_cores(tmp_path: Path) -> None:
@@ -155,7 +156,9 @@ def test_kernels_of_mve_cores(tmp_path: Path) -> None:
     assert ["ec_conv_s16_mve" in found for found in names] == [True, True, False, True, True]
     assert "ec_pad_rows_s16_mve" in names[1]
     assert "ec_matrix_1_s16_dsp" in names[2]
-    assert "ec_matrix_1_s16_s64_mve" in kernels(int16_model, "mps3_an547", tmp_path)[-1]
+    names = kernels(int16_model, "mps3_an547", tmp_path)
+    assert "ec_depthwise_s16_mve" in names[1]
+    assert "ec_matrix_1_s16_s64_mve" in names[2]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
+from edgec.loop.window import Window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
+#include "microkernels/dsp/depthwise_windows_s16.h"
 #include "microkernels/dsp/matrix_s16.h"
 
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
@@ -25,6 +27,11 @@ void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
 void run_matrix_1_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+
+void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_windows_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
+                               n[9], n[10], n[11], n[12], n[13], n[14], n[15]); }
 """
 KERNELS = {
     "ec_matrix_1_s16_dsp": "run_matrix_1",
@@ -122,3 +129,60 @@ def test_sums_beyond_32_bits(core):
     constants["shift"][:] = [46, 40, 46, 8]
     x = np.full(700, -32768, np.int16)
     check(core, name, window, 4, constants, x)
+
+
+WINDOWS = "ec_depthwise_windows_s16_dsp"
+
+
+def windows(core, window, row, least, **changes):
+    """A row of outputs, its inputs behind those of nothing else."""
+    kernel = get_microkernel(WINDOWS)
+    rng = np.random.default_rng(window.shape[2] + row)
+    channels = window.shape[2]
+    constants = {
+        "bias": rng.integers(-(1 << 20), 1 << 20, channels).astype(np.int32),
+        "w": rng.integers(-128, 128, (channels, *window.kernel)).astype(np.int8),
+        "multiplier": (rng.integers(1 << 14, 1 << 15, channels) << 15).astype(np.int32),
+        "shift": rng.integers(1, 25, channels).astype(np.int8),
+        **changes,
+    }
+    sizes = {**window.sizes, "least": least}
+    stream = kernel.stream.pack(constants, **sizes)
+    assert stream.size == kernel.stream.words(**sizes)
+    for key, array in kernel.stream.unpack(stream, **sizes).items():
+        assert np.array_equal(array.reshape(-1), constants[key].reshape(-1)), key
+    x = rng.integers(-32768, 32768, window.shape).astype(np.int16)
+    out = np.full((window.out_width, channels), 77, np.int16)
+    numbers = (*sizes.values(), row * window.out_width)
+    expected = meant(kernel, out, [x, stream], numbers)
+    assert np.array_equal(run_on_core(core, "run_windows", out, [x, stream], numbers), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "dilation", "corner", "out"),
+    [
+        ((4, 5, 8), (3, 3), (1, 1), (1, 1), (1, 1), (4, 5)),
+        ((3, 4, 4), (5, 8), (1, 1), (1, 1), (2, 4), (3, 4)),
+        ((6, 7, 12), (3, 2), (2, 2), (1, 2), (1, 0), (3, 3)),
+        ((2, 2, 4), (2, 2), (1, 1), (3, 3), (1, 1), (1, 1)),  # no tap inside
+        ((3, 3, 4), (1, 1), (1, 1), (1, 1), (0, 0), (3, 3)),
+    ],
+)
+def test_depthwise_windows(core, shape, kernel, stride, dilation, corner, out):
+    """Windows inside, across each edge and each corner, and outside."""
+    window = Window(shape, kernel, stride, dilation, corner, out[1], True, 0)
+    for row in range(out[0]):
+        windows(core, window, row, -32768 if row % 2 else 0)
+
+
+def test_depthwise_ties(core):
+    """Sums on and beside ties of every shift, of both signs, and sums that are limited."""
+    window = Window((1, 1, 16), (1, 1), (1, 1), (1, 1), (0, 0), 1, False, 0)
+    rng = np.random.default_rng(9)
+    for shift in range(1, 25):
+        near = (np.arange(16) - 8) * (1 << min(shift + 2, 27)) + rng.integers(-2, 3, 16)
+        windows(
+            core, window, 0, -32768 if shift % 2 else 0,
+            bias=near.astype(np.int32), w=np.zeros((16, 1, 1), np.int8),
+            multiplier=np.full(16, 1 << 29, np.int32), shift=np.full(16, shift, np.int8),
+        )  # fmt: skip

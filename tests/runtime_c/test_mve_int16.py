@@ -12,6 +12,7 @@ from edgec.loop.microkernel import get_microkernel, meaning_of
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
+#include "microkernels/mve/depthwise_s16.h"
 #include "microkernels/mve/matrix_s16.h"
 #include "microkernels/mve/rows_s16.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
@@ -25,6 +26,10 @@ static void run_any(void *out, const void *x, const void *s, const int32_t *n) {
 }
 static void run_s64(void *out, const void *x, const void *s, const int32_t *n) {
     ec_matrix_1_s16_s64_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+}
+static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_depthwise_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                         n[10]);
 }
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
@@ -40,10 +45,12 @@ FUNCTIONS = {
     "ec_conv_s16_mve": "run_conv",
     "ec_matrix_1_s16_any_mve": "run_any",
     "ec_matrix_1_s16_s64_mve": "run_s64",
+    "ec_depthwise_s16_mve": "run_depthwise",
     "ec_pad_rows_s16_mve": "run_pad_rows",
     "ec_columns_s16_mve": "run_columns",
 }
-DENSE, CONV, ANY, WIDE, PAD, COLUMNS = FUNCTIONS
+DENSE, CONV, ANY, WIDE, DEPTHWISE, PAD, COLUMNS = FUNCTIONS
+HIGH = (DENSE, CONV, DEPTHWISE)
 LIMITS = [(-32768, 32767), (0, 32767), (-3000, 77)]
 WHOLE = (-32768, 32767)
 
@@ -56,7 +63,7 @@ def machine(request, tmp_path_factory):
 
 def tables(rng, name, channels, *inputs):
     """Constants with which no accumulator of 32 bits overflows."""
-    is_high = name in (DENSE, CONV)
+    is_high = name in HIGH
     multiplier = rng.integers(1 << 14, 1 << 15, channels)
     wide = name == WIDE
     most = 1 << (40 if wide else 20)
@@ -69,7 +76,7 @@ def tables(rng, name, channels, *inputs):
 
 
 def shifts(name):
-    return (1, 25) if name in (DENSE, CONV) else (8, 47)
+    return (1, 25) if name in HIGH else (8, 47)
 
 
 def check(machine, cases):
@@ -118,6 +125,36 @@ def pixel_case(rng, name, window, channels, limits=WHOLE, constants=None, x=None
     constants = constants or tables(rng, name, channels, *window)
     x = inputs(rng, int(np.prod(window))) if x is None else x
     return name, (*window, channels, *limits), x, constants
+
+
+def depthwise_case(rng, kernel, rows, pixels, step, channels, limits=WHOLE):
+    """Rows and taps with gaps between them."""
+    tap = channels + int(rng.integers(4))
+    pitch = kernel[1] * tap + int(rng.integers(9))
+    row_step = pixels * step + int(rng.integers(9))
+    numbers = (*kernel, pitch, tap, row_step, rows, step, pixels, channels, *limits)
+    count = (rows - 1) * row_step + (pixels - 1) * step + channels
+    count += (kernel[0] - 1) * pitch + (kernel[1] - 1) * tap
+    constants = tables(rng, DEPTHWISE, channels)
+    constants["w"] = rng.integers(-128, 128, (*kernel, channels)).astype(np.int8)
+    return DEPTHWISE, numbers, inputs(rng, count), constants
+
+
+def test_depthwise(machine):
+    """Channels that make blocks overlap, windows of one tap and more, rows of pixels."""
+    rng = np.random.default_rng(8)
+    cases = [depthwise_case(rng, (3, 3), 1, 2, c, c, LIMITS[c % 3]) for c in range(8, 27)]
+    for kernel in ((1, 1), (1, 5), (5, 1), (2, 2), (3, 4)):
+        cases.append(depthwise_case(rng, kernel, 2, 3, 24, 12, LIMITS[kernel[0] % 3]))
+    for shift in range(1, 25):
+        case = depthwise_case(rng, (1, 1), 1, 1, 16, 16)
+        half = (np.arange(16) - 8) * (1 << min(shift + 2, 27)) + rng.integers(-2, 3, 16)
+        case[3]["bias"][:] = half
+        case[3]["w"][:] = 0
+        case[3]["multiplier"][::2] = 1 << 29
+        case[3]["shift"][:] = shift
+        cases.append(case)
+    check(machine, cases)
 
 
 def test_every_length_of_a_run(machine):

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernels.matrix import stored_as
 from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import TermLike
-from edgec.loop.values import clamp, int8, int32
+from edgec.loop.values import int32
 from edgec.loop.window import Window
 
 Array = npt.NDArray[Any]
@@ -29,14 +30,23 @@ CHANNELS = 4
 
 
 def depthwise_windows(
-    rescaling: Rescaling, pixel: TermLike, out_zero_point: int, **sizes: int
+    rescaling: Rescaling,
+    pixel: TermLike,
+    out_zero_point: int = 0,
+    least: int | None = None,
+    **sizes: int,
 ) -> PrimFunc:
-    """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p."""
+    """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p.
+
+    least: the smallest result, if that is not the smallest of its dtype.
+    """
     window = Window.from_sizes(sizes)
     (kernel_h, kernel_w), channels = window.kernel, window.shape[2]
     b = Definition("depthwise_windows")
-    out = b.output("out", (window.out_width, channels), "int8")
-    x = b.input("x", (1, *window.shape), "int8")
+    out = b.output("out", (window.out_width, channels), rescaling.dtype)
+    x = b.input("x", (1, *window.shape), rescaling.dtype)
+    info = np.iinfo(rescaling.dtype)
+    limits = (int(info.min) if least is None else least, int(info.max))
     bias = b.constant("bias", (channels,), "int32")
     weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
     tables = rescaling.declare(b, channels)
@@ -55,12 +65,13 @@ def depthwise_windows(
 
     def element(w: Any, c: Any) -> Any:
         rounded = rescaling.rounded(acc[w, c], tables, c)
-        return int8(clamp(rounded + out_zero_point, -128, 127))
+        return stored_as(out, (w, c), rounded, out_zero_point, limits, added=False)
 
     b.compute(out, element)
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc")
+    if kernel_h * kernel_w > 1:
+        schedule.decompose_reduction("acc")
     schedule.simplify()
     return schedule.func
 

@@ -38,18 +38,18 @@ def depthwise(
     step: int,
     pixels: int,
     channels: int,
-    zero_point: int,
     minimum: int,
     maximum: int,
+    zero_point: int = 0,
 ) -> PrimFunc:
     """out[h, p, c] = requantized bias[c] + sum of x[at] * w[kh, kw, c].
 
     at = h * row_step + p * step + kh * pitch + kw * tap + c.
     """
     b = Definition("depthwise")
-    out = b.output("out", (rows, pixels, channels), "int8")
+    out = b.output("out", (rows, pixels, channels), rescaling.dtype)
     last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
-    x = b.input("x", ((rows - 1) * row_step + last + channels,), "int8")
+    x = b.input("x", ((rows - 1) * row_step + last + channels,), rescaling.dtype)
     bias = b.constant("bias", (channels,), "int32")
     tables = rescaling.declare(b, channels)
     w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
@@ -79,11 +79,11 @@ def depthwise(
     return schedule.func
 
 
-def block_starts(channels: int) -> list[int]:
-    """The first channel of each 16; the second 16 may overlap the first."""
-    blocks = -(-channels // SLICE)
-    second = channels - SLICE * (blocks - 1)
-    return [0, *(second + SLICE * i for i in range(blocks - 1))]
+def block_starts(channels: int, size: int = SLICE) -> list[int]:
+    """The first channel of each block of this size; the second block may overlap the first."""
+    blocks = -(-channels // size)
+    second = channels - size * (blocks - 1)
+    return [0, *(second + size * i for i in range(blocks - 1))]
 
 
 def tiled(array: Array) -> Array:
@@ -139,7 +139,7 @@ def pack_depthwise(
     taps = kernel_h * kernel_w
     tables = {name: tiled(arrays[name].reshape(-1)) for name in ("bias", *rescaling.tables)}
     w = tiled(arrays["w"].reshape(taps, -1))
-    offsets = np.array(_offsets(kernel_h, kernel_w, pitch, tap))
+    offsets = np.array(tap_offsets(kernel_h, kernel_w, pitch, tap))
     parts: list[Array] = []
     for first in block_starts(w.shape[1]):
         lanes = first + LANES
@@ -158,7 +158,7 @@ def pack_depthwise(
     return np.concatenate([part.astype(np.int32) for part in parts])
 
 
-def _offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
+def tap_offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
     """Where the taps are behind the first one."""
     return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
 
@@ -185,7 +185,7 @@ def unpack_depthwise(
         lanes = first + LANES
         found["bias"][lanes] = part[:SLICE]
         position = SLICE
-        left = dict(enumerate(_offsets(kernel_h, kernel_w, pitch, tap)))
+        left = dict(enumerate(tap_offsets(kernel_h, kernel_w, pitch, tap)))
         for start in range(0, taps, 2):
             count = min(2, taps - start)
             pair = [_taken(left, int(offset)) for offset in part[position : position + count]]

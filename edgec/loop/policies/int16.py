@@ -1,4 +1,4 @@
-"""Convolution and dense of int16 inputs on DSP cores and MVE: pixel by pixel on microkernels."""
+"""Products of int16 inputs on DSP cores and MVE: pixel by pixel on microkernels."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from collections.abc import Mapping
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
-from edgec.loop.lowering import SHORTS
+from edgec.loop.lowering import DEPTHWISE_WINDOWS, SHORTS
+from edgec.loop.microkernels.dsp_windows import CHANNELS
+from edgec.loop.microkernels.dsp_windows_int16 import KERNEL, MOST_COLUMNS
 from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
+from edgec.loop.microkernels.rescaling import TFLM16_HIGH
 from edgec.loop.policies.common import decompose, find_param, output_loops, with_constant
 from edgec.loop.rewrite import loops_of, walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
+from edgec.loop.window import Window
 
-OPERATORS = ("conv2d", "dense")
+FORMS = {
+    "conv2d": (SHORTS,),
+    "dense": (SHORTS,),
+    "depthwise_conv2d": (DEPTHWISE_WINDOWS,),
+}
 SUMS = {(sums.dtype, sums.function, sums.unit): sums for sums in ALL_SUMS}
 
 
 def short_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
     """Forms for a group of these operators; what does not fit them yields no schedule."""
-    return (SHORTS,) if operators[0] in OPERATORS and operators[1:] == ("requantize",) else ()
+    if operators[1:] != ("requantize",):
+        return ()
+    return FORMS.get(operators[0], ())
 
 
 def schedule_shorts(
@@ -55,6 +65,30 @@ def schedule_shorts(
     except ScheduleError:
         return []
     _copy_runs(schedule)
+    return [schedule]
+
+
+def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedule]:
+    """A depthwise convolution, row by row, that reads its windows where they are; empty where the
+    kernel cannot do it.
+    """
+    limits = _limits(func)
+    if window is None or limits is None or limits[0] != TFLM16_HIGH.function:
+        return []
+    if limits[1] not in (0, -(1 << 15)) or limits[2] != (1 << 15) - 1:
+        return []
+    if window.shape[2] % CHANNELS or window.kernel[1] > MOST_COLUMNS:
+        return []
+    schedule = Schedule(func)
+    _, high, wide, channel = output_loops(func, "out", "out")
+    pixel = f"{high}*{window.out_width}" if find_param(func, "out").shape[1] > 1 else "0"
+    try:
+        schedule.compute_at("acc", channel)
+        decompose(schedule, "acc")
+        schedule.simplify()
+        schedule.tensorize(wide, KERNEL, {**window.sizes, "least": limits[1]}, {"pixel": pixel})
+    except ScheduleError:
+        return []
     return [schedule]
 
 

@@ -44,8 +44,6 @@ def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
     """
     if operators[1:] != ("requantize",) or dtype not in ("int8", "int16"):
         return ()
-    if (operators[0], dtype) == ("depthwise_conv2d", "int16"):
-        return ()
     return FORMS.get(operators[0], ())
 
 
@@ -97,8 +95,10 @@ def schedule_vectors(
             if form == MATRIX:
                 _matrix(schedule, limits, window)
             elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
-                _require_pairs(tables["w"], paired)
-                _depthwise_rows(schedule, limits, window, rows, tables)
+                if limits.rescaling.dtype == "int8":
+                    _require_pairs(tables["w"], paired)
+                    _require_room(tables)
+                _depthwise_rows(schedule, limits, window, rows)
             elif form == WINDOW_ROWS:
                 _window_rows(schedule, limits, window, rows)
             else:
@@ -188,20 +188,18 @@ def _depthwise_rows(
     limits: Limits,
     window: Window | None,
     rows: int,
-    tables: Mapping[str, Array],
 ) -> None:
-    """Row by row, 16 channels at a time; fewer for several pixels at once."""
+    """Row by row, a vector of channels at a time; fewer of int8 for several pixels at once."""
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
-    if not _leaves_room(tables):
-        raise ScheduleError("a sum and the zero point may not fit in int32")
     inner = _pad_rows(schedule, window, rows)
     loop, pixels, step = _pixels(schedule, inner)
     if rows > 1:
         loop = "out_d1_i"
-    if channels < SLICE and not (
-        SLICE % channels == 0
+    if channels < slice_of(limits.rescaling) and not (
+        limits.rescaling.dtype == "int8"
+        and SLICE % channels == 0
         and step == channels
         and pixels * channels >= SLICE
         and window.is_padded  # in scratch: the output is somewhere else
@@ -223,12 +221,13 @@ def _require_pairs(w: Array, paired: bool) -> None:
         raise ScheduleError("two products do not fit in int16")
 
 
-def _leaves_room(tables: Mapping[str, Array]) -> bool:
-    """Whether every rescaled sum is at least 128 away from the ends of int32."""
+def _require_room(tables: Mapping[str, Array]) -> None:
+    """Every rescaled sum must be at least 128 away from the ends of int32, for the zero point."""
     w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
     halved = tables["shift"] < 0 if "shift" in tables else tables["scale"] < MOST_SCALE
-    return bool(np.all((most < INT32_MAX - 128) | halved))
+    if not np.all((most < INT32_MAX - 128) | halved):
+        raise ScheduleError("a sum and the zero point may not fit in int32")
 
 
 def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:

@@ -21,6 +21,7 @@
 #define EC_FPU_ACCUMULATE_F32_H
 
 #include "edgec/ec_kernel.h"
+#include "microkernels/c/clip_taps.h"
 
 /* Four sums limited and stored: by limits[0] from below if bounds is odd, by limits[1] from above
  * if it is 2 or 3. What does not compare becomes the limit. */
@@ -190,21 +191,6 @@ static EC_SHARED void ec_rest_of_unit_f32(float *out, int32_t lanes, const float
         }
         out[c] = sum;
     }
-}
-
-/* The taps [*first, *last) of `kernel` that lie inside [0, extent); tap 0 is at `at`. */
-static EC_SHARED void ec_clip_taps(int32_t *first, int32_t *last, int32_t at, int32_t kernel,
-                                   int32_t dilation, int32_t extent) {
-    int32_t begin = 0;
-    int32_t end = kernel;
-    while (begin < end && at + begin * dilation < 0) {
-        ++begin;
-    }
-    while (end > begin && at + (end - 1) * dilation >= extent) {
-        --end;
-    }
-    *first = begin;
-    *last = end;
 }
 
 /* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
