@@ -31,14 +31,18 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_UNUSED
 #endif
 
-/* EC_SHARED: a function that stays one, whose callers may know which registers it leaves alone.
- * EC_INLINE: beside `static inline`, one that always becomes part of its callers, which give it
- * numbers that are known when it is compiled. */
+/* A function that stays one, whose callers may know which registers it leaves alone. */
 #if defined(__GNUC__)
 #define EC_SHARED __attribute__((noinline, unused))
-#define EC_INLINE __attribute__((always_inline, unused))
 #else
 #define EC_SHARED
+#endif
+
+/* Beside `static inline`: a function that always becomes part of its callers, which give it numbers
+ * that are known when it is compiled. */
+#if defined(__GNUC__)
+#define EC_INLINE __attribute__((always_inline, unused))
+#else
 #define EC_INLINE
 #endif
 
