@@ -1,8 +1,8 @@
 """The contract of a PrimFunc, checked plainly. Knows nothing about schedules.
 
 Names are unique, buffers declared, variables in scope; a variable's bounds cover its loop's range;
-types agree; constants are not written; no index is always outside its buffer; a block's body speaks
-only of its axes, and a block that reduces also accumulates.
+types agree; constants are not written; no index is always outside its buffer, where anything runs;
+a block's body speaks only of its axes, and a block that reduces also accumulates.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class _Verifier:
         self.place: list[str] = [func.name]
         # What a guard keeps out (the tail of a split) interval analysis does not see.
         self.guards = 0
+        # Loops and guards around that let nothing through: windows that meet only padding.
+        self.idle = 0
 
     def fail(self, what: str) -> None:
         raise ContractError(f"{' > '.join(self.place)}: {what}")
@@ -119,8 +121,11 @@ class _Verifier:
         elif isinstance(stmt, If):
             self.term(stmt.left, scope)
             self.term(stmt.right, scope)
+            never = term_range(stmt.right - stmt.left, loops)[1] <= 0
             self.guards += 1
+            self.idle += never
             self.stmt(stmt.body, scope, loops)
+            self.idle -= never
             self.guards -= 1
             if stmt.otherwise is not None:
                 self.stmt(stmt.otherwise, scope, loops)
@@ -146,7 +151,10 @@ class _Verifier:
         if loop.kind in ("unrolled", "vectorized"):
             fixed = (loop.stop - loop.start).constant is not None
             self.require(fixed, f"{loop.kind}, but its extent is not constant")
+        never = term_range(loop.stop - loop.start, loops)[1] <= 0
+        self.idle += never
         self.stmt(loop.body, {**scope, loop.var.name: loop.var}, (*loops, loop))
+        self.idle -= never
         self.place.pop()
 
     def block(self, block: Block, scope: dict[str, Var], loops: tuple[For, ...]) -> None:
@@ -155,7 +163,7 @@ class _Verifier:
             self.term(axis.binding, scope)
             low, high = term_range(axis.binding, loops)
             runs = low <= high
-            outside = runs and (high < axis.var.start or low >= axis.var.stop)
+            outside = runs and (high < axis.var.start or low >= axis.var.stop) and not self.idle
             self.require(not outside, f"axis {axis.var.name} is bound to {low}..{high}")
         inside = {a.var.name: a.var for a in block.axes}
         self.require(len(inside) == len(block.axes), "two axes have one name")
@@ -189,7 +197,7 @@ class _Verifier:
             self.term(index, scope)
             low, high = term_range(index, loops)
             self.require(
-                high >= 0 and low < extent,
+                (high >= 0 and low < extent) or self.idle > 0,
                 f"{buffer.name}[.. {index} ..] is in {low}..{high}, outside of {extent}",
             )
 

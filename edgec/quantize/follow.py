@@ -169,18 +169,18 @@ def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> 
     least = least_scales(real, bias.data, axis, x)
     _, quant = quantize_weights(real, axis, least, bits)
     scales = np.asarray(quant.scale).reshape(target.shape[:2])
-    steps: Array | float = 1.0
-    if given.group:
-        block = moments.covariance[0]
-        channels, wide = group_scales(target[0], given.group, least, block)
-        scales, steps = channels.reshape(scales.shape), wide[np.newaxis]
-    elif bits < 8:
+    if bits < 8:
         shares = _best_shares(target, scales, moments.covariance, bits)
         scales = np.maximum(scales * shares, least.reshape(scales.shape))
         scales = scales.astype(np.float32).astype(np.float64)
-    exact = target / scales[:, :, None]
-    start = np.clip(np.rint(exact / steps), *limits(bits)) * steps
-    stored = choose_rounding(exact, start, moments.covariance, bits, steps)
+    stored, costs = _rounded(target, scales, moments.covariance, bits)
+    if given.group:  # each channel with groups or without, whatever costs less
+        own_scales, steps = group_scales(target[0], given.group, least, moments.covariance[0])
+        others = own_scales.reshape(scales.shape)
+        grouped, found = _rounded(target, others, moments.covariance, bits, steps[np.newaxis])
+        is_better = found < costs
+        stored = np.where(is_better[:, :, None], grouped, stored)
+        scales = np.where(is_better, others, scales)
     # W x + b and W' x' + b' have one mean.
     wanted = np.einsum("gok,gk->go", own, moments.mean)
     made = np.einsum("gok,gk->go", stored * scales[:, :, None], moments.found_mean)
@@ -191,6 +191,17 @@ def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> 
         quant=replace(quant, scale=tuple(map(float, scales.reshape(-1)))),
         bias=shifted.astype(np.float32),
     )
+
+
+def _rounded(
+    target: Array, scales: Array, covariance: Array, bits: int, steps: Array | float = 1.0
+) -> tuple[Array, Array]:
+    """Stored numbers [groups, rows, K] of real weights, and what each row's errors cost."""
+    exact = target / scales[:, :, None]
+    start = np.clip(np.rint(exact / steps), *limits(bits)) * steps
+    stored = choose_rounding(exact, start, covariance, bits, steps)
+    error = (stored - exact) * scales[:, :, None]
+    return stored, np.sum(np.matmul(error, covariance) * error, axis=2)
 
 
 def _least_squares(own: Array, moments: _Moments) -> Array:

@@ -45,7 +45,8 @@ def compute_at(
     overlapping parts are computed again. The temporary keeps its shape here; `simplify` shrinks
     it to the part that one iteration needs, and `scope` says where that lives (registers up to
     64 elements, else scratch). Requires: every use of the temporary is inside the loop; the
-    block's own loops are not yet split; what the block reads is not written between the two.
+    block's own loops are not yet split, nor cut where it accumulates: each part would add all that
+    is used; what the block reads is not written between the two.
     """
     _, _ = find_block(func, block)
     buffer = written_buffer(find_block(func, block)[0])
@@ -55,6 +56,12 @@ def compute_at(
     for nest in nests:
         if contains(target, nest.block):
             raise ScheduleError(f"compute_at: block {nest.block.name} is around or in loop {loop}")
+    blocks = [nest.block for nest in nests if nest.block.init is None]
+    if sum(buffer in reads(each.body) for each in blocks) > 1:
+        raise ScheduleError(
+            f"compute_at: several blocks accumulate in {buffer.name}",
+            hint="move the block before its loops are cut",
+        )
     inside = sum(1 for _ in uses_of(target, buffer))
     own = sum(len(uses_of(nest.root, buffer)) for nest in nests)
     if inside + own != len(uses_of(func.body, buffer)):

@@ -300,3 +300,31 @@ def test_cached_accumulator_outside_its_reduction_is_refused():
     s.reorder("out_k", "out_c")
     with pytest.raises(ScheduleError, match="accumulates in out over several steps"):
         s.cache_write("out", "out_c")
+
+
+def clipped_windows():
+    """Sums over windows of a padded input, the first and the last of which hold nothing."""
+    b = Definition("f")
+    x, w = b.input("x", (2, 1), "int8"), b.constant("w", (1, 2, 1), "int8")
+    acc = window(b, x, w, 2, 2, 1, 1, empty=True)
+    b.compute(b.output("out", acc.shape, "int32"), lambda h, c: acc[h, c] + 1)
+    return b
+
+
+def test_parts_of_a_sum_are_not_moved():
+    s = Schedule(clipped_windows().build())
+    s.cut("acc_h", 4, [])
+    with pytest.raises(ScheduleError, match="several blocks accumulate in acc"):
+        s.compute_at("acc", "out_h")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_windows_that_hold_nothing_may_stand_alone(at):
+    definition = clipped_windows()
+    arrays = arrays_of(definition)
+    expected = definition.evaluate(arrays)["out"]
+    s = Schedule(definition.build())
+    s.cut("acc_h", at, [])  # all windows of the first part read in front of the input
+    for version in (s.func, simplify(s.func)):
+        verify_func(version)
+        assert np.array_equal(interpret(version, arrays)["out"], expected)

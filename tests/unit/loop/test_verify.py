@@ -27,6 +27,24 @@ def test_good_function():
     verify_func(parse_func(text(GOOD)))
 
 
+#: Reductions over windows of which the first meet nothing, as schedules leave them.
+NEVER = (
+    "for h in 0..2 { for k in max(0, -h + 2)..min(1, -h + 4) { y[h - 2] = 0 } }",
+    "for h in 0..1 { for k in 0..(-max(0, -h + 2) + min(1, -h + 4) + 3) // 4 { y[h - 2] = 0 } }",
+    "for h in 0..1 { if max(0, -h + 2) < min(1, -h + 4) { y[h - 2] = 0 } }",
+    "for h in 0..2 { for k in 2..min(2, h + 1) { block b(a[0..4]: spatial = 9) { y[a] = 0 } } }",
+)
+
+
+@pytest.mark.parametrize("body", NEVER)
+def test_what_never_runs_may_be_outside(body):
+    verify_func(parse_func(text(body)))
+    runs = body.replace("min(1, -h + 4)", "min(3, -h + 4)").replace("min(2, h + 1)", "h + 3")
+    assert runs != body
+    with pytest.raises(ContractError, match=r"outside of 4|is bound to"):
+        verify_func(parse_func(text(runs)))
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
