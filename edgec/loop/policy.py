@@ -97,7 +97,7 @@ class Policy:
         if dtype == "int8" and self.core.has("dsp"):
             forms = (*product_forms(operators), *column_forms(operators), *forms)
         if dtype == "int16" and self.core.has("dsp"):
-            forms = (*short_forms(operators), *forms)
+            forms = (*short_forms(operators, asm=not self.options.no_asm), *forms)
         if self.core.has("mve"):
             forms = (*mve_forms(operators, dtype), *forms)
         steps = step_forms(operators, self.core.features) if dtype == "int8" else ()

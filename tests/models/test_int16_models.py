@@ -134,11 +134,14 @@ def test_accumulators_are_narrow_where_proven(tmp_path: Path) -> None:
     ]
 
 
-def kernels(write: Callable[[Path], None], board: str, folder: Path) -> list[frozenset[str]]:
+def kernels(
+    write: Callable[[Path], None], board: str, folder: Path, no_asm: bool = False
+) -> list[frozenset[str]]:
     """The microkernels of each step."""
     write(folder / "m.tflite")
     core = load_board(board).core
-    compiled = compile_model(folder / "m.tflite", core, Options(optimize="time"))
+    options = Options(optimize="time", no_asm=no_asm)
+    compiled = compile_model(folder / "m.tflite", core, options)
     return [kernels_of(v.function) for v in compiled.choice.variants]
 
 
@@ -147,7 +150,9 @@ def test_kernels_of_dsp_cores(tmp_path: Path) -> None:
     names = kernels(windows_model, "mps2_an386", tmp_path)
     assert ["ec_matrix_1_s16_dsp" in found for found in names] == [False, True, True, True, True]
     assert "ec_copy_row_s16" in names[3]  # these windows are whole
-    assert "ec_depthwise_windows_s16_dsp" in kernels(int16_model, "mps2_an386", tmp_path)[1]
+    name = "ec_depthwise_windows_s16_dsp"
+    assert name in kernels(int16_model, "mps2_an386", tmp_path)[1]
+    assert name not in kernels(int16_model, "mps2_an386", tmp_path, no_asm=True)[1]
 
 
 def test_kernels_of_mve_cores(tmp_path: Path) -> None:

@@ -26,9 +26,12 @@ FORMS = {
 SUMS = {(sums.dtype, sums.function, sums.unit): sums for sums in ALL_SUMS}
 
 
-def short_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule."""
-    if operators[1:] != ("requantize",):
+def short_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule.
+
+    asm: whether kernels may be assembly. The C in the place of depthwise ones is slower than loops.
+    """
+    if operators[1:] != ("requantize",) or (operators[0] == "depthwise_conv2d" and not asm):
         return ()
     return FORMS.get(operators[0], ())
 

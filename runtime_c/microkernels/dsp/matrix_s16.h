@@ -18,7 +18,13 @@
 #include "microkernels/c/store_s16.h"
 
 /* Four inputs, in two words, times a word of weights, added to acc. */
-static inline EC_UNUSED int64_t ec_accumulate_4_s16_dsp(int64_t acc, int32_t low, int32_t high,
+static inline EC_UNUSED int32_t ec_accumulate_4_s16_dsp(int32_t acc, int32_t low, int32_t high,
+                                                        int32_t weights) {
+    return ec_smlad(high, ec_sxtb16_odd(weights), ec_smlad(low, ec_sxtb16(weights), acc));
+}
+
+/* The same of 64 bits. */
+static inline EC_UNUSED int64_t ec_accumulate_4_s64_dsp(int64_t acc, int32_t low, int32_t high,
                                                         int32_t weights) {
     return ec_smlald(high, ec_sxtb16_odd(weights), ec_smlald(low, ec_sxtb16(weights), acc));
 }
@@ -34,10 +40,10 @@ static inline EC_UNUSED void ec_four_sums_s16_s64_dsp(int64_t *sums, const int16
     for (; weights != end; weights += 4, x += 4) {
         const int32_t low = ec_load_aligned(x);
         const int32_t high = ec_load_aligned(x + 2);
-        a = ec_accumulate_4_s16_dsp(a, low, high, weights[0]);
-        b = ec_accumulate_4_s16_dsp(b, low, high, weights[1]);
-        c = ec_accumulate_4_s16_dsp(c, low, high, weights[2]);
-        d = ec_accumulate_4_s16_dsp(d, low, high, weights[3]);
+        a = ec_accumulate_4_s64_dsp(a, low, high, weights[0]);
+        b = ec_accumulate_4_s64_dsp(b, low, high, weights[1]);
+        c = ec_accumulate_4_s64_dsp(c, low, high, weights[2]);
+        d = ec_accumulate_4_s64_dsp(d, low, high, weights[3]);
     }
     sums[0] = a;
     sums[1] = b;
@@ -102,11 +108,24 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
         : "r12", "cc", "memory");
     /* clang-format on */
 #else
-    int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
-    ec_four_sums_s16_s64_dsp(wide, x, weights, inputs);
-    for (int32_t i = 0; i < 4; ++i) {
-        sums[i] = (int32_t)(uint32_t)(uint64_t)wide[i];
+    /* In registers of 32 bits: by sums of 64, ResNet8 would take a fifth more. */
+    int32_t a = sums[0];
+    int32_t b = sums[1];
+    int32_t c = sums[2];
+    int32_t d = sums[3];
+    const int32_t *const end = weights + inputs;
+    for (; weights != end; weights += 4, x += 4) {
+        const int32_t low = ec_load_aligned(x);
+        const int32_t high = ec_load_aligned(x + 2);
+        a = ec_accumulate_4_s16_dsp(a, low, high, weights[0]);
+        b = ec_accumulate_4_s16_dsp(b, low, high, weights[1]);
+        c = ec_accumulate_4_s16_dsp(c, low, high, weights[2]);
+        d = ec_accumulate_4_s16_dsp(d, low, high, weights[3]);
     }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
 #endif
 }
 
