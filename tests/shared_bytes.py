@@ -153,9 +153,18 @@ def watched_distances(
 
 
 def run_shared(
-    func: PrimFunc, arrays: Mapping[str, np.ndarray], input: str, output: str, distance: int
+    func: PrimFunc,
+    arrays: Mapping[str, np.ndarray],
+    input: str,
+    output: str,
+    distance: int,
+    *,
+    result: str = "",
 ) -> np.ndarray:
-    """The output of a run in which it starts `distance` bytes below the input, in one memory."""
+    """The output of a run in which it starts `distance` bytes below the input, in one memory.
+
+    Scratch may stand for `output`; then `result` is what to return.
+    """
     buffers = {b.name: b for b in func.params}
     nbytes = {n: b.elements * np.dtype(b.dtype).itemsize for n, b in buffers.items()}
     input_at, output_at = max(distance, 0), max(-distance, 0)
@@ -166,5 +175,8 @@ def run_shared(
     lists: dict[str, Any] = {n: a.reshape(-1).tolist() for n, a in arrays.items()}
     lists[input] = Placed(buffers[input], memory, input_at)
     lists[output] = Placed(buffers[output], memory, output_at)
+    if result:
+        lists[result] = Placed(buffers[result], np.zeros(nbytes[result], np.uint8), 0)
     run(func, lists)
-    return np.frombuffer(lists[output].bytes.tobytes(), buffers[output].dtype)
+    found = lists[result or output]
+    return np.frombuffer(found.bytes.tobytes(), buffers[result or output].dtype)

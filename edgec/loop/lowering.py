@@ -18,10 +18,12 @@ from edgec.loop.window import Window
 
 #: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
 #: inputs of every pixel are gathered as pairs of int16, three pixels side by side; PADDED_COLUMNS:
-#: from a copy of the input with its padding; ROW: one pixel; PLAIN_ROW: one pixel, its inputs as
-#: they lie in memory.
-COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW = "columns", "padded_columns", "row", "plain_row"
-PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, PLAIN_ROW)
+#: from a copy of the input with its padding; ROW: one pixel; OFFSET_ROW: one pixel, its inputs
+#: bytes of which every second one has no sign; PLAIN_ROW: one pixel, its inputs as they lie in
+#: memory.
+COLUMNS, PADDED_COLUMNS, ROW = "columns", "padded_columns", "row"
+OFFSET_ROW, PLAIN_ROW = "offset_row", "plain_row"
+PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW, PLAIN_ROW)
 
 #: Forms for vectors of bytes, which read inputs and weights as they lie in memory. MATRIX: a plain
 #: matrix product [pixels, channels]. WINDOW_ROWS: a convolution, whose windows read a copy of the

@@ -62,18 +62,24 @@ _CHARACTERS = frozenset({"int8", "uint8"})
 
 def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
     """The distance of every input that the function's only output may overlap."""
-    written: set[Buffer] = set()
-    for stmt, _ in walk(func.body):
-        if isinstance(stmt, Store):
-            written.add(stmt.buffer)
-        elif isinstance(stmt, Call):
-            written |= written_by(stmt)
+    written = written_buffers(func)
     arena = [param for param in func.params if param.scope == "arena"]
     outputs = [param for param in arena if param in written]
     if len(outputs) != 1:
         return {}
     found = {x: overlap_distance(func, x, outputs[0]) for x in arena if x not in written}
     return {x: distance for x, distance in found.items() if distance is not None}
+
+
+def written_buffers(func: PrimFunc) -> set[Buffer]:
+    """What the function writes, of what it passes to microkernels only what these write."""
+    written: set[Buffer] = set()
+    for stmt, _ in walk(func.body):
+        if isinstance(stmt, Store):
+            written.add(stmt.buffer)
+        elif isinstance(stmt, Call):
+            written |= written_by(stmt)
+    return written
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ output may take over the input's bytes, as far as the chosen variant's loops all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -61,8 +62,7 @@ def placement_problem(
             buffers.append(
                 Buffer(name, scratch.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
             )
-        for where, value, distance in variant.scratch_overlaps:
-            root = roots.get(value, value)
+        for (where, root), distance in scratch_distances(variant, roots).items():
             if stop[root] == position + 1 and root not in kept:
                 name = scratch_name(position, where)
                 overlaps.append(Overlap(merged.get(root, root).name, name, distance))
@@ -149,6 +149,17 @@ def variant_distances(
         else:
             refused.add(root)
     return {root: distance for root, distance in result.items() if root not in refused}
+
+
+def scratch_distances(
+    variant: Variant, roots: Mapping[Value, Value]
+) -> dict[tuple[str, Value], int]:
+    """The same for its places of scratch, by their names: those of all inputs in one place."""
+    inputs = Counter(roots.get(value, value) for value in variant.args if value is not None)
+    found: dict[tuple[str, Value], list[int]] = {}
+    for place, value, distance in variant.scratch_overlaps:
+        found.setdefault((place, roots.get(value, value)), []).append(distance)
+    return {key: max(known) for key, known in found.items() if len(known) == inputs[key[1]]}
 
 
 def lifetimes(

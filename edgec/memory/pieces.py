@@ -15,7 +15,14 @@ from edgec.errors import PlanError
 from edgec.graph.ir import Function, Value
 from edgec.loop.microkernel import get_microkernel
 from edgec.memory.bound import lower_bound_bytes, stacked_bytes
-from edgec.memory.layout import ALIGN_BYTES, ARENA, lifetimes, outside_values, variant_distances
+from edgec.memory.layout import (
+    ALIGN_BYTES,
+    ARENA,
+    lifetimes,
+    outside_values,
+    scratch_distances,
+    variant_distances,
+)
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
 from edgec.memory.row_flow import SOURCE, Flow, FlowMember, row_flow
 from edgec.memory.solve import plan_memory
@@ -183,6 +190,11 @@ class Pieces:
                     for root, distance in distances.items()
                     if self.dies(root, position)
                 ]
+            overlaps += [
+                Overlap(root.name, f"scratch.{place}", distance)
+                for (place, root), distance in scratch_distances(variant, self.roots).items()
+                if self.dies(root, position)
+            ]
             pieces.append(
                 Piece(position, position, variant.instructions, buffers, tuple(overlaps), variant)
             )

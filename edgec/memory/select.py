@@ -159,8 +159,8 @@ def choose_variants(
                 chosen = [*fastest[:position], variant, *fastest[position + 1 :]]
                 problem = placement_problem(function, groups, chosen, io=io, merge=False)
                 buffers = tuple(b for b in problem.buffers if b.name not in scratches)
-                output = lowered.group.output.name
-                permitted[position, at] = tuple(o for o in problem.overlaps if o.second == output)
+                own = {lowered.group.output.name, scratch_name(position)}
+                permitted[position, at] = tuple(o for o in problem.overlaps if o.second in own)
     menus = [
         Menu(
             position,

@@ -6,7 +6,7 @@ cost next to nothing, as for one small layer at the end of a model, they take it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from edgec.graph.ir import Function
 from edgec.loop.microkernel import Microkernel, get_microkernel, kernels_of
@@ -35,24 +35,26 @@ def spare_kernels(
     """
     best = list(chosen)
     total = sum(variant.instructions for variant in chosen)
-    names = {name for variant in chosen for name in kernels_of(variant.function)}
-    for name in sorted(names, key=lambda n: -get_microkernel(n).code_bytes):
-        without = [
-            _without(name, lowered, variant) for lowered, variant in zip(groups, best, strict=True)
-        ]
-        trial = [variant for variant in without if variant is not None]
-        if len(trial) < len(best):
-            continue
-        slower = sum(variant.instructions for variant in trial) - sum(
-            variant.instructions for variant in best
-        )
-        gain = get_microkernel(name).code_bytes / 1024 * LEAST_GAIN_PER_KIB
-        if slower >= gain * total:
-            continue
-        before, after = (_live_bytes(function, groups, v, io) for v in (best, trial))
-        if after <= before:
-            best = trial
-    return tuple(best)
+    before = _live_bytes(function, groups, best, io)
+    while True:
+        called = {name for variant in best for name in kernels_of(variant.function)}
+        trials: list[tuple[int, str, list[Variant]]] = []
+        for name in sorted(called):
+            without = [
+                _without(name, called, lowered, variant)
+                for lowered, variant in zip(groups, best, strict=True)
+            ]
+            trial = [variant for variant in without if variant is not None]
+            slower = sum(v.instructions for v in trial) - sum(v.instructions for v in best)
+            gain = get_microkernel(name).code_bytes / 1024 * LEAST_GAIN_PER_KIB
+            if len(trial) == len(best) and slower < gain * total:
+                trials.append((slower, name, trial))
+        for _, _, trial in sorted(trials, key=lambda t: t[:2]):
+            if _live_bytes(function, groups, trial, io) <= before:
+                best = trial
+                break
+        else:
+            return tuple(best)
 
 
 def spare_float_kernels(
@@ -120,16 +122,13 @@ def _without_kernels(
     return min(others, key=lambda v: v.instructions, default=variant)
 
 
-def _without(name: str, lowered: LoweredGroup, variant: Variant) -> Variant | None:
-    """The fastest variant that does not call the kernel, nor any that `variant` does not call."""
+def _without(
+    name: str, called: Set[str], lowered: LoweredGroup, variant: Variant
+) -> Variant | None:
+    """The fastest variant without this kernel, or others than those that are `called` anyway."""
     if name not in kernels_of(variant.function):
         return variant
-    known = kernels_of(variant.function) - {name}
-    others = [
-        v
-        for v in lowered.variants
-        if kernels_of(v.function) <= known and v.scratch_bytes <= variant.scratch_bytes
-    ]
+    others = [v for v in lowered.variants if kernels_of(v.function) <= called - {name}]
     return min(others, key=lambda v: v.instructions, default=None)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import MATRIX, PLAIN_ROW, ROW, Lowering
+from edgec.loop.lowering import MATRIX, OFFSET_ROW, PLAIN_ROW, ROW, Lowering
+from edgec.loop.microkernels.matrix_offset import input_of, offset_pair
 from edgec.loop.values import Value, cast, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
@@ -51,6 +52,14 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             dtype="int16",
         )
         taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
+    elif target.form == OFFSET_ROW:
+        pairs = target.definition.compute(
+            "col",
+            lambda p, q, r: offset_pair(element(p, q, 0, r), element(p, q, 1, r)),
+            shape=(pixels, quads, 2),
+            dtype="int16",
+        )
+        taken = lambda p, q, s, r: input_of(pairs[p, q, r], s)  # noqa: E731
     elif target.form != PLAIN_ROW:
         columns = target.definition.compute(
             "col",

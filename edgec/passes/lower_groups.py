@@ -12,12 +12,11 @@ import numpy as np
 from edgec.errors import EdgecError
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
-from edgec.loop.access import writes
 from edgec.loop.cost import estimate, estimate_code_bytes
 from edgec.loop.define import Tensor
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.lowering import Lowering
-from edgec.loop.overlap import overlap_distance, overlap_distances
+from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
 from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -109,11 +108,10 @@ class Variant:
     def scratch_overlaps(self) -> tuple[tuple[str, Value, int], ...]:
         """(place, input, bytes): scratch that starts so far below the input may overlap it.
 
-        Only in functions that call others: rows that roll follow their input through memory; the
-        scratch of a single function is in use all the time.
+        Rows that roll, in functions that call others, follow their input through memory. The
+        scratch of a single function may take the place of its input; where it would have to start
+        below, what it shares is little, and seldom worth a longer search.
         """
-        if not self.callees:
-            return ()
         found = []
         params = {param.name: param for param in self.function.params}
         for place in self.places:
@@ -127,13 +125,13 @@ class Variant:
                 known = [
                     distance + offset for distance, offset in distances if distance is not None
                 ]
-                if len(known) == len(distances):
+                if len(known) == len(distances) and (self.callees or max(known) <= 0):
                     found.append((place.name, value, max(known)))
         return tuple(found)
 
     @property
     def _read_only(self) -> tuple[Buffer, ...]:
-        written = writes(self.function.body)
+        written = written_buffers(self.function)
         return tuple(p for p in self.function.params if p.scope == "arena" and p not in written)
 
 

@@ -51,5 +51,6 @@ def test_every_preference(
         {optimize: figure[n] for optimize, figure in figures.items()} for n in range(3)
     )
     assert instructions["time"] == min(instructions.values()), figures
+    assert instructions["balanced"] <= 1.03 * instructions["time"], figures
     assert arena["ram"] <= min(arena["time"], arena["balanced"]), figures
     assert code["size"] == min(code.values()), figures

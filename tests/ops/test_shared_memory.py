@@ -232,6 +232,26 @@ def test_output_may_be_exactly_where_its_input_is() -> None:
     assert found > 10
 
 
+def test_scratch_may_take_the_place_of_its_input() -> None:
+    found = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 98])
+        for variant in variants(dense, rng):
+            func = variant.function
+            names = {v: p.name for v, p in zip(variant.args, func.params, strict=True)}
+            for place, value, distance in variant.scratch_overlaps:
+                (name,) = next(p.offsets for p in variant.places if p.name == place)
+                arrays = random_arrays(variant, rng)
+                expected = run_apart(func, arrays)
+                for farther in (0, 4):
+                    at = distance + farther
+                    got = run_shared(func, arrays, names[value], name, at, result="out")
+                    assert got.tobytes() == expected.tobytes()
+                got = run_shared(func, arrays, names[value], name, distance - 4, result="out")
+                found += got.tobytes() != expected.tobytes()
+    assert found > 0
+
+
 def run_apart(func: PrimFunc, arrays: dict[str, np.ndarray]) -> np.ndarray:
     """The output where no bytes are shared."""
     return watched_distances(func, arrays, "out")[0]

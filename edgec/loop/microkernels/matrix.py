@@ -18,6 +18,9 @@ from edgec.loop.values import Value, cast, clamp, int32
 
 Array = npt.NDArray[Any]
 
+#: An input of a pixel, in terms of pixel, quad, pair of the quad, and element of the pair.
+Element = Callable[[Any, Any, Any, Any], Value]
+
 #: Channels that share a stream's unit, by kernel: a pair, or two pairs.
 PAIR, TWO_PAIRS = 2, 4
 
@@ -25,28 +28,22 @@ PAIR, TWO_PAIRS = 2, 4
 def product_nest(
     definition: Definition,
     rescaling: Rescaling,
-    x: Tensor,
+    element: Element,
     out: Tensor,
     quads: int,
     zero_point: int,
-    plain: bool = False,
     added: bool = False,
     factors: int = 0,
 ) -> PrimFunc:
-    """out[p, o] = requantized bias[o] + sum over q, s, r of x[...] * w[o, q, s, r], limited.
+    """out[p, o] = requantized bias[o] + sum over q, s, r of x[k] * w[o, q, s, r], limited.
 
-    added: to what `out` holds, and limited again. factors: after how many channels those that
-    rescale repeat; 0 for never.
+    element(p, q, s, r) is x[k] of pixel p, k = 4 * q + 2 * r + s. added: to what `out` holds, and
+    limited again. factors: after how many channels those that rescale repeat; 0 for never.
     """
     pixels, channels = out.shape
     bias = definition.constant("bias", (channels,), "int32")
     w = definition.constant("w", (channels, quads, 2, 2), "int8")
     tables = rescaling.declare(definition, factors or channels)
-
-    def element(p: Any, q: Any, s: Any, r: Any) -> Any:
-        if plain:
-            return x[4 * q + 2 * r + s]
-        return x[q, s, p, r]
 
     acc = definition.reduce(
         "acc",
@@ -85,6 +82,11 @@ def stored_as(
     return cast(clamp(int32(out[at]) + value, *limits) if added else value, out.dtype)
 
 
+def plain_row(x: Tensor) -> Element:
+    """The inputs of one pixel as they are."""
+    return lambda p, q, s, r: x[4 * q + 2 * r + s]
+
+
 def matrix_block(
     pixels: int, rescaling: Rescaling, quads: int, channels: int, zero_point: int
 ) -> PrimFunc:
@@ -92,7 +94,7 @@ def matrix_block(
     b = Definition(f"matrix_{pixels}")
     out = b.output("out", (pixels, channels), "int8")
     x = b.input("x", (quads, 2, pixels, 2), "int16")
-    return product_nest(b, rescaling, x, out, quads, zero_point)
+    return product_nest(b, rescaling, lambda p, q, s, r: x[q, s, p, r], out, quads, zero_point)
 
 
 def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
@@ -110,7 +112,8 @@ def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) 
     b = Definition("matrix_1")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (2 * octets, 2, 1, 2), "int16")
-    return product_nest(b, rescaling, x, out, 2 * octets, zero_point)
+    element: Element = lambda p, q, s, r: x[q, s, p, r]  # noqa: E731
+    return product_nest(b, rescaling, element, out, 2 * octets, zero_point)
 
 
 def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
@@ -118,7 +121,7 @@ def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point:
     b = Definition("matrix_1_plain")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (8 * octets,), "int8")
-    return product_nest(b, rescaling, x, out, 2 * octets, zero_point, plain=True)
+    return product_nest(b, rescaling, plain_row(x), out, 2 * octets, zero_point)
 
 
 def unit_starts(channels: int, unit: int) -> list[int]:

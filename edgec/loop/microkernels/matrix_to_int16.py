@@ -19,6 +19,7 @@ from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import (
     TWO_PAIRS,
     pack_stream,
+    plain_row,
     product_nest,
     stream_words,
     unpack_stream,
@@ -48,7 +49,7 @@ def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
     out = b.output("out", (1, channels), "int16")
     x = b.input("x", (4 * quads,), "int8")
     return product_nest(
-        b, TFLM_ANY, x, out, quads, 0, plain=True, added=bool(added), factors=FACTORS
+        b, TFLM_ANY, plain_row(x), out, quads, 0, added=bool(added), factors=FACTORS
     )
 
 

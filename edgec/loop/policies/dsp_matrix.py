@@ -9,8 +9,9 @@ import numpy as np
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.microkernels.matrix import can_share_words
+from edgec.loop.microkernels.matrix_offset import FEWEST_QUADS
 from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import find_param, rescaling_of
 from edgec.loop.policies.constant_channels import (
@@ -27,7 +28,10 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 
 #: Forms worth trying for a convolution or dense with its requantize, the fastest first.
-FORMS = {"conv2d": (PADDED_COLUMNS, COLUMNS, ROW), "dense": (ROW, PLAIN_ROW)}
+FORMS = {
+    "conv2d": (PADDED_COLUMNS, COLUMNS, ROW),
+    "dense": (ROW, OFFSET_ROW, PLAIN_ROW),
+}
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
@@ -74,6 +78,8 @@ def schedule_product(
     if form == PADDED_COLUMNS and not is_worth_padding(window):
         return None
     quads = tables["w"].shape[1]
+    if form == OFFSET_ROW and not (rescaling is TFLM and fits_offsets(constants["w"])):
+        return None
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
     try:
@@ -95,15 +101,20 @@ def schedule_product(
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window, by_two)
-        elif form == ROW:
+        elif form in (ROW, OFFSET_ROW):
             schedule.compute_at("acc", "out_d1")
             schedule.compute_at("col", "out_d0", scope="scratch")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
-            kernel = rescaling.kernel("matrix_1")
-            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
             depth = find_param(func, "x").elements // pixels
-            schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
+            if form == ROW:
+                kernel = rescaling.kernel("matrix_1")
+                schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
+                schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
+            else:
+                kernel = rescaling.kernel("matrix_1_offset")
+                schedule.tensorize("out_d1", kernel, {"quads": quads, **sizes})
+                schedule.tensorize("col_q", "ec_offset_row_s8_dsp", {"depth": depth})
         else:
             schedule.compute_at("acc", "out_d1")
             schedule.decompose_reduction("acc", "acc_q")
@@ -188,6 +199,11 @@ def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
         return bool(w.min(initial=0) >= -127)
     first = np.arange(0, len(w) - 1, 1 if len(w) % 2 else 2)  # units overlap where it is odd
     return bool(can_share_words(w)[first, first + 1].all())
+
+
+def fits_offsets(w: Array) -> bool:
+    """Whether inputs may be bytes with offsets: weights and their opposites are int8."""
+    return w.shape[1] >= FEWEST_QUADS and bool(w.min() >= -127)
 
 
 def fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:

@@ -8,8 +8,10 @@ import pytest
 from edgec.errors import ContractError, ScheduleError
 from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
-from edgec.loop.lowering import COLUMNS, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.microkernels.matrix_offset import input_of, offset_pair
 from edgec.loop.microkernels.rescaling import TFLM
+from edgec.loop.overlap import overlap_distance
 from edgec.loop.parser import parse_term
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product, settled
 from edgec.loop.printer import print_func
@@ -59,6 +61,10 @@ def product(form, window, out_height, constants, zero_point=-128, low=-128):
         row = b.compute("col", lambda p, q, s, r: int16(read(p, q, s, r)),
                         shape=(pixels, quads, 2, 2), dtype="int16")  # fmt: skip
         taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
+    elif form == OFFSET_ROW:
+        pair = b.compute("col", lambda p, q, r: offset_pair(read(p, q, 0, r), read(p, q, 1, r)),
+                         shape=(pixels, quads, 2), dtype="int16")  # fmt: skip
+        taken = lambda p, q, s, r: input_of(pair[p, q, r], s)  # noqa: E731
     else:
         taken = read
     acc = b.reduce(
@@ -88,6 +94,7 @@ CASES = [
     (PADDED_COLUMNS, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
      "ec_pad_s8"),
     (ROW, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
+    (OFFSET_ROW, window((1, 1, 16)), 1, "ec_offset_row_s8_dsp"),
     (PLAIN_ROW, window((1, 1, 16)), 1, "ec_matrix_1_plain_s8_dsp"),
 ]  # fmt: skip
 
@@ -154,6 +161,7 @@ def test_constants_that_do_not_fit_are_refused(name, change):
     constants = tables(6, 2)
     constants["bias"] %= 1000
     constants["bias"] += 500
+    constants["w"][1], constants["multiplier"][1] = 127, (1 << 31) - 1  # not always the same
     func = product(COLUMNS, shape, 3, constants, 9)
     good = schedule_product(func, COLUMNS, constants, shape, FEATURES)
     assert good is not None
@@ -195,6 +203,18 @@ def test_of_an_odd_number_every_neighbour_has_to_fit():
     assert schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True) is not None
 
 
+def test_bytes_with_offsets_take_the_place_of_the_input():
+    shape = window((1, 1, 32))
+    constants = tables(5, 8)
+    func = product(OFFSET_ROW, shape, 1, constants)
+    schedule = schedule_product(func, OFFSET_ROW, constants, shape, FEATURES)
+    assert schedule is not None
+    params = {param.name: param for param in schedule.func.params}
+    assert overlap_distance(schedule.func, params["x"], params["col"]) == 0
+    constants["w"][2, 3, 1, 0] = -128  # its opposite is no int8
+    assert schedule_product(func, OFFSET_ROW, constants, shape, FEATURES) is None
+
+
 def test_another_clamp_is_refused():
     shape = window((3, 4, 8), out_width=4)
     constants = tables(6, 2)
@@ -230,7 +250,7 @@ def test_constant_channels_are_told_by_small_numbers():
 
 def test_forms_are_for_products_with_their_requantize():
     assert COLUMNS in product_forms(("conv2d", "requantize"))
-    assert PLAIN_ROW in product_forms(("dense", "requantize"))
+    assert product_forms(("dense", "requantize")) == (ROW, OFFSET_ROW, PLAIN_ROW)
     assert product_forms(("conv2d",)) == ()
     assert product_forms(("softmax",)) == ()
 

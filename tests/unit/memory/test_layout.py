@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
@@ -13,6 +15,8 @@ from edgec.memory.layout import placement_problem, variant_distances
 from edgec.memory.problem import Overlap, Problem
 from edgec.memory.solve import plan_memory
 from edgec.ops.add import AddAttrs
+from edgec.ops.dense import Dense
+from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.transpose import Transpose, TransposeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -91,3 +95,38 @@ def test_callers_memory_is_never_shared() -> None:
     inner = add(b, x, y, "inner")
     last = add(b, inner, y, "last")
     assert problem_of(b.finish([last]), io="caller").overlaps == ()
+
+
+def dense(b: GraphBuilder, x: Value, channels: int, name: str) -> Value:
+    inputs = x.type.shape[1]
+    rng = np.random.default_rng(5)
+    weights = rng.integers(-127, 128, (channels, inputs)).astype(np.int8)
+    w = b.constant("w", weights, Quant((0.1,), (0,)))
+    bias = b.constant("bias", np.zeros(channels, np.int32))
+    acc = b.op(Dense(), [x, w, bias], name=f"{name}.acc")
+    attrs = RequantizeAttrs((0.002,) * channels, Quant((0.4,), (-128,)), -128, 127, "tflm")
+    return b.op("requantize", [acc], attrs, name=name)
+
+
+def test_scratch_may_take_the_place_of_an_input_that_dies() -> None:
+    policy = policy_for(find_core("cortex-m4"), Options())
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 32), "int8", Quant((0.1,), (0,))))
+    once = b.finish([dense(b, x, 8, "once")])
+    groups = [lower_group(group, policy) for group in fuse_groups(once)]
+    by_scratch = {v.scratch_bytes: v for v in groups[0].variants}
+    problem = placement_problem(once, groups, [by_scratch[32]])
+    assert Overlap("x", "scratch.0", 0) in problem.overlaps
+    assert plan_memory(problem).peak_bytes == {"arena": 40}
+    # A copy that is larger than the input would have to start below it.
+    for scratch_bytes, io in ((64, "arena"), (32, "caller")):
+        problem = placement_problem(once, groups, [by_scratch[scratch_bytes]], io=io)
+        assert "scratch.0" not in {overlap.second for overlap in problem.overlaps}
+
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 32), "int8", Quant((0.1,), (0,))))
+    twice = b.finish([dense(b, x, 8, "first"), dense(b, x, 8, "second")])
+    groups = [lower_group(group, policy) for group in fuse_groups(twice)]
+    chosen = [{v.scratch_bytes: v for v in lowered.variants}[32] for lowered in groups]
+    overlaps = placement_problem(twice, groups, chosen).overlaps
+    assert [o for o in overlaps if o.second.startswith("scratch")] == [Overlap("x", "scratch.1", 0)]
