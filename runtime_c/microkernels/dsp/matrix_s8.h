@@ -412,23 +412,28 @@ static inline EC_UNUSED void ec_four_sums_s8_dsp(int32_t *sums, const int16_t *x
     sums[3] = kept[3];
 }
 
+/* Four int8 as they are by their words of weights, added to sums. */
+static inline EC_UNUSED void ec_accumulate_quad_s8_dsp(int32_t *sums, const int8_t *x,
+                                                       const int32_t *from) {
+    const int32_t inputs = ec_load_aligned(x);
+    ec_accumulate_1_s8_dsp(sums, ec_sxtb16(inputs), from);
+    ec_accumulate_1_s8_dsp(sums, ec_sxtb16_odd(inputs), from + 2);
+}
+
 /* The same of int8 inputs as they are, four at a time. */
 static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
                                                        const int32_t *from, int32_t quads) {
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
-    const int32_t *const end = from + 4 + 8 * (quads >> 1);
-    for (from += 4; from != end; x += 8, from += 8) {
-        const int32_t first = ec_load_aligned(x);
-        const int32_t second = ec_load_aligned(x + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(first), from);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(first), from + 2);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(second), from + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(second), from + 6);
+    const int32_t *const end = from + 4 + 4 * quads;
+    const int32_t *const most = from + 4 + 16 * (quads >> 2);
+    for (from += 4; from != most; x += 16, from += 16) {
+        ec_accumulate_quad_s8_dsp(kept, x, from);
+        ec_accumulate_quad_s8_dsp(kept, x + 4, from + 4);
+        ec_accumulate_quad_s8_dsp(kept, x + 8, from + 8);
+        ec_accumulate_quad_s8_dsp(kept, x + 12, from + 12);
     }
-    if ((quads & 1) != 0) {
-        const int32_t last = ec_load_aligned(x);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16(last), from);
-        ec_accumulate_1_s8_dsp(kept, ec_sxtb16_odd(last), from + 2);
+    for (; from != end; x += 4, from += 4) {
+        ec_accumulate_quad_s8_dsp(kept, x, from);
     }
     sums[0] = kept[0];
     sums[1] = kept[1];
