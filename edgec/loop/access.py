@@ -157,12 +157,17 @@ def _touched(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
 
 
 def region(
-    buffer: Buffer, stmt: Stmt, *, outer: Sequence[For] = (), only: str = "both"
+    buffer: Buffer,
+    stmt: Stmt,
+    *,
+    outer: Sequence[For] = (),
+    only: str = "both",
+    shape: Sequence[int] | None = None,
 ) -> Region | None:
     """The box of the buffer touched inside the statement, or None if it is not touched.
 
-    `only` is "reads", "writes" or "both". The box is clipped to the buffer's shape where the
-    loops around the statement, `outer`, do not show that it stays inside.
+    `only` is "reads", "writes" or "both". The box is clipped to `shape`, the buffer's if none is
+    given, where the loops around the statement, `outer`, do not show that it stays inside.
     """
     box: Region | None = None
     for access in accesses(stmt, of=(buffer,)):
@@ -180,7 +185,7 @@ def region(
     starts = tuple(a if term_range(a, outer)[0] >= 0 else maximum(a, 0) for a in box.starts)
     stops = tuple(
         b if term_range(b, outer)[1] <= e else minimum(b, e)
-        for b, e in zip(box.stops, buffer.shape, strict=True)
+        for b, e in zip(box.stops, buffer.shape if shape is None else shape, strict=True)
     )
     return Region(starts, stops)
 

@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import Region, accesses, reads, region
-from edgec.loop.ir import Axis, Block, Buffer, For, Load, PrimFunc, Scope, Seq, Stmt, Store
+from edgec.loop.access import Region, accesses, reads, region, writes
+from edgec.loop.ir import (
+    Axis,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    PrimFunc,
+    Scope,
+    Seq,
+    Stmt,
+    Store,
+)
 from edgec.loop.primitives.lookup import (
     blocks_inside,
     find_buffer,
@@ -17,7 +29,7 @@ from edgec.loop.primitives.lookup import (
     with_changes,
 )
 from edgec.loop.primitives.nests import require_box
-from edgec.loop.rewrite import ReplaceBuffer, sequence
+from edgec.loop.rewrite import ReplaceBuffer, sequence, walk
 from edgec.loop.term import Term, Var, as_term
 
 
@@ -72,7 +84,8 @@ def cache_write(
                                              } }
 
     Requires: a step of the loop writes every element it reads before reading it, and writes a box
-    of the buffer without gaps. Returns the name of the copy, which is also the block's name.
+    of the buffer without gaps, under no condition. Returns the name of the copy, which is also the
+    block's name.
     """
     out = find_buffer(func, buffer)
     target, above = find_loop(func, loop)
@@ -83,6 +96,8 @@ def cache_write(
         raise ScheduleError(f"cache_write: loop {loop} uses {buffer} at indices that data choose")
     if not used[0].is_write:
         raise ScheduleError(f"cache_write: loop {loop} reads {buffer} before it writes it")
+    if any(isinstance(stmt, If) and out in writes(stmt) for stmt, _ in walk(target.body)):
+        raise ScheduleError(f"cache_write: loop {loop} writes {buffer} under a condition")
     outside = {s.var for s in loops_on(*above, target)}
     for block in blocks_inside(target.body):
         if out in reads(block) and reduce_vars(block) & outside:

@@ -72,7 +72,13 @@ def compute_at(
     for nest in nests:
         needed |= reads(nest.root)
     require_stable("compute_at", func, nests, needed - {buffer}, target)
-    box = region(buffer, target.body, outer=loops_on(*above, target), only="reads")
+    box = region(
+        buffer,
+        target.body,
+        outer=loops_on(*above, target),
+        only="reads",
+        shape=_computed(buffer, nests),
+    )
     assert box is not None
     moved = [
         restrict(
@@ -84,6 +90,13 @@ def compute_at(
     changes: list[tuple[Stmt, Stmt | None]] = [(nest.root, None) for nest in nests]
     changes.append((target, replace(target, body=sequence(*moved, target.body))))
     return with_scope(with_changes(func, changes), buffer, box, scope), None
+
+
+def _computed(buffer: Buffer, nests: list[Nest]) -> tuple[int, ...]:
+    """The extents that the nests compute: the buffer may be larger, for the sake of alignment."""
+    boxes = [region(buffer, nest.root, only="writes") for nest in nests]
+    stops = [[stop.bounds()[1] for stop in box.stops] for box in boxes if box is not None]
+    return tuple(max(each) for each in zip(*stops, strict=True))
 
 
 def contains(stmt: Stmt, inner: Stmt) -> bool:

@@ -328,3 +328,32 @@ def test_windows_that_hold_nothing_may_stand_alone(at):
     for version in (s.func, simplify(s.func)):
         verify_func(version)
         assert np.array_equal(interpret(version, arrays)["out"], expected)
+
+
+def test_rows_that_only_align_a_buffer_are_not_computed():
+    b = Definition("f")
+    x, w = b.input("x", (2, 1), "int8"), b.constant("w", (1, 1, 1), "int8")
+    pre = b.compute("pre", lambda h, i: int8(int32(x[h, i]) * 3 + 1), shape=x.shape, dtype="int8")
+    acc = window(b, pre, w, 2, 1, 1, 1, empty=True)
+    b.compute(b.output("out", acc.shape, "int32"), lambda h, c: acc[h, c] + 1)
+    arrays = arrays_of(b)
+    expected = b.evaluate(arrays)["out"]
+    s = Schedule(b.build())
+    s.cache_read("pre", "acc_c")
+    s.storage_align("pre", 0, 4)
+    s.compute_at("pre", "acc_h")
+    for version in (s.func, simplify(s.func)):
+        verify_func(version)
+        assert np.array_equal(interpret(version, arrays)["out"], expected)
+
+
+def test_what_a_condition_writes_is_not_cached():
+    b = Definition("f")
+    x = b.input("x", (5, 3), "int8")
+    out = b.output("out", (3,), "int32")
+    b.reduce(out, [("k", 0, 5)], init=lambda c: 0, update=lambda acc, c, k: acc + int32(x[k, c]))
+    s = Schedule(b.build())
+    s.reorder("out_k", "out_c")
+    s.simplify()  # the first step of the sum becomes a condition
+    with pytest.raises(ScheduleError, match="writes out under a condition"):
+        s.cache_write("out", "out_c")
