@@ -92,12 +92,13 @@ class Policy:
         dtype: of the first operator's input.
         """
         forms = (*plane_forms(operators), DIRECT)
+        asm = not self.options.no_asm
         if dtype == "int8" and self.core.is_embedded and not self.core.has("dsp"):
             forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
-            forms = (*product_forms(operators), *column_forms(operators), *forms)
+            forms = (*product_forms(operators, asm), *column_forms(operators), *forms)
         if dtype == "int16" and self.core.has("dsp"):
-            forms = (*short_forms(operators, asm=not self.options.no_asm), *forms)
+            forms = (*short_forms(operators, asm), *forms)
         if self.core.has("mve"):
             forms = (*mve_forms(operators, dtype), *forms)
         steps = step_forms(operators, self.core.features) if dtype == "int8" else ()

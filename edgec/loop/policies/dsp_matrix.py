@@ -39,11 +39,14 @@ END = "_end"
 MOST_TAPS = 80
 
 
-def product_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule."""
+def product_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule.
+
+    asm: whether kernels may be assembly. The C in the place of offsets is slower than others.
+    """
     if operators[1:] != ("requantize",):
         return ()
-    return FORMS.get(operators[0], ())
+    return tuple(form for form in FORMS.get(operators[0], ()) if asm or form != OFFSET_ROW)
 
 
 def schedule_product(

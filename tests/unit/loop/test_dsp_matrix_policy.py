@@ -251,6 +251,7 @@ def test_constant_channels_are_told_by_small_numbers():
 def test_forms_are_for_products_with_their_requantize():
     assert COLUMNS in product_forms(("conv2d", "requantize"))
     assert product_forms(("dense", "requantize")) == (ROW, OFFSET_ROW, PLAIN_ROW)
+    assert product_forms(("dense", "requantize"), asm=False) == (ROW, PLAIN_ROW)
     assert product_forms(("conv2d",)) == ()
     assert product_forms(("softmax",)) == ()
 
