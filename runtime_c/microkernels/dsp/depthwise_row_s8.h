@@ -171,72 +171,112 @@
 
 /* clang-format on */
 
-/* What a column adds to a sum: of its inputs at x and `step` bytes further, by the words of `above`,
- * and at twice that, by the int16 `below`. */
-static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, const int8_t *x, int32_t step,
-                                                     int32_t above, int32_t below) {
-    return ec_smlad(ec_low_halves(x[0], x[step]), above, sum) + x[2 * step] * below;
+/* A channel's constants from its stream: weights[0..2] are words of the upper two rows of each column
+ * of the window, weights[3..5] the lower ones; then come the bias, and what a column adds that is
+ * left or right of x. outside: 1 where the row above x is read, 2 where the one below; then the
+ * nearest row counts as the second one. */
+static inline EC_UNUSED void ec_row_weights_s8_dsp(int32_t *weights, const int32_t *stream,
+                                                   int32_t outside, int32_t fill) {
+    const uint32_t words[3] = { (uint32_t)stream[1], (uint32_t)stream[2], (uint32_t)stream[3] };
+    int32_t sums[3];
+    weights[0] = (int32_t)(words[0] & 0xFF00FF00u);
+    weights[1] = (int32_t)(words[0] << 8 & 0xFF00FF00u);
+    weights[2] = (int32_t)(words[1] & 0xFF00FF00u);
+    weights[3] = (int16_t)(words[1] << 8 & 0xFF00u);
+    weights[4] = (int16_t)(words[1] >> 8 & 0xFF00u);
+    weights[5] = (int16_t)(words[2] >> 16);
+    weights[6] = stream[4];
+    for (int32_t kw = 0; kw < 3; ++kw) {
+        const int32_t top = (int16_t)((uint32_t)weights[kw] & 0xFFFFu);
+        const int32_t middle = weights[kw] >> 16;
+        const int32_t last = weights[kw + 3];
+        sums[kw] = fill * (top + middle + last);
+        if (outside == 1) {
+            weights[6] += fill * top;
+            sums[kw] -= fill * top;
+            weights[kw] = middle & 0xFFFF;
+        } else if (outside == 2) {
+            weights[6] += fill * last;
+            sums[kw] -= fill * last;
+            weights[kw] = top & 0xFFFF;
+            weights[kw + 3] = middle;
+        }
+    }
+    weights[7] = sums[0];
+    weights[8] = sums[2];
 }
 
-/* A row of outputs whose windows begin at row y of x, and step by `stride`; see below. */
-static inline EC_UNUSED void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                               int32_t height, int32_t width, int32_t channels,
-                                               int32_t left, int32_t out_width, int32_t fill,
-                                               int32_t y, int32_t stride) {
-    const int32_t is_above = y < 0;
-    const int32_t is_below = y + 2 >= height;
-    const int32_t row = width * channels;
-    const int32_t step =
-        is_above || is_below ? row / 2 : row; /* the third row is read, not the second */
-    x += (is_above ? 0 : y) * row;
+/* What a column adds to a sum: of two inputs in a word by the words of `above`, and of `last` by the
+ * int16 `below`. */
+static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, int32_t two, int32_t last,
+                                                     int32_t above, int32_t below) {
+    return (int32_t)((uint32_t)ec_smlad(two, above, sum) + (uint32_t)(last * below));
+}
+
+/* Channels of a row of outputs, whose windows have their first row at x, the others `step` bytes
+ * further, and step by `stride`. Of the outputs, `whole` have all their columns inside of x, or all
+ * but the first; `right`: the one behind them has not its last. See below. */
+static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                               int32_t step, int32_t outside, int32_t channels,
+                                               int32_t left, int32_t whole, int32_t right,
+                                               int32_t fill, int32_t stride) {
     for (int32_t c = 0; c < channels; ++c, stream += 6, ++out, ++x) {
-        const uint32_t words[3] = { (uint32_t)stream[1], (uint32_t)stream[2], (uint32_t)stream[3] };
+        int32_t weights[9];
+        ec_row_weights_s8_dsp(weights, stream, outside, fill);
+        const int32_t a0 = weights[0], a1 = weights[1], a2 = weights[2];
+        const int32_t b0 = weights[3], b1 = weights[4], b2 = weights[5];
+        const int32_t bias = weights[6];
         const int32_t multiplier = stream[0];
-        const int32_t shift = (int32_t)(words[2] & 255u);
         const int32_t offset = stream[5];
-        int32_t above[3] = { (int32_t)(words[0] & 0xFF00FF00u),
-                             (int32_t)(words[0] << 8 & 0xFF00FF00u),
-                             (int32_t)(words[1] & 0xFF00FF00u) };
-        int32_t below[3] = { (int16_t)(words[1] << 8 & 0xFF00u), (int16_t)(words[1] >> 8 & 0xFF00u),
-                             (int16_t)(words[2] >> 16) };
-        int32_t bias = stream[4];
-        int32_t outside[3]; /* what a column adds that is outside of x */
-        for (int32_t kw = 0; kw < 3; ++kw) {
-            const int32_t top = (int16_t)((uint32_t)above[kw] & 0xFFFFu);
-            const int32_t middle = above[kw] >> 16;
-            outside[kw] = fill * (top + middle + below[kw]);
-            if (is_above) {
-                bias += fill * top;
-                outside[kw] -= fill * top;
-                above[kw] = middle & 0xFFFF;
-            } else if (is_below) {
-                bias += fill * below[kw];
-                outside[kw] -= fill * below[kw];
-                above[kw] = top & 0xFFFF;
-                below[kw] = middle;
+        const int32_t shift = stream[3] & 255;
+        const int8_t *at = x;
+        int8_t *to = out;
+        int8_t *const end = out + whole * channels;
+        int32_t next = bias; /* the sum whose window's second column is at `at` */
+        if (left != 0) {
+            next += weights[7];
+        } else {
+            next = ec_row_column_s8_dsp(next, ec_low_halves(at[0], at[step]), at[2 * step], a0, b0);
+            at += channels;
+        }
+        if (stride == 1) {
+            int32_t two = ec_low_halves(at[0], at[step]);
+            int32_t last = at[2 * step];
+            int32_t sum = ec_row_column_s8_dsp(next, two, last, a1, b1); /* the one before it */
+            next = ec_row_column_s8_dsp(bias, two, last, a0, b0);
+            for (; to != end; to += channels) {
+                at += channels;
+                two = ec_low_halves(at[0], at[step]);
+                last = at[2 * step];
+                const int32_t done = ec_row_column_s8_dsp(sum, two, last, a2, b2);
+                sum = ec_row_column_s8_dsp(next, two, last, a1, b1);
+                next = ec_row_column_s8_dsp(bias, two, last, a0, b0);
+                const int32_t high = (int32_t)(((int64_t)done * multiplier) >> 32);
+                *to = ec_saturate_s8((high + offset) >> shift);
+            }
+            next = sum;
+        } else {
+            for (; to != end; to += channels) {
+                const int32_t sum = ec_row_column_s8_dsp(next, ec_low_halves(at[0], at[step]),
+                                                         at[2 * step], a1, b1);
+                at += channels;
+                const int32_t two = ec_low_halves(at[0], at[step]);
+                const int32_t last = at[2 * step];
+                const int32_t done = ec_row_column_s8_dsp(sum, two, last, a2, b2);
+                next = ec_row_column_s8_dsp(bias, two, last, a0, b0);
+                const int32_t high = (int32_t)(((int64_t)done * multiplier) >> 32);
+                *to = ec_saturate_s8((high + offset) >> shift);
+                at += channels;
+            }
+            if (right != 0) {
+                next = ec_row_column_s8_dsp(next, ec_low_halves(at[0], at[step]), at[2 * step], a1,
+                                            b1);
             }
         }
-        const int32_t a0 = above[0], a1 = above[1], a2 = above[2];
-        const int32_t b0 = below[0], b1 = below[1], b2 = below[2];
-        const int8_t *at = x - left * channels;
-        int8_t *to = out;
-        for (int32_t z = -left; z < stride * out_width - left; z += stride) {
-            int32_t sum = bias;
-            if (z >= 0) {
-                sum = ec_row_column_s8_dsp(sum, at, step, a0, b0);
-            } else {
-                sum += outside[0];
-            }
-            sum = ec_row_column_s8_dsp(sum, at + channels, step, a1, b1);
-            if (z + 2 < width) {
-                sum = ec_row_column_s8_dsp(sum, at + 2 * channels, step, a2, b2);
-            } else {
-                sum += outside[2];
-            }
-            const int32_t high = (int32_t)(((int64_t)sum * multiplier) >> 32);
+        if (right != 0) {
+            const int32_t done = next + weights[8];
+            const int32_t high = (int32_t)(((int64_t)done * multiplier) >> 32);
             *to = ec_saturate_s8((high + offset) >> shift);
-            at += stride * channels;
-            to += channels;
         }
     }
 }
@@ -257,11 +297,11 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
                                               int32_t height, int32_t width, int32_t channels,
                                               int32_t top, int32_t left, int32_t out_width,
                                               int32_t padded, int32_t fill, int32_t row) {
-#if EC_DSP_ASM
     const int32_t step = width * channels;
     const int32_t y = row - top;
     const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
     const int32_t right = padded != 0 ? out_width + 2 - left - width : 0;
+#if EC_DSP_ASM
     const uint32_t at = (uint32_t)(uintptr_t)(x + (y < 0 ? 0 : y) * step);
     const uint32_t words[11] = {
         at,
@@ -316,8 +356,8 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    ec_row_any_s8_dsp(out, x, stream, height, width, channels, left, out_width, fill, row - top, 1);
-    (void)padded;
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, outside != 0 ? step / 2 : step,
+                      outside, channels, left, out_width - right, right, fill, 1);
 #endif
 }
 

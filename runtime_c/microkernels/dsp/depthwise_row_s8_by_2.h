@@ -44,12 +44,12 @@ static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, co
                                                 int32_t height, int32_t width, int32_t channels,
                                                 int32_t top, int32_t left, int32_t out_width,
                                                 int32_t padded, int32_t fill, int32_t row) {
-#if EC_DSP_ASM
     const int32_t step = width * channels;
     const int32_t y = 2 * row - top;
     const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
     const int32_t right = padded != 0 && 2 * out_width + 1 - left > width ? 1 : 0;
     const int32_t whole = out_width - right;
+#if EC_DSP_ASM
     const uint32_t at = (uint32_t)(uintptr_t)(x + (y < 0 ? 0 : y) * step);
     const uint32_t words[10] = {
         at,
@@ -99,9 +99,8 @@ static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, co
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    ec_row_any_s8_dsp(out, x, stream, height, width, channels, left, out_width, fill, 2 * row - top,
-                      2);
-    (void)padded;
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, outside != 0 ? step / 2 : step,
+                      outside, channels, left, whole, right, fill, 2);
 #endif
 }
 
