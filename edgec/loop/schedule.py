@@ -36,6 +36,7 @@ from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
+from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.steps import pack_steps
@@ -145,6 +146,10 @@ class Schedule:
     def fold_storage(self, buffer: str, contiguous: bool = False) -> None:
         """Keep only the rows of a temporary that are still needed."""
         self._apply(fold_storage, buffer=buffer, contiguous=contiguous)
+
+    def roll(self, loop: str, into: str, by: int) -> None:
+        """Make only those rows of a temporary that the step before did not make."""
+        self._apply(roll, loop=loop, into=into, by=by)
 
     def compute_inline(self, block: str) -> None:
         """Put a temporary's formula where it is read."""
@@ -327,7 +332,7 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 REPLAYABLE = frozenset(
     {
         "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
-        "compute_inline", "slide", "fold_storage", "cache_read", "cache_write",
+        "compute_inline", "slide", "fold_storage", "roll", "cache_read", "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",

@@ -33,7 +33,7 @@ static void run_depthwise(void *out, const void *x, const void *s, const int32_t
 }
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
-    ec_pad_rows_s16_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
+    ec_pad_rows_s16_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
 }
 static void run_columns(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
@@ -82,6 +82,7 @@ def shifts(name):
 def check(machine, cases):
     """Run all cases of (kernel, sizes, x, constants) at once and compare each."""
     calls, wanted = [], []
+    rng = np.random.default_rng(8)
     for name, numbers, x, constants in cases:
         kernel = get_microkernel(name)
         sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
@@ -92,7 +93,8 @@ def check(machine, cases):
             found = kernel.stream.unpack(stream, **sizes)
             for key, array in constants.items():
                 assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
-        out = np.full(meaning_of(kernel, tuple(numbers)).params[0].shape, 77, np.int16)
+        to = meaning_of(kernel, tuple(numbers)).params[0]
+        out = inputs(rng, to.elements).reshape(to.shape)
         values = out.reshape(-1).tolist()
         streams = [] if constants is None else [stream.tolist(), 0]
         kernel.run(values, 0, x.reshape(-1).tolist(), 0, *streams, *numbers)
@@ -231,8 +233,9 @@ def test_rows(machine):
         for top, left in ((0, 0), (1, 1), (0, 2), (2, 0)):
             for out_width in (max(left + 1, left + width - 1), left + width + 2):
                 padded += [
-                    (height, width, channels, top, left, 2, out_width, row)
+                    (height, width, channels, top, left, 2, out_width, by, row)
                     for row in range(height + top)
+                    for by in (1, 2)
                 ]
     windows = [(1, depth, 1, 2, 1, depth + 6, 4) for depth in range(1, 65)]
     windows += [(64 // run, run, 1, 1, 2, run + 3, 3) for run in range(1, 20)]

@@ -15,7 +15,8 @@ SOURCE = """
 #include "microkernels/mve/rows_s8.h"
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
-    ec_pad_rows_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    ec_pad_rows_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
+                       n[9]);
 }
 static void run_columns(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
@@ -39,7 +40,7 @@ def check(machine, function, cases):
     for numbers in cases:
         func = meaning_of(kernel, tuple(numbers))
         to, x = (p.elements for p in func.params)
-        out = np.full(to, 77, np.int8)
+        out = rng.integers(-128, 128, to).astype(np.int8)
         inputs = rng.integers(-128, 128, x).astype(np.int8)
         values = out.tolist()
         kernel.run(values, 0, inputs.tolist(), 0, *numbers)
@@ -57,7 +58,17 @@ def test_rows_with_padding(machine):
             for more in (-1, 0, 2):
                 out_width = max(left + 1, left + width + more)
                 for row in range(height + top):
-                    cases.append((height, width, channels, top, left, 2, out_width, -7, row))
+                    cases.append((height, width, channels, top, left, 2, out_width, 2, -7, row))
+    check(machine, 0, cases)
+
+
+def test_rows_that_the_call_before_made(machine):
+    """One and more of them, at the first row and at later ones, of few and many bytes."""
+    cases = []
+    for width, channels in ((3, 1), (5, 3), (6, 16), (30, 8)):
+        for rows, by in ((2, 1), (3, 1), (7, 5), (4, 3), (3, 3)):
+            for row in (0, by, 2 * by):
+                cases.append((9, width, channels, 1, 1, rows, width + 2, by, -7, row))
     check(machine, 0, cases)
 
 

@@ -5,13 +5,16 @@ They are in the files `rows_s8.h` and `rows_s16.h` of `runtime_c/microkernels/mv
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from edgec.loop.define import Definition
-from edgec.loop.ir import PrimFunc
+from edgec.loop.ir import For, PrimFunc
 from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.primitives.roll import keep_rows
+from edgec.loop.simplify import lower_blocks
 from edgec.loop.term import TermLike
 from edgec.loop.window import Window
 
@@ -28,10 +31,14 @@ def pad_rows(
     left: int,
     rows: int,
     out_width: int,
+    by: int,
     row: TermLike,
     zero_point: int = 0,
 ) -> PrimFunc:
-    """to[h, w, c] = x[row + h - top, w - left, c], zero_point where that is outside."""
+    """to[h, w, c] = x[row + h - top, w - left, c], zero_point where that is outside.
+
+    All but the last `by` rows are rows of `to` already, so much further down, unless row is 0.
+    """
     b = Definition("pad_rows")
     to = b.output("to", (rows, out_width, channels), dtype)
     x = b.input("x", (1, height, width, channels), dtype)
@@ -39,7 +46,12 @@ def pad_rows(
         (height, width, channels), (1, 1), (1, 1), (1, 1), (top, left), 1, True, zero_point
     )
     b.compute(to, lambda h, w, c: window.pad(x, 0, h + row, w, c))
-    return b.build()
+    func = b.build()
+    if by == rows:
+        return func
+    body = lower_blocks(func.body)
+    assert isinstance(body, For)
+    return replace(func, body=keep_rows(body, row, by, func))
 
 
 def columns(
@@ -65,8 +77,11 @@ def columns(
     return b.build()
 
 
-def _pad_instructions(itemsize: int, channels: int, rows: int, out_width: int, **_: int) -> float:
-    return 60 + rows * (40 + 3 * -(-out_width * channels * itemsize // 16))
+def _pad_instructions(
+    itemsize: int, channels: int, rows: int, out_width: int, by: int, **_: int
+) -> float:
+    row = 3 * -(-out_width * channels * itemsize // 16)
+    return 70 + by * (40 + row) + (rows - by) * row
 
 
 def _columns_instructions(
@@ -76,7 +91,7 @@ def _columns_instructions(
     return 60 + 5 * depth + pixels * (7 + 4 * -(-depth // 8))
 
 
-_PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width")
+_PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width", "by")
 for _dtype, _short, _sizes in (
     ("int8", "s8", (*_PADDED, "zero_point")),
     ("int16", "s16", _PADDED),
@@ -89,8 +104,9 @@ for _dtype, _short, _sizes in (
             indices=("row",),
             header=f"mve/rows_{_short}.h",
             needs=frozenset({"mve"}),
+            in_order=("to_h", 1),
             instructions=partial(_pad_instructions, np.dtype(_dtype).itemsize),
-            code_bytes=210,
+            code_bytes=250,
         )
     )
     register(

@@ -96,7 +96,7 @@ def schedule_vectors(
                 _matrix(schedule, limits, window)
             elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
                 if limits.rescaling.dtype == "int8":
-                    _require_pairs(tables["w"], paired)
+                    _require_pairs(tables["w"], paired or rows == 1)
                     _require_room(tables)
                 _depthwise_rows(schedule, limits, window, rows)
             elif form == WINDOW_ROWS:
@@ -275,7 +275,16 @@ def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
         inner = window.padded(find_param(schedule.func, "out").shape[1])
     decompose(schedule, "acc")
     schedule.simplify()
+    if window.is_padded:
+        outer, by = _steps(window, rows)
+        if rows < find_param(schedule.func, "out").shape[1] and by < _rows_read(window, rows):
+            schedule.roll("padded_h", outer, by)
     return inner
+
+
+def _steps(window: Window, rows: int) -> tuple[str, int]:
+    """The loop over so many rows of the output, and from one step to the next the rows read."""
+    return "out_d1" if rows == 1 else "out_d1_o", rows * window.stride[0]
 
 
 def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
@@ -299,13 +308,13 @@ def _tensorize_padding(schedule: Schedule, window: Window, rows: int) -> None:
         raise ScheduleError("several images are not padded row by row")
     read = _rows_read(window, rows)
     height = find_param(schedule.func, "out").shape[1]
+    outer, by = _steps(window, rows)
     kernel = get_microkernel(
         "ec_pad_rows_s8_mve" if itemsize_of(schedule.func) == 1 else "ec_pad_rows_s16_mve"
     )
     sizes = {name: size for name, size in window.sizes.items() if name in kernel.sizes}
-    sizes |= {"rows": read, "out_width": window.padded(height).shape[1]}
-    outer = "out_d1" if rows == 1 else "out_d1_o"
-    first = "0" if height == rows else f"{outer}*{rows * window.stride[0]}"
+    sizes |= {"rows": read, "out_width": window.padded(height).shape[1], "by": min(by, read)}
+    first = "0" if height == rows else f"{outer}*{by}"
     schedule.tensorize("padded_h" if read > 1 else "padded_w", kernel.name, sizes, {"row": first})
 
 

@@ -10,9 +10,9 @@
 /* ec_pad_rows_s8_mve with zeros. */
 static inline void ec_pad_rows_s16_mve(int16_t *to, const int16_t *x, int32_t height, int32_t width,
                                        int32_t channels, int32_t top, int32_t left, int32_t rows,
-                                       int32_t out_width, int32_t row) {
+                                       int32_t out_width, int32_t by, int32_t row) {
     ec_pad_rows_s8_mve((int8_t *)to, (const int8_t *)x, height, width, 2 * channels, top, left,
-                       rows, out_width, 0, row);
+                       rows, out_width, by, 0, row);
 }
 
 /* ec_columns_s8_mve; no input of a window lies further than 65535 elements from the first. */

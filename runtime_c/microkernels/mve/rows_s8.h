@@ -10,7 +10,7 @@
 
 #include "edgec/ec_kernel.h"
 
-/* Copy bytes that do not overlap. */
+/* Copy bytes, the lowest first: `to` may overlap `from` from below. */
 static inline void ec_copy_s8_mve(int8_t *to, const int8_t *from, int32_t bytes) {
 #if EC_MVE_ASM
     __asm__ volatile("wlstp.8 lr, %2, 2f\n"
@@ -50,27 +50,33 @@ static inline void ec_fill_s8_mve(int8_t *to, int32_t value, int32_t bytes) {
 
 /* Some rows of x [height][width][channels] with zero_point around it: to[rows][out_width][channels]
  * from row `row` on of the padded image, in which x begins at row `top` and column `left`; x is cut
- * where it does not fit. to and x must not overlap. */
+ * where it does not fit. Unless row is 0, `to` has those of a row that is lower by `by`: all but the
+ * last `by` rows only move. to and x must not overlap. */
 static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x, int32_t height, int32_t width,
                                          int32_t channels, int32_t top, int32_t left, int32_t rows,
-                                         int32_t out_width, int32_t zero_point, int32_t row) {
+                                         int32_t out_width, int32_t by, int32_t zero_point,
+                                         int32_t row) {
     const int32_t before = left * channels;
     const int32_t inside = (width < out_width - left ? width : out_width - left) * channels;
     const int32_t bytes = out_width * channels;
-    for (int32_t i = row - top; i < row - top + rows; ++i) {
-        if (i < 0 || i >= height) {
-            ec_fill_s8_mve(to, zero_point, bytes);
-        } else {
-            if (before != 0) {
-                ec_fill_s8_mve(to, zero_point, before);
-            }
-            ec_copy_s8_mve(to + before, x + i * width * channels, inside);
-            if (before + inside != bytes) {
-                ec_fill_s8_mve(to + before + inside, zero_point, bytes - before - inside);
-            }
-        }
-        to += bytes;
+    const int32_t stop = row - top + rows;
+    int32_t i = row - top;
+    if (row != 0) {
+        const int32_t kept = (rows - by) * bytes;
+        ec_copy_s8_mve(to, to + by * bytes, kept);
+        to += kept;
+        i = stop - by;
     }
+    do {
+        int32_t first = bytes;
+        if ((uint32_t)i < (uint32_t)height) {
+            first = before;
+            ec_copy_s8_mve(to + before, x + i * width * channels, inside);
+            ec_fill_s8_mve(to + before + inside, zero_point, bytes - before - inside);
+        }
+        ec_fill_s8_mve(to, zero_point, first);
+        to += bytes;
+    } while (++i < stop);
 }
 
 /* Where the inputs of a window are: rows of `run` elements, `pitch` apart. */

@@ -6,6 +6,7 @@ import re
 import pytest
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
+from test_roll import ROLLING
 from test_shifts import SHIFTING
 from test_slide import SLIDING
 from test_steps import STEPPING
@@ -26,6 +27,7 @@ from edgec.loop.primitives import (
     nibbles,
     reduction,
     reverse_compute_at,
+    roll,
     sampling,
     shifts,
     slide,
@@ -37,8 +39,8 @@ from edgec.loop.schedule import Schedule
 
 MODULES = (
     cache, complement, compute_at, compute_inline, cut, fold_storage, halves, inline_constant,
-    layout, loops, nibbles, reduction, reverse_compute_at, sampling, shifts, slide, steps, storage,
-    tensorize, simplify_module,
+    layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling, shifts, slide, steps,
+    storage, tensorize, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel"}
@@ -59,4 +61,5 @@ def test_before_and_after_are_shown(name):
 
 
 def test_each_is_tried_on_random_nests():
-    assert {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING} == set(METHODS)
+    tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
+    assert tried == set(METHODS)
