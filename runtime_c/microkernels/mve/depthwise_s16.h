@@ -29,6 +29,9 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
     const int32_t second = channels - 8 * (blocks - 1);
     (void)pitch; /* both are in the stream */
     (void)tap;
+#if EC_MVE_ASM
+    const int32_t limits = (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
+#endif
     for (int32_t p = 0; p < rows * pixels; ++p) {
 #if EC_MVE_ASM
         const int32_t *from = stream;
@@ -36,9 +39,10 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
         int16_t *to = out;
         int32_t left = blocks;
         int32_t bytes = 2 * second;
-        int32_t input;
-        __asm__ volatile("vdup.16 q6, %[minimum]\n"
-                         "vdup.16 q7, %[maximum]\n"
+        int32_t input = limits; /* both in one: -O0 has no register more */
+        __asm__ volatile("vdup.16 q6, %[input]\n"
+                         "lsr %[input], %[input], #16\n"
+                         "vdup.16 q7, %[input]\n"
                          "1:\n" /* eight channels */
                          "vldrw.32 q4, [%[from]], #16\n"
                          "vldrw.32 q5, [%[from]], #16\n"
@@ -70,8 +74,8 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
                          "subs %[left], %[left], #1\n"
                          "bne 1b\n"
                          : [from] "+&l"(from), [at] "+&r"(at), [to] "+&r"(to), [left] "+&r"(left),
-                           [bytes] "+&r"(bytes), [input] "=&r"(input)
-                         : [taps] "r"(taps), [minimum] "r"(minimum), [maximum] "r"(maximum)
+                           [bytes] "+&r"(bytes), [input] "+&r"(input)
+                         : [taps] "r"(taps)
                          : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "q7", "cc", "memory");
 #else
         const int32_t *at = stream;
