@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 SOURCE = """
 #include "microkernels/mve/elements_s8.h"
 #include "microkernels/mve/pool_s8.h"
+#include "microkernels/mve/pool_s8_onnx.h"
 static void run_mean(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
     ec_mean_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4]);
@@ -31,15 +32,18 @@ static void run_mul_high(void *out, const void *x, const void *s, const int32_t 
 static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
     ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
 }
+static void run_real(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_sum_real_channels_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4]);
+}
 """
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("elements")
-    return machine_of(
-        request.param, SOURCE, ("run_sum", "run_mean", "run_max", "run_mul", "run_mul_high"), folder
-    )
+    functions = ("run_sum", "run_mean", "run_max", "run_mul", "run_mul_high", "run_real")
+    return machine_of(request.param, SOURCE, functions, folder)
 
 
 def test_linear_sums(machine):
@@ -105,6 +109,25 @@ def test_means(machine):
             wanted.append(np.array(out, np.int8))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
+
+
+def test_sums_in_floats(machine):
+    """Few and many values, zero points at the ends, scales of all magnitudes; every bit."""
+    rng = np.random.default_rng(7)
+    kernel = get_microkernel("ec_sum_real_channels_s8_mve")
+    calls, wanted = [], []
+    for height, width, channels in ((1, 1, 8), (1, 2, 16), (3, 5, 40), (25, 5, 8), (9, 60, 24)):
+        for zero_point, scale in ((-128, 0.11), (0, 1e-18), (127, 3e4), (-3, 1 / 3)):
+            bits = int(np.float32(scale).view(np.int32))
+            numbers = (height, width, channels, zero_point, bits)
+            x = rng.integers(-128, 128, height * width * channels).astype(np.int8)
+            out = [0.0] * channels
+            kernel.run(out, 0, x.tolist(), 0, *numbers)
+            before = np.full(channels, 77, np.float32)
+            calls.append(Call(5, before, x, np.zeros(0, np.int8), numbers))
+            wanted.append(np.array(out, np.float32))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got.view(np.int32), want.view(np.int32)), call.numbers
 
 
 def test_maxima(machine):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.microkernels.pool import WINDOW, max_pool
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, index, int8, int32, select
+from edgec.loop.values import clamp, float32, index, int8, int32, select
 
 
 def linear_sum(
@@ -55,6 +57,33 @@ def mean(kernel_h: int, kernel_w: int, channels: int, minimum: int, maximum: int
     return schedule.func
 
 
+def sum_real_channels(
+    kernel_h: int, kernel_w: int, channels: int, zero_point: int, scale_bits: int
+) -> PrimFunc:
+    """out[c] = the sum of (x[h, w, c] - zero_point) * s over h and w, in floats, in this order.
+
+    scale_bits: those of the float s, as an int32.
+    """
+    b = Definition("sum_real_channels")
+    out = b.output("out", (channels,), "float32")
+    x = b.input("x", (kernel_h, kernel_w, channels), "int8")
+    scale = float(np.int32(scale_bits).view(np.float32))
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda c: 0.0,
+        update=lambda acc, c, kh, kw: acc + float32(int32(x[kh, kw, c]) - zero_point) * scale,
+        shape=(channels,),
+        dtype="float32",
+    )
+    b.compute(out, lambda c: acc[c])
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
 def _max_instructions(kernel_h: int, kernel_w: int, channels: int, pixels: int, **_: int) -> float:
     return 40 + pixels * (6 + -(-channels // 16) * (16 + kernel_h * (4 + 5 * kernel_w)))
 
@@ -84,6 +113,20 @@ register(
             20 + 15 * channels + (6 * (channels // 16) + 5 * (channels % 16)) * kernel_h * kernel_w
         ),
         code_bytes=200,
+    )
+)
+register(
+    Microkernel(
+        "ec_sum_real_channels_s8_mve",
+        sum_real_channels,
+        sizes=("kernel_h", "kernel_w", "channels", "zero_point", "scale_bits"),
+        header="mve/pool_s8_onnx.h",
+        needs=frozenset({"mve", "fpu"}),
+        alignment=(("out", 4),),
+        instructions=lambda kernel_h, kernel_w, channels, **_: (
+            20 + channels // 8 * (16 + 12 * kernel_h * kernel_w)
+        ),
+        code_bytes=110,
     )
 )
 register(

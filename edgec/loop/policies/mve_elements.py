@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
 from edgec.loop.policies.common import find_param
 from edgec.loop.policies.elements import on_elements, schedule_mul
 from edgec.loop.policies.pools import schedule_max_pool
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import buffers_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
 
 #: Channels that a vector holds.
 MEAN_CHANNELS = 16
+#: Channels that are summed as floats at once.
+REAL_CHANNELS = 8
+#: Vectors take denormal floats for 0: of such numbers, no sum is one.
+LEAST_SCALE = 2.0**-60
 
 
 def schedule_on_vectors(schedule: Schedule) -> bool:
     """Whether the function is one that a microkernel does as a whole, and now a call of it."""
     if schedule.func.name == "avg_pool2d":
-        return schedule_mean(schedule)
+        return schedule_mean(schedule) or schedule_real_mean(schedule)
     if schedule.func.name == "max_pool2d":
         return schedule_max_pool(schedule, "ec_max_pool_s8_mve")
     product = schedule_mul(schedule.func, "mve")
@@ -57,6 +63,40 @@ def schedule_mean(schedule: Schedule) -> bool:
         trial.decompose_reduction("acc", "acc_kh")
         trial.simplify()
         trial.tensorize("out_d3", "ec_mean_s8_mve", sizes)
+    except ScheduleError:
+        return False
+    schedule.func, schedule.trace = trial.func, trial.trace
+    return True
+
+
+def schedule_real_mean(schedule: Schedule) -> bool:
+    """Whether the function is such a mean in floats, and its sums now a call."""
+    x, out = (find_param(schedule.func, name) for name in ("x", "out"))
+    sums = buffers_of(schedule.func).get("acc")
+    if sums is None or sums.dtype != "float32" or x.dtype != "int8" or len(out.shape) != 4:
+        return False
+    if out.elements != out.shape[3] or out.shape[3] % REAL_CHANNELS:
+        return False
+    consts = [
+        part
+        for stmt, _ in walk(schedule.func.body)
+        if isinstance(stmt, Store) and stmt.buffer == sums
+        for part in subexpressions(stmt.value)
+        if isinstance(part, Const)
+    ]
+    scales = [np.float32(c.value) for c in consts if c.dtype == "float32" and c.value != 0.0]
+    points = [int(c.value) for c in consts if c.dtype == "int32"]
+    if len(scales) != 1 or len(points) > 1 or scales[0] < LEAST_SCALE:
+        return False
+    trial = Schedule(schedule.func)
+    _, height, width, channels = x.shape
+    sizes = {"kernel_h": height, "kernel_w": width, "channels": channels}
+    sizes |= {"zero_point": sum(points), "scale_bits": int(scales[0].view(np.int32))}
+    try:
+        trial.cache_write("acc", "acc_c")
+        trial.decompose_reduction("acc", "acc_kh")
+        trial.simplify()
+        trial.tensorize("acc_c", "ec_sum_real_channels_s8_mve", sizes)
     except ScheduleError:
         return False
     schedule.func, schedule.trace = trial.func, trial.trace

@@ -171,6 +171,14 @@ def _drop_unused(func: PrimFunc) -> PrimFunc:
     )
 
 
+def _same_number(meant: Const, found: Expr) -> bool:
+    """Whether two constants of one dtype are equal; of float32, in its bits."""
+    assert isinstance(found, Const)
+    if meant.dtype == "float32":
+        return np.float32(meant.value).tobytes() == np.float32(found.value).tobytes()
+    return meant == found
+
+
 def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
     """The position of an element in memory."""
     total = as_term(0)
@@ -273,7 +281,7 @@ class _Match:
         if type(meant) is not type(found) or meant.dtype != found.dtype:
             return f"a value of {found.dtype} {_FORM}"
         if isinstance(meant, Const):
-            return "" if meant == found else f"{found} is not {meant.value}"
+            return "" if _same_number(meant, found) else f"{found} is not {meant.value}"
         if isinstance(meant, Load) and isinstance(found, Load):
             return self.element(meant.buffer, meant.indices, found.buffer, found.indices)
         if isinstance(meant, IndexValue) and isinstance(found, IndexValue):

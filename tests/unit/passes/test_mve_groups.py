@@ -214,6 +214,24 @@ def test_means_take_kernels(channels: int, kernel: tuple[int, int], called: str)
         assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
 
 
+@pytest.mark.parametrize(("channels", "scale", "zero_point", "called"), [
+    (16, 0.05, -3, True), (24, 0.05, 0, True), (12, 0.05, -3, False), (16, 1e-30, -3, False),
+])  # fmt: skip
+def test_means_in_floats_take_a_kernel(
+    channels: int, scale: float, zero_point: int, called: bool
+) -> None:
+    quant = Quant((scale,), (zero_point,))
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 7, 5, channels), "int8", quant))
+    attrs = AvgPool2dAttrs((7, 5), (1, 1), output=quant, rounding="onnx")
+    function = b.finish([b.op("avg_pool2d", [x], attrs, name="pool")])
+    (variant,) = variants(function)
+    assert callees(variant) == ({"ec_sum_real_channels_s8_mve"} if called else set())
+    data = np.random.default_rng(3).integers(-128, 128, (1, 7, 5, channels)).astype(np.int8)
+    (expected,) = interpret(function, [data])
+    assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
+
+
 @pytest.mark.parametrize(("shape", "kernel", "stride", "padding", "called"), [
     ((1, 6, 8, 20), (3, 3), (2, 2), ((0, 0), (0, 0)), True),
     ((1, 6, 8, 3), (2, 2), (2, 2), ((0, 0), (0, 0)), True),
