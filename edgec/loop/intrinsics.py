@@ -236,6 +236,10 @@ for _definition in (
         round_half_even_f32, "ec_round_half_even_f32", "ec_fixed_point.h", 6,
     ),
     IntrinsicDef(
+        "round_half_even_bounded_f32", ("float32",), "int32",
+        round_half_even_f32, "ec_round_half_even_bounded_f32", "ec_fixed_point.h", 3,
+    ),
+    IntrinsicDef(
         "round_half_away_f32", ("float32",), "int32",
         round_half_away, "ec_round_half_away_f32", "ec_fixed_point.h", 9,
     ),

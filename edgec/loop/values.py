@@ -23,6 +23,8 @@ from edgec.loop.term import Term, Var
 Array = npt.NDArray[Any]
 Index = Union[Term, Var, int, Array]
 Operand = Union["Value", int, float]
+#: Floats below it have all halves, and 1.5 * 2**23 more of them no fraction.
+MOST_BOUNDED = 2.0**22
 
 
 class Value:
@@ -291,6 +293,15 @@ def intrinsic(name: str, *args: Operand) -> Value:
             assert isinstance(value, (int, float))
             exprs.append(Const(float(value) if is_float(dtype) else int(value), dtype))
     return ExprValue(Intrinsic(name, tuple(exprs), known.dtype))
+
+
+def round_half_even(value: Value, most: float) -> Value:
+    """A float32 as the nearest int32, ties to even; fast where its magnitude is known to be small.
+
+    most: that magnitude; infinite where nothing is known. Then results are saturated, a NaN is 0.
+    """
+    is_bounded = most < MOST_BOUNDED
+    return intrinsic("round_half_even_bounded_f32" if is_bounded else "round_half_even_f32", value)
 
 
 def as_expr(value: Operand, dtype: str) -> Expr:

@@ -222,7 +222,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             if is_float:
                 return total[at] / cast(count, wide)
             if as_onnx is not None:
-                rounded = stored_value(total[at] / cast(count, wide), as_onnx[1])
+                rounded = stored_value(total[at] / cast(count, wide), *as_onnx)
             else:
                 acc, half = total[at], count / 2
                 rounded = select(acc > 0, acc + half, acc - half) / count

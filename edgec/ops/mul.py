@@ -17,7 +17,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.intrinsics import HALF
 from edgec.loop.lowering import PARTS, Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic
+from edgec.loop.values import cast, clamp, int32, intrinsic, round_half_even
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
@@ -166,7 +166,7 @@ class Mul(Op[MulAttrs]):
                 )
             elif attrs.rounding == "onnx":
                 real = cast(product, "float32") * ratio + float(attrs.output.zero_point[0])
-                total = intrinsic("round_half_even_f32", real)
+                total = round_half_even(real, 65536.0 * ratio + 256.0)
             else:
                 total = (
                     intrinsic(f"requantize_{attrs.rounding}", product, *factor)

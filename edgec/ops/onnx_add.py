@@ -16,7 +16,7 @@ import numpy as np
 
 from edgec.fixed_point import IntArray
 from edgec.graph.types import Quant
-from edgec.loop.values import Value, cast, float32, float64, intrinsic
+from edgec.loop.values import Value, cast, float32, float64, intrinsic, round_half_even
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -64,15 +64,16 @@ def onnx_sum(a: Quant, b: Quant, output: Quant) -> Callable[[Value, Value], Valu
     multiply-add to the last bit, which cores have an instruction for.
     """
     ra, rb, k = (float(v) for v in _ratios(a, b, output))
+    most = 129.0 * (ra + rb) + abs(k)  # rounding adds less than one of them
     if _is_exact(ra, rb, k):
-        return lambda left, right: intrinsic(
-            "round_half_even_f32",
+        return lambda left, right: round_half_even(
             intrinsic("fma_f32", float32(left), ra, intrinsic("fma_f32", float32(right), rb, k)),
+            most,
         )
 
     def fused(left: Value, right: Value) -> Value:
         inner = cast(float64(right) * rb + k, "float32")
         total = cast(float64(left) * ra + float64(inner), "float32")
-        return intrinsic("round_half_even_f32", total)
+        return round_half_even(total, most)
 
     return fused

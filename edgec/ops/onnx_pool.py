@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.types import Array, Quant
-from edgec.loop.values import Value, cast, int32, intrinsic
+from edgec.loop.values import Value, cast, int32, round_half_even
 
 
 def real_elements(x: Array, quant: Quant) -> Array:
@@ -34,7 +34,8 @@ def real_element(x: Value, quant: Quant) -> Value:
     return cast(int32(x) - quant.zero_point[0], "float32") * quant.scale[0]
 
 
-def stored_value(mean: Value, output: Quant) -> Value:
-    """`stored_mean` of one value."""
+def stored_value(mean: Value, quant: Quant, output: Quant) -> Value:
+    """`stored_mean` of one value, the mean of elements with this quantization."""
     ratio = mean / output.scale[0] + float(output.zero_point[0])
-    return intrinsic("round_half_even_f32", ratio)
+    # A mean of floats is larger than each of them by rounding alone.
+    return round_half_even(ratio, 512.0 * quant.scale[0] / output.scale[0] + 256.0)

@@ -24,7 +24,7 @@ from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite,
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic, select
+from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
 from edgec.ops.onnx_blocks import import_blocks
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
@@ -109,16 +109,27 @@ class Quantize(Op[QuantizeAttrs]):
         ties = "even" if attrs.rounding == "onnx" else "away"
         rounder = f"round_half_{ties}_f32"
 
+        def small(*indices: Any) -> Any:
+            # Rounding keeps order, and whole numbers: limits may come before it. No comparison
+            # holds for a NaN, which goes to the low end as in ONNX Runtime.
+            ratio = x[indices] / scale(indices)
+            zero = attrs.output.zero_point[0]
+            low, high = float(bounds.min - zero), float(bounds.max - zero)
+            limited = select(ratio >= low, minimum(ratio, high), low)
+            return cast(round_half_even(limited, max(-low, high)) + zero, attrs.dtype)
+
         def element(*indices: Any) -> Any:
             ratio = x[indices] / scale(indices)
-            # Saturated far outside the result's range, so that adding the zero point cannot wrap;
-            # no comparison holds for a NaN, which goes to the low end as in ONNX Runtime.
+            # Saturated far outside the result's range, so that adding the zero point cannot wrap.
             rounded = clamp(intrinsic(rounder, ratio), -(1 << 20), 1 << 20)
             rounded = select(ratio >= -float(1 << 20), rounded, -(1 << 20))
             stored = clamp(rounded + zero_point(indices), int(bounds.min), int(bounds.max))
             return cast(stored, attrs.dtype)
 
-        return target.compute("element", node.output.type.shape, attrs.dtype, element)
+        is_small = ties == "even" and bounds.bits <= 16 and attrs.output.per_tensor
+        return target.compute(
+            "element", node.output.type.shape, attrs.dtype, small if is_small else element
+        )
 
 
 @register

@@ -13,6 +13,7 @@ import pytest
 from edgec import fixed_point
 from edgec.codegen.runtime_source import runtime_functions
 from edgec.loop.intrinsics import get_intrinsic, names
+from edgec.loop.values import MOST_BOUNDED
 from edgec.target.core import host_core
 from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 
@@ -93,6 +94,7 @@ FUNCTIONS = {
     "ec_saturate_s16": "int32x1",
     "ec_round_half_even_f32": "float",
     "ec_round_half_even_small_f32": "float",
+    "ec_round_half_even_bounded_f32": "float",
     "ec_round_half_away_f32": "float",
     "ec_round_half_away_f64": "double",
     "ec_requantize_onnx": "onnx",
@@ -289,6 +291,9 @@ def test_round_half_even(call: Call) -> None:
     meaning = get_intrinsic("round_half_even_f32").meaning
     expected = [meaning(float(v)) for v in values]
     np.testing.assert_array_equal(call("ec_round_half_even_f32", values), expected)
+    bounded = values[np.abs(values) < MOST_BOUNDED]
+    expected = np.rint(bounded).astype(np.int32)
+    np.testing.assert_array_equal(call("ec_round_half_even_bounded_f32", bounded), expected)
     values = np.concatenate([values, np.array([1e-45, 1e-30, 0.5, 0.50000006], np.float32)])
     values = values[~np.isnan(values)]
     expected = np.clip(np.rint(values.astype(np.float64)), -1024, 1024)

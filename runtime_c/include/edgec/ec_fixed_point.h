@@ -186,12 +186,17 @@ static EC_SHARED int32_t ec_rescale_parts_s8(int32_t acc, uint32_t multiplier, i
     return (value > 255 ? 255 : value) - 128;
 }
 
+/* The nearest integer, ties to even, of a number between -2^22 and 2^22: adding 1.5 * 2^23 leaves it
+ * in the low bits of the float. */
+static inline int32_t ec_round_half_even_bounded_f32(float value) {
+    return (int32_t)(ec_bits_from_f32(value + 12582912.0f) - 0x4B400000u);
+}
+
 /* The nearest integer, ties to even; saturated to the floats in int32's range (the largest is
  * 2^31 - 128); 0 for a NaN. */
 static inline int32_t ec_round_half_even_f32(float value) {
-    /* Below 2^22, adding 1.5 * 2^23 leaves the rounded integer in the low bits of the float. */
     if (value > -4194304.0f && value < 4194304.0f) {
-        return (int32_t)(ec_bits_from_f32(value + 12582912.0f) - 0x4B400000u);
+        return ec_round_half_even_bounded_f32(value);
     }
     if (value >= 2147483648.0f) {
         return 2147483520;
