@@ -51,10 +51,12 @@ PLANE = "plane"
 COLUMN_PLANES = "column_planes"
 #: Form of depthwise convolutions that read their windows where they are.
 DEPTHWISE_WINDOWS = "depthwise_windows"
+#: Form of convolutions of either kind that read windows of one channel where they are.
+PLANE_WINDOWS = "plane_windows"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
 
-WHOLE_WINDOWS = (PLANE, COLUMN_PLANES, DEPTHWISE_WINDOWS)
+WHOLE_WINDOWS = (PLANE, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
 
 
 class Lowering:
@@ -86,7 +88,7 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        forms = (*ROWS, *STEPS, SHORTS, COLUMN_PLANES, DEPTHWISE_WINDOWS)
+        forms = (*ROWS, *STEPS, SHORTS, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
         return self.is_product or self.form in forms
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from edgec.loop.lowering import (
     MATRIX,
     PARTS,
     PLANE,
+    PLANE_WINDOWS,
     PRODUCTS,
     ROWS,
     SHORTS,
@@ -49,6 +50,7 @@ from edgec.loop.policies.per_element import (
     schedule_per_element,
     schedule_windows,
 )
+from edgec.loop.policies.plane_windows import plane_window_forms, schedule_plane_windows
 from edgec.loop.policies.pools import schedule_on_dsp
 from edgec.loop.policies.recurrent import (
     RECURRENT,
@@ -97,6 +99,7 @@ class Policy:
             forms = (*gathered_forms(operators), *forms)
         if dtype == "int8" and self.core.has("dsp"):
             forms = (*product_forms(operators, asm), *column_forms(operators), *forms)
+            forms = (*plane_window_forms(operators), *forms)
         if dtype == "int16" and self.core.has("dsp"):
             forms = (*short_forms(operators, asm), *forms)
         if self.core.has("mve"):
@@ -192,6 +195,9 @@ class Policy:
             return schedule_steps(func, form, tables)
         if form == SHORTS:
             return schedule_shorts(func, tables, self.core.features)
+        if form == PLANE_WINDOWS:
+            in_place = schedule_plane_windows(func, tables, window)
+            return [] if in_place is None else [in_place]
         if form == COLUMN_PLANES:
             return column_schedules(func, tables, window, self.core.features)
         if form == DEPTHWISE_WINDOWS and find_param(func, "x").dtype == "int16":

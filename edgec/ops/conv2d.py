@@ -16,12 +16,13 @@ from edgec.graph.ir import Value as GraphValue
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, ROWS, SHORTS, Lowering
+from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
+from edgec.ops.depthwise_windows import lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_layout import (
     bias_of,
@@ -194,6 +195,10 @@ class Conv2d(Op[Conv2dAttrs]):
             window = window_of(node, (kernel_h, kernel_w))
             return lower_convolution_rows(node, target, x, w, folded_bias(node, bias, sums), window)
         window = window_of(node, (kernel_h, kernel_w))
+        if target.form == PLANE_WINDOWS and channels == 1:
+            plane = np.ascontiguousarray(w[..., 0].transpose(1, 2, 0))
+            folded = folded_bias(node, bias, sums)
+            return lower_whole_windows(node, target, x, plane, folded, window)
         if target.form == GATHERED or (target.form == SHORTS and not window.is_point):
             return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)

@@ -13,7 +13,7 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import COLUMN_PLANES, PLANE, Lowering
+from edgec.loop.lowering import COLUMN_PLANES, PLANE, PLANE_WINDOWS, Lowering
 from edgec.loop.microkernels.depthwise import plane_element
 from edgec.loop.microkernels.dsp_depthwise import rows_at_once
 from edgec.loop.values import Value, cast, int16
@@ -27,6 +27,8 @@ def has_whole_windows(node: Node, form: str) -> bool:
     """Whether the convolution has this form, and needs it."""
     kernel_h, kernel_w, _ = node.inputs[1].type.shape
     window = window_of(node, (kernel_h, kernel_w))
+    if form == PLANE_WINDOWS:
+        return window.shape[2] == 1
     if node.inputs[0].type.quant is None:
         return False
     if form == PLANE:

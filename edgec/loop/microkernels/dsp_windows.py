@@ -34,14 +34,17 @@ def depthwise_windows(
     pixel: TermLike,
     out_zero_point: int = 0,
     least: int | None = None,
+    each: int = 1,
     **sizes: int,
 ) -> PrimFunc:
     """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p.
 
-    least: the smallest result, if that is not the smallest of its dtype.
+    least: the smallest result, if that is not the smallest of its dtype. each: outputs of each
+    input channel; c is then that of the output.
     """
     window = Window.from_sizes(sizes)
-    (kernel_h, kernel_w), channels = window.kernel, window.shape[2]
+    (kernel_h, kernel_w), inputs = window.kernel, window.shape[2]
+    channels = inputs * each
     b = Definition("depthwise_windows")
     out = b.output("out", (window.out_width, channels), rescaling.dtype)
     x = b.input("x", (1, *window.shape), rescaling.dtype)
@@ -56,7 +59,7 @@ def depthwise_windows(
         init=lambda w, c: bias[c],
         update=lambda acc, w, c, kh, kw: (
             acc
-            + int32(window.read(x, 0, w + pixel, (kh * kernel_w + kw) * channels + c))
+            + int32(window.read(x, 0, w + pixel, (kh * kernel_w + kw) * inputs + c // each))
             * int32(weights[c, kh, kw])
         ),
         shape=(window.out_width, channels),
