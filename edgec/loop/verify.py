@@ -36,6 +36,9 @@ from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.term import Term, Var
 
+#: Iterations that are counted through at most, where interval analysis shows too little.
+MOST_STEPS = 10_000
+
 
 def verify_func(func: PrimFunc) -> None:
     """Raise ContractError, naming function and place, unless the function keeps the contract."""
@@ -54,6 +57,31 @@ def unproven_indices(func: PrimFunc) -> list[str]:
             if low < 0 or high >= extent:
                 found.append(f"{access.buffer.name}: {index} is in {low}..{high} of {extent}")
     return found
+
+
+def _values_are_within(loop: For, loops: tuple[For, ...], bounds: tuple[int, int]) -> bool:
+    """Whether a loop stays within bounds, found by counting through the loops around it.
+
+    For what interval analysis cannot show, which removes one variable after the other. False after
+    MOST_STEPS, and where a parameter of the function takes part.
+    """
+    steps = 0
+    known = {around.var for around in loops}
+    if any(not (s.start.variables() | s.stop.variables()) <= known for s in (*loops, loop)):
+        return False
+
+    def stays(values: dict[str, int], around: tuple[For, ...]) -> bool:
+        nonlocal steps
+        steps += 1
+        if steps > MOST_STEPS:
+            return False
+        head, *rest = around
+        start, stop = head.start.evaluate(values), head.stop.evaluate(values)
+        if head is loop:
+            return start >= stop or (bounds[0] <= start and stop <= bounds[1])
+        return all(stays({**values, head.var.name: n}, tuple(rest)) for n in range(start, stop))
+
+    return stays({}, (*loops, loop))
 
 
 class _Verifier:
@@ -144,8 +172,12 @@ class _Verifier:
         self.term(loop.start, scope)
         self.term(loop.stop, scope)
         low, high = term_range(loop.start, loops)[0], term_range(loop.stop, loops)[1]
+        bounds = loop.var.start, loop.var.stop
         self.require(
-            (loop.var.start <= low and high <= loop.var.stop) or high <= low or self.guards > 0,
+            (bounds[0] <= low and high <= bounds[1])
+            or high <= low
+            or self.guards > 0
+            or _values_are_within(loop, loops, bounds),
             f"bounds {loop.var.start}..{loop.var.stop} do not cover {low}..{high}",
         )
         if loop.kind in ("unrolled", "vectorized"):

@@ -45,6 +45,15 @@ def test_what_never_runs_may_be_outside(body):
         verify_func(parse_func(text(runs)))
 
 
+def test_bounds_that_intervals_cannot_show_are_counted():
+    stop = "min(i // 2 + max(h, 2) - 1, 2) - i // 2 - max(h, 2) + 2"
+    body = f"for h in 0..4 {{ for i in 0..4 {{ for j[0..1] in 0..{stop} {{ y[j] = 0 }} }} }}"
+    verify_func(parse_func(text(body)))
+    for wrong in (body.replace("- 1, 2", ", 2"), body.replace("i in 0..4", "i in 0..4000")):
+        with pytest.raises(ContractError, match=r"bounds 0\.\.1 do not cover"):
+            verify_func(parse_func(text(wrong)))
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
