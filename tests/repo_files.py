@@ -18,10 +18,17 @@ TEXT_SUFFIXES = CODE_SUFFIXES | {".md", ".toml", ".txt", ".json", ".ld", ".S", "
 
 @cache
 def text_files() -> tuple[Path, ...]:
-    """Every text file of the checkout, generated and installed ones left out."""
+    """Every text file of the checkout, generated and installed ones left out.
+
+    A folder with a manifest is a project that `edgec build` wrote, as somebody who tries the
+    commands of the README leaves one.
+    """
     found = []
     for folder, names, files in os.walk(REPO_ROOT):
         here = Path(folder)
+        if "manifest.json" in files:
+            names.clear()
+            continue
         names[:] = sorted(
             name
             for name in names
