@@ -12,9 +12,11 @@ def lower_bound_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = (
     """Return bytes that these buffers, all in one region, need in every legal plan.
 
     The largest, over time, of the live bytes less what the permitted overlaps of buffers live
-    at that moment can save at most; alignment padding between buffers included.
+    at that moment can save at most; alignment padding between buffers included. Exact for steps
+    whose buffers may overlap one of them only.
     """
-    return instance_bound_bytes(make_instance(buffers, overlaps))
+    instance = make_instance(buffers, overlaps)
+    return max(instance_bound_bytes(instance), stacks_bound_bytes(buffers, overlaps))
 
 
 def live_bytes(buffers: Sequence[Buffer]) -> int:

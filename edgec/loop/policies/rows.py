@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Block, For
+from edgec.loop.access import accesses, region
+from edgec.loop.intrinsics import get_intrinsic
+from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
 from edgec.loop.policies.common import decompose, find_param, largest_divisor, output_loops
-from edgec.loop.rewrite import loops_of, walk
+from edgec.loop.primitives.lookup import find_loop, loops_on
+from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
 
 #: Elements in straight code, so that the loop's own instructions are shared.
 UNROLLED_ELEMENTS = 4
+#: Instructions of a function from which on straight code is not worth its bytes.
+LONG_FUNCTION = 30
 
 
 def schedule_elements(schedule: Schedule, straight: int) -> None:
@@ -25,12 +30,16 @@ def schedule_elements(schedule: Schedule, straight: int) -> None:
 def schedule_rows(schedule: Schedule, straight: int) -> None:
     """Temporaries of one element per row (softmax) become registers; others stay in scratch.
 
-    Between those, pairs such as complex numbers are straight code.
+    So do temporaries of which each element of the output needs one. Between those that stay, pairs
+    such as complex numbers are straight code.
     """
+    _gather_elements(schedule)
     func = schedule.func
     rank = len(find_param(func, "out").shape)
     names = [b for b in func.params if b.scope == "scratch"]
-    if names and rank > 1 and all(len(b.shape) == rank - 1 for b in names):
+    if not names:
+        schedule_elements(schedule, 1 if _is_long(func) else straight)
+    elif rank > 1 and all(len(b.shape) == rank - 1 for b in names):
         for buffer in reversed(names):
             schedule.compute_at(buffer.name, f"out_d{rank - 2}")
         for buffer in names:
@@ -41,3 +50,44 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
         for name, loop in loops_of(func.body).items():
             if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
                 schedule.unroll(name)
+
+
+def _gather_elements(schedule: Schedule) -> None:
+    """Compute temporaries where they are used, the last one first, while each is used once.
+
+    The next one back may then be one of these.
+    """
+    func = schedule.func
+    loops = output_loops(func, "out", "out")
+    if not loops or loops[-1] not in loops_of(func.body):
+        return
+    for name in reversed([b.name for b in func.params if b.scope == "scratch"]):
+        if not _is_used_once(schedule.func, name, loops[-1]):
+            return
+        schedule.compute_at(name, loops[-1])
+        decompose(schedule, name)
+
+
+def _is_long(func: PrimFunc) -> bool:
+    """Whether an element takes a function of so much code that the loop's own hardly counts."""
+    return any(
+        get_intrinsic(part.name).instructions >= LONG_FUNCTION
+        for stmt, _ in walk(func.body)
+        if isinstance(stmt, Store)
+        for part in subexpressions(stmt.value)
+        if isinstance(part, Intrinsic)
+    )
+
+
+def _is_used_once(func: PrimFunc, name: str, innermost: str) -> bool:
+    """Whether each element of the output reads one element of a temporary, and no two the same."""
+    buffer = find_param(func, name)
+    loop, above = find_loop(func, innermost)
+    box = region(buffer, loop.body, outer=loops_on(*above, loop), only="reads")
+    if box is None or any(extent.constant != 1 for extent in box.extents()):
+        return False
+    inside, all_reads = (
+        sum(not access.is_write for access in accesses(stmt, of=(buffer,)))
+        for stmt in (loop.body, func.body)
+    )
+    return inside == all_reads and buffer.elements >= find_param(func, "out").elements

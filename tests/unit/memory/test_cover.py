@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from edgec.graph.ir import Module
 from edgec.loop.policy import policy_for
-from edgec.memory.bound import stacked_bytes
+from edgec.memory.bound import lower_bound_bytes, stacked_bytes
 from edgec.memory.choose import (
     BALANCED_SLOWDOWN,
     LEAST_SAVED_BYTES,
@@ -119,6 +119,7 @@ def test_stacks_are_as_small_as_plans(seed: int, seconds: int, others: int) -> N
     plan = plan_memory(Problem(tuple(buffers), tuple(overlaps)))
     assert plan.certificate.is_optimal
     assert stacked_bytes(buffers, overlaps) == plan.peak_bytes[ARENA]
+    assert lower_bound_bytes(buffers, overlaps) == plan.peak_bytes[ARENA]
 
 
 @pytest.mark.parametrize("make", [mobile, residual, pooled])

@@ -16,6 +16,7 @@ from edgec.memory.problem import Overlap, Problem
 from edgec.memory.solve import plan_memory
 from edgec.ops.add import AddAttrs
 from edgec.ops.dense import Dense
+from edgec.ops.leaky_relu import LeakyReluAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.transpose import Transpose, TransposeAttrs
 from edgec.options import Options
@@ -130,3 +131,14 @@ def test_scratch_may_take_the_place_of_an_input_that_dies() -> None:
     chosen = [{v.scratch_bytes: v for v in lowered.variants}[32] for lowered in groups]
     overlaps = placement_problem(twice, groups, chosen).overlaps
     assert [o for o in overlaps if o.second.startswith("scratch")] == [Overlap("x", "scratch.1", 0)]
+
+
+def test_a_value_that_one_element_reads_several_times_needs_no_scratch() -> None:
+    floats = TensorType((1, 4, 4, 8), "float32")
+    b = GraphBuilder()
+    x = b.param("x", floats)
+    moved = b.op("add", [x, b.constant("b", np.ones(8, np.float32))], AddAttrs(None), name="moved")
+    out = b.op("leaky_relu", [moved], LeakyReluAttrs(0.2), name="out")
+    problem = problem_of(b.finish([out]))
+    assert [buffer.name for buffer in problem.buffers] == ["x", "out"]
+    assert problem.overlaps == (Overlap("x", "out", 0),)
