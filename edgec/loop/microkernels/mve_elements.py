@@ -7,9 +7,8 @@ import numpy as np
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.microkernels.pool import WINDOW, max_pool
-from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, float32, index, int8, int32, select
+from edgec.loop.microkernels.pool import WINDOW, max_pool, mean_pool, sum_of_channels
+from edgec.loop.values import clamp, float32, int8, int32
 
 
 def linear_sum(
@@ -29,32 +28,8 @@ def linear_sum(
 
 
 def mean(kernel_h: int, kernel_w: int, channels: int, minimum: int, maximum: int) -> PrimFunc:
-    """out[c] = the mean of x[h, w, c] over all h and w, ties away from zero, limited."""
-    b = Definition("mean")
-    out = b.output("out", (channels,), "int8")
-    x = b.input("x", (kernel_h, kernel_w, channels), "int8")
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda c: 0,
-        update=lambda acc, c, kh, kw: acc + int32(x[kh, kw, c]),
-        shape=(channels,),
-        dtype="int32",
-    )
-    count = index(kernel_h) * index(kernel_w)
-    half = count / 2
-
-    def element(c: int) -> object:
-        total = acc[c]
-        rounded = select(total > 0, total + half, total - half) / count
-        return int8(clamp(rounded, minimum, maximum))
-
-    b.compute(out, element)  # type: ignore[arg-type]
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    return schedule.func
+    """`mean_pool` of a whole image."""
+    return mean_pool(kernel_h, kernel_w, channels, kernel_w * channels, minimum, maximum)
 
 
 def sum_real_channels(
@@ -64,24 +39,10 @@ def sum_real_channels(
 
     scale_bits: those of the float s, as an int32.
     """
-    b = Definition("sum_real_channels")
-    out = b.output("out", (channels,), "float32")
-    x = b.input("x", (kernel_h, kernel_w, channels), "int8")
     scale = float(np.int32(scale_bits).view(np.float32))
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda c: 0.0,
-        update=lambda acc, c, kh, kw: acc + float32(int32(x[kh, kw, c]) - zero_point) * scale,
-        shape=(channels,),
-        dtype="float32",
+    return sum_of_channels(
+        kernel_h, kernel_w, channels, "float32", lambda x: float32(int32(x) - zero_point) * scale
     )
-    b.compute(out, lambda c: acc[c])
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    return schedule.func
 
 
 def _max_instructions(kernel_h: int, kernel_w: int, channels: int, pixels: int, **_: int) -> float:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import clamp, index, int8, int32, select
+from edgec.loop.values import Value, clamp, index, int8, int32, select
 
 #: Elements whose sum fits in int16, on the DSP extension.
 MOST_TAPS = 255
@@ -107,16 +108,23 @@ def add_channels(count: int, channels: int) -> PrimFunc:
 
 def sum_channels(kernel_h: int, kernel_w: int, channels: int) -> PrimFunc:
     """out[c] = the sum of x[h, w, c] over all h and w."""
+    return sum_of_channels(kernel_h, kernel_w, channels, "int32", int32)
+
+
+def sum_of_channels(
+    kernel_h: int, kernel_w: int, channels: int, dtype: str, term: Callable[[Value], Value]
+) -> PrimFunc:
+    """out[c] = the sum of the terms of x[h, w, c], which are of this dtype, over all h and w."""
     b = Definition("sum_channels")
-    out = b.output("out", (channels,), "int32")
+    out = b.output("out", (channels,), dtype)
     x = b.input("x", (kernel_h, kernel_w, channels), "int8")
     acc = b.reduce(
         "acc",
         [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
         init=lambda c: 0,
-        update=lambda acc, c, kh, kw: acc + int32(x[kh, kw, c]),
+        update=lambda acc, c, kh, kw: acc + term(x[kh, kw, c]),
         shape=(channels,),
-        dtype="int32",
+        dtype=dtype,
     )
     b.compute(out, lambda c: acc[c])
     return _sums(b)
