@@ -65,11 +65,10 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
     }
 }
 
-/* A sum of 32 bits rescaled, limited to [minimum, maximum]; `down` is -e. */
-static inline EC_UNUSED int16_t ec_rescale_s16_mve(int64_t sum, int32_t multiplier, int32_t down,
-                                                   int32_t minimum, int32_t maximum) {
-    const int32_t narrow = (int32_t)(uint32_t)(uint64_t)sum;
-    return ec_limited_s16(ec_requantize_tflm16_high(narrow, multiplier, -down), minimum, maximum);
+/* As ec_requantize_tflm16_high does; of the shifts, instructions take the opposites. */
+static inline EC_UNUSED int32_t ec_rescale_s16_mve(int32_t sum, const int32_t *scales,
+                                                   int32_t unit) {
+    return ec_requantize_tflm16_high(sum, scales[0], -scales[unit]);
 }
 
 /* out[o] for all channels of one pixel: int16 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
@@ -101,17 +100,8 @@ static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t slices = (depth + 7) >> 3;
-    for (int32_t o = 0; o < channels; o += 8) {
-        const int32_t *const end = stream + 16 * slices;
-        const int32_t first = o + 8 > channels ? channels - 8 : o;
-        for (int32_t i = 0; i < 8; ++i) {
-            int64_t sum = end[i];
-            ec_accumulate_run_s16_mve(&sum, x, (const int8_t *)stream + 8 * i, depth, 64);
-            out[first + i] = ec_rescale_s16_mve(sum, end[8 + i], end[16 + i], minimum, maximum);
-        }
-        stream = end + 24;
-    }
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 2, ec_rescale_s16_mve, 0,
+                     minimum, maximum);
 #endif
 }
 
@@ -151,26 +141,8 @@ static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int3
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t run = kernel_w * in_channels;
-    const int32_t slices = (run + 7) >> 3;
-    for (int32_t p = 0; p < pixels; ++p) {
-        const int32_t *at = stream;
-        for (int32_t o = 0; o < channels; o += 4) {
-            const int32_t *const end = at + 8 * slices * kernel_h;
-            const int32_t first = o + 4 > channels ? channels - 4 : o;
-            for (int32_t i = 0; i < 4; ++i) {
-                int64_t sum = end[i];
-                for (int32_t kh = 0; kh < kernel_h; ++kh) {
-                    ec_accumulate_run_s16_mve(&sum, x + kh * pitch + p * step,
-                                              (const int8_t *)(at + 8 * slices * kh) + 8 * i, run,
-                                              32);
-                }
-                out[p * channels + first + i] =
-                    ec_rescale_s16_mve(sum, end[4 + i], end[8 + i], minimum, maximum);
-            }
-            at = end + 12;
-        }
-    }
+    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, 4, 2, 2, ec_rescale_s16_mve, 0, minimum, maximum);
 #endif
 }
 

@@ -46,12 +46,53 @@ static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_
     }
 }
 
-/* An accumulator rescaled, limited to [minimum, maximum]. */
-static inline EC_UNUSED int8_t ec_rescale_s8_mve(int32_t acc, int32_t multiplier, int32_t shift,
-                                                 int32_t zero_point, int32_t minimum,
-                                                 int32_t maximum) {
-    const int32_t value = ec_requantize_tflm_right(acc, multiplier, shift) + zero_point;
-    return (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+/* A sum rescaled by the first of its constants, which are `unit` words apart. */
+static inline EC_UNUSED int32_t ec_rescale_tflm_mve(int32_t sum, const int32_t *scales,
+                                                    int32_t unit) {
+    return ec_requantize_tflm_right(sum, scales[0], scales[unit]);
+}
+
+/* Products in C, for all units of channels and all pixels: the sum over kh, i < run of
+ * x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
+ * bytes: those of an input and of a result, 1 or 2. */
+static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t run, int32_t pitch,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t unit, int32_t bytes, int32_t tables,
+                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
+                                              int32_t zero_point, int32_t minimum,
+                                              int32_t maximum) {
+    const int32_t lanes = 16 / bytes;
+    const int32_t below = lanes - 1 - ((run - 1) & (lanes - 1));
+    const int32_t row = (run + below) * unit; /* bytes of weights */
+    for (int32_t p = 0; p < pixels; ++p) {
+        const int32_t *at = stream;
+        for (int32_t o = 0; o < channels; o += unit) {
+            const int8_t *const weights = (const int8_t *)at;
+            const int32_t *const end = at + kernel_h * row / 4;
+            const int32_t first = o + unit > channels ? channels - unit : o;
+            for (int32_t i = 0; i < unit; ++i) {
+                uint32_t sum = (uint32_t)end[i];
+                for (int32_t k = 0; k < kernel_h * run; ++k) {
+                    const int32_t lane = k % run + below;
+                    const int32_t from = k / run * pitch + p * step + k % run;
+                    const int32_t value =
+                        bytes == 1 ? ((const int8_t *)x)[from] : ((const int16_t *)x)[from];
+                    const int32_t slice = lane / lanes * unit + i;
+                    sum +=
+                        (uint32_t)(value * weights[k / run * row + slice * lanes + lane % lanes]);
+                }
+                const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
+                const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
+                if (bytes == 1) {
+                    ((int8_t *)out)[p * channels + first + i] = (int8_t)limited;
+                } else {
+                    ((int16_t *)out)[p * channels + first + i] = (int16_t)limited;
+                }
+            }
+            at = end + unit * (1 + tables);
+        }
+    }
 }
 
 /* clang-format off */
@@ -215,18 +256,8 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t slices = (depth + 15) >> 4;
-    for (int32_t o = 0; o < channels; o += 8) {
-        const int32_t *const end = stream + 32 * slices;
-        const int32_t first = o + 8 > channels ? channels - 8 : o;
-        for (int32_t i = 0; i < 8; ++i) {
-            uint32_t sum = (uint32_t)end[i];
-            ec_accumulate_run_s8_mve(&sum, x, (const int8_t *)stream + 16 * i, depth, 128);
-            out[first + i] = ec_rescale_s8_mve((int32_t)sum, end[8 + i], end[16 + i], zero_point,
-                                               minimum, maximum);
-        }
-        stream = end + 24;
-    }
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_tflm_mve,
+                     zero_point, minimum, maximum);
 #endif
 }
 
@@ -428,26 +459,8 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t run = kernel_w * in_channels;
-    const int32_t slices = (run + 15) >> 4;
-    for (int32_t p = 0; p < pixels; ++p) {
-        const int32_t *at = stream;
-        for (int32_t o = 0; o < channels; o += 4) {
-            const int32_t *const end = at + 16 * slices * kernel_h;
-            const int32_t first = o + 4 > channels ? channels - 4 : o;
-            for (int32_t i = 0; i < 4; ++i) {
-                uint32_t sum = (uint32_t)end[i];
-                for (int32_t kh = 0; kh < kernel_h; ++kh) {
-                    ec_accumulate_run_s8_mve(&sum, x + kh * pitch + p * step,
-                                             (const int8_t *)(at + 16 * slices * kh) + 16 * i, run,
-                                             64);
-                }
-                out[p * channels + first + i] = ec_rescale_s8_mve(
-                    (int32_t)sum, end[4 + i], end[8 + i], zero_point, minimum, maximum);
-            }
-            at = end + 12;
-        }
-    }
+    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, 4, 1, 2, ec_rescale_tflm_mve, zero_point, minimum, maximum);
 #endif
 }
 

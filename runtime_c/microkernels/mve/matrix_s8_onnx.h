@@ -9,12 +9,11 @@
 
 #include "microkernels/mve/matrix_s8.h"
 
-/* An accumulator times the float with the bits `scale`, limited to [minimum, maximum]. */
-static inline EC_UNUSED int8_t ec_rescale_onnx_s8_mve(int32_t acc, int32_t scale,
-                                                      int32_t zero_point, int32_t minimum,
-                                                      int32_t maximum) {
-    const int32_t value = ec_requantize_onnx(acc, ec_f32_from_bits((uint32_t)scale)) + zero_point;
-    return (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+/* The same by the bits of a float. */
+static inline EC_UNUSED int32_t ec_rescale_onnx_mve(int32_t sum, const int32_t *scales,
+                                                    int32_t unit) {
+    (void)unit;
+    return ec_requantize_onnx(sum, ec_f32_from_bits((uint32_t)scales[0]));
 }
 
 /* clang-format off */
@@ -68,18 +67,8 @@ static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const i
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t slices = (depth + 15) >> 4;
-    for (int32_t o = 0; o < channels; o += 8) {
-        const int32_t *const end = stream + 32 * slices;
-        const int32_t first = o + 8 > channels ? channels - 8 : o;
-        for (int32_t i = 0; i < 8; ++i) {
-            uint32_t sum = (uint32_t)end[i];
-            ec_accumulate_run_s8_mve(&sum, x, (const int8_t *)stream + 16 * i, depth, 128);
-            out[first + i] =
-                ec_rescale_onnx_s8_mve((int32_t)sum, end[8 + i], zero_point, minimum, maximum);
-        }
-        stream = end + 16;
-    }
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 1, ec_rescale_onnx_mve,
+                     zero_point, minimum, maximum);
 #endif
 }
 
@@ -105,26 +94,8 @@ static EC_KERNEL void ec_conv_onnx_s8_mve(int8_t *out, const int8_t *x, const in
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t run = kernel_w * in_channels;
-    const int32_t slices = (run + 15) >> 4;
-    for (int32_t p = 0; p < pixels; ++p) {
-        const int32_t *at = stream;
-        for (int32_t o = 0; o < channels; o += 4) {
-            const int32_t *const end = at + 16 * slices * kernel_h;
-            const int32_t first = o + 4 > channels ? channels - 4 : o;
-            for (int32_t i = 0; i < 4; ++i) {
-                uint32_t sum = (uint32_t)end[i];
-                for (int32_t kh = 0; kh < kernel_h; ++kh) {
-                    ec_accumulate_run_s8_mve(&sum, x + kh * pitch + p * step,
-                                             (const int8_t *)(at + 16 * slices * kh) + 16 * i, run,
-                                             64);
-                }
-                out[p * channels + first + i] =
-                    ec_rescale_onnx_s8_mve((int32_t)sum, end[4 + i], zero_point, minimum, maximum);
-            }
-            at = end + 8;
-        }
-    }
+    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, 4, 1, 1, ec_rescale_onnx_mve, zero_point, minimum, maximum);
 #endif
 }
 
