@@ -18,6 +18,7 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "microkernels/c/rescale_sums.h"
 
 /* Assembly: the int16 sums in q2 and q3 added to the int32 ones in q4 to q7. */
 #define EC_DEPTHWISE_WIDEN_MVE \
@@ -178,6 +179,44 @@ static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *s
     given[13] = pixels;
 }
 
+/* The blocks of ec_depthwise_blocks_s8_mve in C, whose sums are rescaled by `tables` constants of a
+ * channel. */
+static inline EC_INLINE void ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                             int32_t taps, int32_t step, int32_t row_step,
+                                             int32_t rows, int32_t pixels, int32_t channels,
+                                             int32_t tables,
+                                             int32_t (*rescale)(int32_t, const int32_t *, int32_t),
+                                             int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t blocks = (channels + 15) >> 4;
+    const int32_t second = channels - 16 * (blocks - 1);
+    for (int32_t p = 0; p < rows * pixels; ++p) {
+        const int32_t *at = stream;
+        for (int32_t block = 0; block < blocks; ++block) {
+            const int32_t first = block == 0 ? 0 : second + 16 * (block - 1);
+            const int32_t *const end = at + 16 + 5 * taps;
+            for (int32_t i = 0; i < 16; ++i) {
+                /* Vector and lane of the channel i, as one number. */
+                const int32_t lane = 8 * (i & 1) + 4 * (i >> 1 & 1) + (i >> 2);
+                const int32_t *const scales = end + 4 * tables * (lane >> 2) + (lane & 3);
+                uint32_t sum = (uint32_t)at[lane];
+                for (int32_t tap = 0; tap < taps; ++tap) {
+                    const int32_t *const pair = at + 16 + 10 * (tap >> 1);
+                    const int32_t offsets = tap == taps - 1 && (taps & 1) != 0 ? 1 : 2;
+                    const int8_t *const weights = (const int8_t *)(pair + offsets + 4 * (tap & 1));
+                    sum += (uint32_t)(x[pair[tap & 1] + first + i] * weights[i]);
+                }
+                const int32_t value = rescale((int32_t)sum, scales, 4) + zero_point;
+                out[first + i] = (int8_t)(value < minimum   ? minimum
+                                          : value > maximum ? maximum
+                                                            : value);
+            }
+            at = end + 16 * tables;
+        }
+        out += channels;
+        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
+    }
+}
+
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and at least 16 channels: int8 of the
  * rescaled sum over all taps. Pixels of x are `step` bytes apart, rows `row_step`. stream: see the
  * top of this file; it is aligned to 4 bytes, out and x need no alignment. A pixel's inputs are read
@@ -208,36 +247,34 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t blocks = (channels + 15) >> 4;
-    const int32_t second = channels - 16 * (blocks - 1);
-    for (int32_t p = 0; p < rows * pixels; ++p) {
-        const int32_t *at = stream;
-        for (int32_t block = 0; block < blocks; ++block) {
-            const int32_t first = block == 0 ? 0 : second + 16 * (block - 1);
-            const int32_t *const end = at + 16 + 5 * taps;
-            for (int32_t i = 0; i < 16; ++i) {
-                /* Vector and lane of the channel i, as one number. */
-                const int32_t lane = 8 * (i & 1) + 4 * (i >> 1 & 1) + (i >> 2);
-                const int32_t scale = (lane >> 2) * 8 + (lane & 3);
-                uint32_t sum = (uint32_t)at[lane];
-                for (int32_t tap = 0; tap < taps; ++tap) {
-                    const int32_t *const pair = at + 16 + 10 * (tap >> 1);
-                    const int32_t offsets = tap == taps - 1 && (taps & 1) != 0 ? 1 : 2;
-                    const int8_t *const weights = (const int8_t *)(pair + offsets + 4 * (tap & 1));
-                    sum += (uint32_t)(x[pair[tap & 1] + first + i] * weights[i]);
-                }
-                const int32_t value =
-                    ec_requantize_tflm_right((int32_t)sum, end[scale], end[scale + 4]) + zero_point;
-                out[first + i] = (int8_t)(value < minimum   ? minimum
-                                          : value > maximum ? maximum
-                                                            : value);
-            }
-            at = end + 32;
-        }
-        out += channels;
-        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
-    }
+    ec_blocks_c_mve(out, x, stream, taps, step, row_step, rows, pixels, channels, 2,
+                    ec_rescale_sum_tflm, zero_point, minimum, maximum);
 #endif
+}
+
+/* The rows of ec_depthwise_s8_mve in blocks of channels. */
+static inline EC_INLINE void ec_depthwise_in_blocks_mve(
+    int8_t *out, const int8_t *x, const int32_t *stream, int32_t taps, int32_t row_step,
+    int32_t rows, int32_t step, int32_t pixels, int32_t channels, int32_t zero_point,
+    int32_t minimum, int32_t maximum,
+    void (*blocks)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t, int32_t,
+                   int32_t, int32_t, int32_t, int32_t, int32_t)) {
+    const int32_t row = pixels * channels;
+    if (channels >= 16) {
+        blocks(out, x, stream, taps, step, row_step, rows, pixels, channels, zero_point, minimum,
+               maximum);
+    } else if ((row & 15) == 0) {
+        blocks(out, x, stream, taps, 16, row_step, rows, row >> 4, 16, zero_point, minimum,
+               maximum);
+    } else { /* the last 16 of a row overlap those before */
+        for (int32_t h = 0; h < rows; ++h) {
+            blocks(out, x, stream, taps, 16, 0, 1, row >> 4, 16, zero_point, minimum, maximum);
+            blocks(out + row - 16, x + row - 16, stream, taps, 16, 0, 1, 1, 16, zero_point, minimum,
+                   maximum);
+            out += row;
+            x += row_step;
+        }
+    }
 }
 
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int8 of the rescaled
@@ -251,26 +288,10 @@ static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32
                                        int32_t tap, int32_t row_step, int32_t rows, int32_t step,
                                        int32_t pixels, int32_t channels, int32_t zero_point,
                                        int32_t minimum, int32_t maximum) {
-    const int32_t taps = kernel_h * kernel_w;
-    const int32_t row = pixels * channels;
     (void)pitch; /* both are in the stream */
     (void)tap;
-    if (channels >= 16) {
-        ec_depthwise_blocks_s8_mve(out, x, stream, taps, step, row_step, rows, pixels, channels,
-                                   zero_point, minimum, maximum);
-    } else if ((row & 15) == 0) {
-        ec_depthwise_blocks_s8_mve(out, x, stream, taps, 16, row_step, rows, row >> 4, 16,
-                                   zero_point, minimum, maximum);
-    } else { /* the last 16 of a row overlap those before */
-        for (int32_t h = 0; h < rows; ++h) {
-            ec_depthwise_blocks_s8_mve(out, x, stream, taps, 16, 0, 1, row >> 4, 16, zero_point,
-                                       minimum, maximum);
-            ec_depthwise_blocks_s8_mve(out + row - 16, x + row - 16, stream, taps, 16, 0, 1, 1, 16,
-                                       zero_point, minimum, maximum);
-            out += row;
-            x += row_step;
-        }
-    }
+    ec_depthwise_in_blocks_mve(out, x, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                               channels, zero_point, minimum, maximum, ec_depthwise_blocks_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_H */

@@ -65,12 +65,6 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
     }
 }
 
-/* As ec_requantize_tflm16_high does; of the shifts, instructions take the opposites. */
-static inline EC_UNUSED int32_t ec_rescale_s16_mve(int32_t sum, const int32_t *scales,
-                                                   int32_t unit) {
-    return ec_requantize_tflm16_high(sum, scales[0], -scales[unit]);
-}
-
 /* out[o] for all channels of one pixel: int16 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
  *
  * x: depth inputs. stream: see the top of this file, in units of eight. channels >= 8. out and x
@@ -100,7 +94,7 @@ static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 2, ec_rescale_s16_mve, 0,
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 2, ec_rescale_sum_s16, 0,
                      minimum, maximum);
 #endif
 }
@@ -142,7 +136,7 @@ static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int3
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 2, 2, ec_rescale_s16_mve, 0, minimum, maximum);
+                     channels, 4, 2, 2, ec_rescale_sum_s16, 0, minimum, maximum);
 #endif
 }
 

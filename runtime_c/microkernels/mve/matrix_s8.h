@@ -23,6 +23,7 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "microkernels/c/rescale_sums.h"
 
 /* How a run of `bytes` inputs is cut into slices: cut[0] lanes of the first one lie below the run,
  * cut[1] whole slices are behind it; a loop of four takes these cut[2] times, the first time only
@@ -44,12 +45,6 @@ static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_
         const int32_t lane = i + below;
         *sum += (uint32_t)(x[i] * weights[(lane >> 4) * step + (lane & 15)]);
     }
-}
-
-/* A sum rescaled by the first of its constants, which are `unit` words apart. */
-static inline EC_UNUSED int32_t ec_rescale_tflm_mve(int32_t sum, const int32_t *scales,
-                                                    int32_t unit) {
-    return ec_requantize_tflm_right(sum, scales[0], scales[unit]);
 }
 
 /* Products in C, for all units of channels and all pixels: the sum over kh, i < run of
@@ -256,7 +251,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_tflm_mve,
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_sum_tflm,
                      zero_point, minimum, maximum);
 #endif
 }
@@ -460,7 +455,7 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 1, 2, ec_rescale_tflm_mve, zero_point, minimum, maximum);
+                     channels, 4, 1, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
 #endif
 }
 

@@ -9,13 +9,6 @@
 
 #include "microkernels/mve/matrix_s8.h"
 
-/* The same by the bits of a float. */
-static inline EC_UNUSED int32_t ec_rescale_onnx_mve(int32_t sum, const int32_t *scales,
-                                                    int32_t unit) {
-    (void)unit;
-    return ec_requantize_onnx(sum, ec_f32_from_bits((uint32_t)scales[0]));
-}
-
 /* clang-format off */
 
 /* Assembly: eight sums rescaled with ONNX Runtime's rounding. */
@@ -67,7 +60,7 @@ static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const i
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 1, ec_rescale_onnx_mve,
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 1, ec_rescale_sum_onnx,
                      zero_point, minimum, maximum);
 #endif
 }
@@ -95,7 +88,7 @@ static EC_KERNEL void ec_conv_onnx_s8_mve(int8_t *out, const int8_t *x, const in
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 1, 1, ec_rescale_onnx_mve, zero_point, minimum, maximum);
+                     channels, 4, 1, 1, ec_rescale_sum_onnx, zero_point, minimum, maximum);
 #endif
 }
 

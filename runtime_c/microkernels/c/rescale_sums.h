@@ -1,0 +1,31 @@
+/* How sums of channels become results: by the first of a channel's constants in a stream, which are
+ * `apart` words from each other.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_RESCALE_SUMS_H
+#define EC_RESCALE_SUMS_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+
+/* By a multiplier and a shift, with gemmlowp's rounding. */
+static inline EC_UNUSED int32_t ec_rescale_sum_tflm(int32_t sum, const int32_t *scales,
+                                                    int32_t apart) {
+    return ec_requantize_tflm_right(sum, scales[0], scales[apart]);
+}
+
+/* By the bits of a float, with ONNX Runtime's. */
+static inline EC_UNUSED int32_t ec_rescale_sum_onnx(int32_t sum, const int32_t *scales,
+                                                    int32_t apart) {
+    (void)apart;
+    return ec_requantize_onnx(sum, ec_f32_from_bits((uint32_t)scales[0]));
+}
+
+/* As ec_requantize_tflm16_high does, by a multiplier and the opposite of a shift. */
+static inline EC_UNUSED int32_t ec_rescale_sum_s16(int32_t sum, const int32_t *scales,
+                                                   int32_t apart) {
+    return ec_requantize_tflm16_high(sum, scales[0], -scales[apart]);
+}
+
+#endif /* EC_RESCALE_SUMS_H */
