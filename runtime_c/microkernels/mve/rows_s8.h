@@ -89,12 +89,13 @@ static inline void ec_find_offsets_mve(uint16_t *offsets, int32_t kernel_h, int3
     }
 }
 
-/* The windows of a row of `pixels` outputs, one after the other: to[pixels][kernel_h][kernel_w *
- * channels], from rows of `width` pixels. At most 64 inputs in a window, none further than 65535
- * bytes from the first. to and x must not overlap. */
-static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
-                                        int32_t kernel_w, int32_t channels, int32_t stride_w,
-                                        int32_t dilation_h, int32_t width, int32_t pixels) {
+/* The windows of a row of `pixels` outputs, one after the other, of inputs of 1 or 2 bytes:
+ * to[pixels][kernel_h][kernel_w * channels], from rows of `width` pixels. At most 64 inputs in a
+ * window, none further than 65535 from the first. to and x must not overlap. */
+static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t bytes,
+                                            int32_t kernel_h, int32_t kernel_w, int32_t channels,
+                                            int32_t stride_w, int32_t dilation_h, int32_t width,
+                                            int32_t pixels) {
     const int32_t depth = kernel_h * kernel_w * channels;
     uint16_t offsets[64];
     ec_find_offsets_mve(offsets, kernel_h, kernel_w * channels, dilation_h * width * channels);
@@ -102,23 +103,42 @@ static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t ker
 #if EC_MVE_ASM
         int8_t *out = to;
         const uint16_t *at = offsets;
-        __asm__ volatile("dlstp.16 lr, %3\n"
-                         "1:\n"
-                         "vldrh.u16 q1, [%1], #16\n"
-                         "vldrb.u16 q0, [%2, q1]\n"
-                         "vstrb.16 q0, [%0], #8\n"
-                         "letp lr, 1b\n"
-                         : "+&l"(out), "+&r"(at)
-                         : "r"(x), "r"(depth)
-                         : "lr", "q0", "q1", "cc", "memory");
+        if (bytes == 1) {
+            __asm__ volatile("dlstp.16 lr, %3\n"
+                             "1:\n"
+                             "vldrh.u16 q1, [%1], #16\n"
+                             "vldrb.u16 q0, [%2, q1]\n"
+                             "vstrb.16 q0, [%0], #8\n"
+                             "letp lr, 1b\n"
+                             : "+&l"(out), "+&r"(at)
+                             : "r"(x), "r"(depth)
+                             : "lr", "q0", "q1", "cc", "memory");
+        } else {
+            __asm__ volatile("dlstp.16 lr, %3\n"
+                             "1:\n"
+                             "vldrh.u16 q1, [%1], #16\n"
+                             "vldrh.u16 q0, [%2, q1, uxtw #1]\n"
+                             "vstrh.16 q0, [%0], #16\n"
+                             "letp lr, 1b\n"
+                             : "+&l"(out), "+&r"(at)
+                             : "r"(x), "r"(depth)
+                             : "lr", "q0", "q1", "cc", "memory");
+        }
 #else
         for (int32_t i = 0; i < depth; ++i) {
-            to[i] = x[offsets[i]];
+            EC_COPY(to + i * bytes, x + offsets[i] * bytes, (size_t)bytes);
         }
 #endif
-        to += depth;
-        x += stride_w * channels;
+        to += depth * bytes;
+        x += stride_w * channels * bytes;
     }
+}
+
+/* ec_columns_mve of int8. */
+static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
+                                        int32_t kernel_w, int32_t channels, int32_t stride_w,
+                                        int32_t dilation_h, int32_t width, int32_t pixels) {
+    ec_columns_mve(to, x, 1, kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels);
 }
 
 #endif /* EC_MVE_ROWS_S8_H */
