@@ -53,6 +53,8 @@ COLUMN_PLANES = "column_planes"
 DEPTHWISE_WINDOWS = "depthwise_windows"
 #: Form of convolutions of either kind that read windows of one channel where they are.
 PLANE_WINDOWS = "plane_windows"
+#: Form of sums of two int8 tensors whose products keep the upper words, see `edgec.ops.linear_sum`.
+FLOORED = "floored"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
 

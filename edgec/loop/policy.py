@@ -17,6 +17,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import (
     COLUMN_PLANES,
     DEPTHWISE_WINDOWS,
+    FLOORED,
     GATHERED,
     HIGH,
     MATRIX,
@@ -33,7 +34,7 @@ from edgec.loop.policies.common import find_param
 from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
-from edgec.loop.policies.elements import schedule_mul
+from edgec.loop.policies.elements import schedule_add, schedule_mul, sum_forms
 from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
 from edgec.loop.policies.int16 import schedule_short_windows, schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
@@ -100,6 +101,8 @@ class Policy:
         if dtype == "int8" and self.core.has("dsp"):
             forms = (*product_forms(operators, asm), *column_forms(operators), *forms)
             forms = (*plane_window_forms(operators), *forms)
+            if not self.core.has("mve"):
+                forms = (*sum_forms(operators), *forms)
         if dtype == "int16" and self.core.has("dsp"):
             forms = (*short_forms(operators, asm), *forms)
         if self.core.has("mve"):
@@ -193,6 +196,9 @@ class Policy:
             return [product for product in products if product is not None]
         if form in STEPS:
             return schedule_steps(func, form, tables)
+        if form == FLOORED:
+            total = schedule_add(func, in_rows=self.in_rows)
+            return [] if total is None else [total]
         if form == SHORTS:
             return schedule_shorts(func, tables, self.core.features)
         if form == PLANE_WINDOWS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,19 @@ from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, int32, intrinsic
+from edgec.loop.lowering import FLOORED, Lowering
+from edgec.loop.values import Value, cast, clamp, int32, int64, intrinsic
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.int_arithmetic import import_integers
-from edgec.ops.linear_sum import OPERANDS, LinearSum, find_linear_sum
+from edgec.ops.linear_sum import (
+    OPERANDS,
+    UNSIGNED,
+    FlooredSum,
+    LinearSum,
+    find_floored_sum,
+    find_linear_sum,
+)
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 
 #: Bits by which TFLite raises operands of a dtype before it rescales them (add.cc, sub.cc).
@@ -135,7 +142,7 @@ class Add(Op[AddAttrs]):
         attrs: AddAttrs = node.attrs
         output = node.output.type
         operands = operand_tensors(target, inputs)
-        combine = None if output.is_float else _lowered_sum(node, self.sign)
+        combine = None if output.is_float else _lowered_sum(node, self.sign, target.form)
 
         def element(*indices: Any) -> Any:
             values = [tensor[broadcast_index(tensor.shape, indices)] for tensor in operands]
@@ -178,12 +185,27 @@ def _sum(
     return result + attrs.output.zero_point[0]
 
 
-def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
+def _lowered_sum(node: Node, sign: int, form: str) -> Callable[[Value, Value], Value]:
     """A function of two stored operands (int32) that gives the stored sum before its clamp."""
     attrs: AddAttrs = node.attrs
     a, b = (value.type.quant for value in node.inputs)
     assert a is not None and b is not None and attrs.output is not None
-    linear = _linear(attrs, node.input_types, sign) if node.output.type.dtype == "int8" else None
+    is_bytes = node.output.type.dtype == "int8"
+    if is_bytes and form == FLOORED:
+        floored = _of_all_pairs(find_floored_sum, attrs, node.input_types, sign)
+        if floored is not None:
+            return lambda left, right: (
+                (
+                    (
+                        int32((int64(left) * floored.first) >> 8)
+                        + floored.constant
+                        + int32((int64(right) * floored.second) >> 8)
+                    )
+                    >> 16
+                )
+                - UNSIGNED
+            )
+    linear = _of_all_pairs(find_linear_sum, attrs, node.input_types, sign) if is_bytes else None
     if linear is not None:
         return lambda left, right: (
             (left * linear.first + linear.constant + right * linear.second) >> linear.shift
@@ -207,16 +229,22 @@ def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
     return combine
 
 
-def _linear(attrs: AddAttrs, types: Sequence[TensorType], sign: int) -> LinearSum | None:
+Form = TypeVar("Form", LinearSum, FlooredSum)
+
+
+def _of_all_pairs(
+    find: Callable[[Array, tuple[float, float], int, int], Form | None],
+    attrs: AddAttrs,
+    types: Sequence[TensorType],
+    sign: int,
+) -> Form | None:
     """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
     assert attrs.output is not None
     pairs = np.broadcast_arrays(OPERANDS[:, None], OPERANDS[None, :])
     total = np.clip(_sum(attrs, pairs, types, sign), attrs.minimum, attrs.maximum)
     (first, _), (second, _) = (type_.scalar_quant() for type_ in types)
     scale = attrs.output.scale[0]
-    return find_linear_sum(
-        total, (first / scale, sign * second / scale), attrs.minimum, attrs.maximum
-    )
+    return find(total, (first / scale, sign * second / scale), attrs.minimum, attrs.maximum)
 
 
 def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:

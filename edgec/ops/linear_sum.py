@@ -3,11 +3,14 @@
 Quantized addition is linear up to its roundings, and two int8 operands have 65,536 values
 together. So the integers are searched for and proven on all of them: exact, on every core, and
 without the high products and roundings that the definition speaks of.
+
+Where a core multiplies half-words by words and keeps the upper part, S is 16, which is free there,
+and the factors have eight bits more: what each product loses is part of what is proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +27,12 @@ MOST_BITS = 24
 FEWEST_BITS = 10
 #: How far from the rounded real factors the integers are searched.
 NEIGHBOURS = (0, 1, -1, 2, -2)
+#: Fraction bits of the factors of floored sums, and how far they are searched: most are found at
+#: once, few need ten trials.
+FLOORED_BITS = 24
+#: What makes int8 results numbers without sign.
+UNSIGNED = 128
+FLOORED_NEIGHBOURS = (*NEIGHBOURS, 3, -3, 4, -4)
 
 _INT32_MAX = (1 << 31) - 1
 # Where the result is at a limit, the sum may be as far outside as it likes.
@@ -40,6 +49,19 @@ class LinearSum:
     shift: int
 
 
+@dataclass(frozen=True)
+class FlooredSum:
+    """clamp((((a * first >> 8) + (b * second >> 8) + constant) >> 16) - 128, minimum, maximum).
+
+    All three numbers, the two products after their shift and all sums fit in int32. Without the
+    128, results of int8 have no sign, as instructions that limit two half-words want them.
+    """
+
+    first: int
+    second: int
+    constant: int
+
+
 def find_linear_sum(
     table: IntArray, factors: tuple[float, float], minimum: int, maximum: int
 ) -> LinearSum | None:
@@ -48,30 +70,68 @@ def find_linear_sum(
     `table` [256, 256] holds results within minimum..maximum; `factors` are the real weights of
     the operands, near which the integers are searched.
     """
-    wanted = table.astype(np.int64)
     operands = OPERANDS.astype(np.int64)
-    free_below, free_above = wanted <= minimum, wanted >= maximum
     for bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
-        for first, second in _neighbours(factors, bits):
-            # In the widest case the constant cancels the sum's offset: checked exactly below.
+        for first, second in _neighbours(factors, bits, NEIGHBOURS):
+            # In the widest case the constant cancels the sum's offset: checked exactly later.
             if 128 * (abs(first) + abs(second)) > _INT32_MAX:
                 continue
-            total = operands[:, None] * first + operands[None, :] * second
-            floor = np.where(free_below, -_ANYTHING, (wanted << bits) - total).max()
-            ceiling = np.where(free_above, _ANYTHING, ((wanted + 1) << bits) - 1 - total).min()
-            if floor > ceiling:
-                continue
-            constant = int(min(max(floor, -_ANYTHING), ceiling))
-            largest = max(abs(int(total.min()) + constant), abs(int(total.max()) + constant))
-            # Either product may be added first.
-            largest = max(largest, 128 * max(abs(first), abs(second)) + abs(constant))
-            if largest <= _INT32_MAX:
+            products = operands * first, operands * second
+            constant = _constant(table, products, bits, (minimum, maximum), _INT32_MAX)
+            if constant is not None:
                 return LinearSum(first, second, constant, bits)
     return None
 
 
-def _neighbours(factors: tuple[float, float], bits: int) -> Iterator[tuple[int, int]]:
+def find_floored_sum(
+    table: IntArray, factors: tuple[float, float], minimum: int, maximum: int
+) -> FlooredSum | None:
+    """The integers that give table[a + 128, b + 128] for all int8 a and b; None if none are found.
+
+    Arguments as those of `find_linear_sum`.
+    """
+    operands = OPERANDS.astype(np.int64)
+    for first, second in _neighbours(factors, FLOORED_BITS, FLOORED_NEIGHBOURS):
+        if max(abs(first), abs(second)) > _INT32_MAX:
+            continue
+        left, right = (operands * factor >> FLOORED_BITS - 16 for factor in (first, second))
+        limits = minimum + UNSIGNED, maximum + UNSIGNED
+        constant = _constant(table + UNSIGNED, (left, right), 16, limits, _INT32_MAX)
+        if constant is not None:
+            return FlooredSum(first, second, constant)
+    return None
+
+
+def _constant(
+    table: IntArray,
+    products: tuple[IntArray, IntArray],
+    bits: int,
+    limits: tuple[int, int],
+    most: int,
+) -> int | None:
+    """What, added to the sums of all pairs, gives the table after `bits` are cut off.
+
+    products: [256] each. None if nothing does, or if a sum's magnitude would be over `most`.
+    """
+    first, second = products
+    minimum, maximum = limits
+    wanted = table.astype(np.int64)
+    total = first[:, None] + second[None, :]
+    floor = np.where(wanted <= minimum, -_ANYTHING, (wanted << bits) - total).max()
+    ceiling = np.where(wanted >= maximum, _ANYTHING, ((wanted + 1) << bits) - 1 - total).min()
+    if floor > ceiling:
+        return None
+    constant = int(min(max(floor, -_ANYTHING), ceiling))
+    largest = max(abs(int(total.min()) + constant), abs(int(total.max()) + constant))
+    # Either product may be added first.
+    part = max(int(np.abs(first).max()), int(np.abs(second).max()))
+    return constant if max(largest, part + abs(constant)) <= most else None
+
+
+def _neighbours(
+    factors: tuple[float, float], bits: int, steps: Sequence[int]
+) -> Iterator[tuple[int, int]]:
     first, second = (round(factor * (1 << bits)) for factor in factors)
-    for step in NEIGHBOURS:
-        for other in NEIGHBOURS:
+    for step in steps:
+        for other in steps:
             yield first + step, second + other

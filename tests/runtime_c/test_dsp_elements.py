@@ -1,4 +1,4 @@
-"""The DSP microkernels of products element by element do what they are registered to mean."""
+"""The DSP microkernels of products and sums of elements do what they are registered to mean."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
+#include "microkernels/dsp/add_s8.h"
 #include "microkernels/dsp/elements_s8.h"
 
 void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
@@ -21,6 +22,15 @@ void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))
 void run_mul_high(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
 void run_mul_high(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))
 { ec_mul_high_s8_dsp(out, a, b, n[0], n[1], n[2], n[3], n[4]); }
+void run_add(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
+void run_add(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))
+{ ec_add_s8_dsp(out, a, b, n[0], n[1], n[2], n[3]); }
+void run_add_to_a(int8_t *a, const int8_t *b, WORDS(n));
+void run_add_to_a(int8_t *a, const int8_t *b, WORDS(n))
+{ ec_add_s8_dsp(a, a, b, n[0], n[1], n[2], n[3]); }
+void run_add_to_b(int8_t *b, const int8_t *a, WORDS(n));
+void run_add_to_b(int8_t *b, const int8_t *a, WORDS(n))
+{ ec_add_s8_dsp(b, a, b, n[0], n[1], n[2], n[3]); }
 """
 
 
@@ -49,3 +59,33 @@ def test_products(core, name):
             out = np.full(count, 77, np.int8)
             expected = meant(kernel, out, [a, b], numbers)
             assert np.array_equal(run_on_core(core, f"run_{name}", out, [a, b], numbers), expected)
+
+
+def test_sums(core):
+    """One word and more, factors of both signs and up to eight, limited results."""
+    rng = np.random.default_rng(8)
+    kernel = get_microkernel("ec_add_s8_dsp")
+    for count in (4, 8, 12, 20, 256):
+        for _ in range(8):
+            factors = [int(rng.choice([-1, 1]) * 2 ** rng.uniform(16, 27)) for _ in range(2)]
+            numbers = (count, *factors, int(rng.integers(-72 << 16, 328 << 16)))
+            a, b = ((rng.permutation(256)[:count] - 128).astype(np.int8) for _ in range(2))
+            a[0], b[0] = rng.choice([-128, 127], 2)
+            out = np.full(count, 77, np.int8)
+            expected = meant(kernel, out, [a, b], numbers)
+            assert np.array_equal(run_on_core(core, "run_add", out, [a, b], numbers), expected)
+
+
+def test_sums_may_take_the_place_of_an_operand(core):
+    """Four elements are read before they are written."""
+    rng = np.random.default_rng(9)
+    kernel = get_microkernel("ec_add_s8_dsp")
+    numbers = (36, 12_000_000, 9_000_000, 133 << 16)
+    a, b = (rng.integers(-128, 128, 36).astype(np.int8) for _ in range(2))
+    expected = meant(kernel, np.zeros(36, np.int8), [a, b], numbers)
+    for place in (0, 1):
+        assert np.array_equal(
+            run_on_core(core, f"run_add_to_{'ab'[place]}", a if place == 0 else b,
+                        [b if place == 0 else a], numbers),
+            expected,
+        )  # fmt: skip

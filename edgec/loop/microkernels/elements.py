@@ -1,7 +1,7 @@
-"""Products of int8 element by element: what kernels for DSP instructions and vectors mean.
+"""Products and sums of int8 element by element: what kernels for DSP instructions and vectors mean.
 
 `ec_mul_s8_*` and `ec_mul_high_s8_*` of `runtime_c/microkernels/dsp/elements_s8.h` and of
-`mve/elements_s8.h`.
+`mve/elements_s8.h`, and `ec_add_s8_dsp` of `dsp/add_s8.h`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from edgec.loop.define import Definition
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.values import Value, clamp, int8, int32, intrinsic
+from edgec.loop.values import Value, clamp, int8, int32, int64, intrinsic
 
 Rescale = Callable[[Value], Value]
 
@@ -51,6 +51,38 @@ def mul_high(count: int, first: int, second: int, multiplier: int, zero_point: i
         lambda product: intrinsic("multiply_add_high", product, multiplier, HALF, zero_point),
     )  # fmt: skip
 
+
+def add(count: int, first: int, second: int, constant: int) -> PrimFunc:
+    """out[i] = (((a[i] * first >> 8) + constant + (b[i] * second >> 8)) >> 16) - 128, limited."""
+    b = Definition("add")
+    out = b.output("out", (count,), "int8")
+    left, right = (b.input(name, (count,), "int8") for name in ("a", "b"))
+
+    def element(i: Any) -> Any:
+        products = (
+            int32((int64(int32(x[i])) * factor) >> 8)
+            for x, factor in ((left, first), (right, second))
+        )
+        total = next(products) + constant + next(products)
+        return int8(clamp((total >> 16) - 128, -128, 127))
+
+    b.compute(out, element)
+    return b.build()
+
+
+register(
+    Microkernel(
+        "ec_add_s8_dsp",
+        add,
+        sizes=("count", "first", "second", "constant"),
+        header="dsp/add_s8.h",
+        needs=frozenset({"dsp"}),
+        reads_first=True,
+        in_order=("out_i", 4),
+        instructions=lambda count, **_: 32 + 5.75 * count,
+        code_bytes=110,
+    )
+)
 
 OPERANDS = ("count", "first", "second", "multiplier")
 #: Instructions for some elements, and bytes of code.

@@ -1,4 +1,4 @@
-"""Products of two tensors of int8, element by element, on microkernels."""
+"""Products and sums of two tensors of int8, element by element, on microkernels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
+from edgec.loop.lowering import FLOORED
 from edgec.loop.policies.common import find_param, output_loops, with_constant
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 
 #: One of many calls is worth it from so many elements on.
 FEWEST_ELEMENTS = 16
+#: A sum of fewer elements saves less time than the kernel takes code, unless it is one row of many.
+FEWEST_SUMS = 512
 #: Multipliers below this leave a product of two int8 in 16 bits, a zero point added.
 MOST_MULTIPLIER = 1 << 30
 #: Shifts to the right that do, and leave room for a zero point on top.
@@ -33,13 +36,58 @@ def schedule_mul(func: PrimFunc, unit: str) -> Schedule | None:
     return on_elements(func, operands, f"ec_{kernel}_s8_{unit}", sizes)
 
 
+def sum_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """The form of sums that a kernel computes."""
+    return (FLOORED,) if operators in (("add",), ("sub",)) else ()
+
+
+def schedule_add(func: PrimFunc, *, in_rows: bool = False) -> Schedule | None:
+    """A sum of two tensors, lowered in the form FLOORED, on a kernel; None for all others.
+
+    in_rows: the function is called for each row of an image.
+    """
+    if not in_rows and find_param(func, "out").elements < FEWEST_SUMS:
+        return None
+    limited = _limited(func)
+    moved = limited and with_constant(limited, "sub")
+    shifted = moved and moved[1] == 128 and with_constant(moved[0], "shr")
+    if not shifted or shifted[1] != 16 or not isinstance(shifted[0], Binary):
+        return None
+    total = with_constant(shifted[0].left, "add")
+    factors = [total and _floored_factor(total[0]), _floored_factor(shifted[0].right)]
+    if shifted[0].op != "add" or total is None or None in factors:
+        return None
+    (first, second), (operand, other) = zip(*filter(None, factors), strict=True)
+    sizes = {"first": first, "second": second, "constant": total[1]}
+    return on_elements(func, (operand, other), "ec_add_s8_dsp", sizes, multiple=4)
+
+
+def _floored_factor(term: Expr) -> tuple[int, Buffer] | None:
+    """The factor and the buffer of int32(int64(x) * factor >> 8)."""
+    shifted = with_constant(term.value, "shr") if isinstance(term, Cast) else None
+    product = shifted and shifted[1] == 8 and with_constant(shifted[0], "mul")
+    if not product:
+        return None
+    loaded: Expr = product[0]
+    while isinstance(loaded, Cast):
+        loaded = loaded.value
+    if not isinstance(loaded, Load) or loaded.buffer.dtype != "int8":
+        return None
+    return product[1], loaded.buffer
+
+
 def on_elements(
-    func: PrimFunc, operands: Sequence[Buffer], kernel: str, sizes: Mapping[str, int]
+    func: PrimFunc,
+    operands: Sequence[Buffer],
+    kernel: str,
+    sizes: Mapping[str, int],
+    *,
+    multiple: int = 1,
 ) -> Schedule | None:
     """The function as calls of a kernel for `count` elements of each operand and of the output.
 
-    A call does the last axes, along which no operand is broadcast. None for few elements, and where
-    the kernel does not match.
+    A call does the last axes, along which no operand is broadcast. None for few elements, for a
+    count that is no such multiple, and where the kernel does not match.
     """
     out = find_param(func, "out")
     dense = 0
@@ -48,7 +96,7 @@ def on_elements(
         dense += 1
     is_whole = dense == len(out.shape)
     count = prod(out.shape[len(out.shape) - dense :])
-    if not dense or (count < FEWEST_ELEMENTS and not is_whole):
+    if not dense or (count < FEWEST_ELEMENTS and not is_whole) or count % multiple:
         return None
     schedule = Schedule(func)
     loop, *inner = output_loops(func, "out", "out")[-dense:]
@@ -64,15 +112,9 @@ def on_elements(
 
 def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int]] | None:
     """Both buffers of a product, and the kernel that rescales it so, with its numbers."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
-    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+    limited = _limited(func)
+    if limited is None:
         return None
-    limited: Expr = stores[0].value.value
-    for op, bound in (("min", 127), ("max", -128)):
-        inner = with_constant(limited, op)
-        if inner is None or inner[1] != bound:
-            return None
-        limited = inner[0]
     rescaled, zero_point = with_constant(limited, "add") or (limited, 0)
     if not isinstance(rescaled, Intrinsic):
         return None
@@ -101,3 +143,17 @@ def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int
         return None
     sizes |= {"first": moved[0], "second": moved[1], "multiplier": numbers[0]}
     return (buffers[0], buffers[1]), kernel, sizes
+
+
+def _limited(func: PrimFunc) -> Expr | None:
+    """What a function of one statement limits to all of int8 and stores."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
+    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+        return None
+    limited: Expr = stores[0].value.value
+    for op, bound in (("min", 127), ("max", -128)):
+        inner = with_constant(limited, op)
+        if inner is None or inner[1] != bound:
+            return None
+        limited = inner[0]
+    return limited
