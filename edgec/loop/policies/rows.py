@@ -12,6 +12,8 @@ from edgec.loop.schedule import Schedule
 
 #: Elements in straight code, so that the loop's own instructions are shared.
 UNROLLED_ELEMENTS = 4
+#: Elements that are worth it where several statements make one.
+FEWEST_ELEMENTS = 100
 #: Instructions of a function from which on straight code is not worth its bytes.
 LONG_FUNCTION = 30
 
@@ -38,7 +40,8 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
     rank = len(find_param(func, "out").shape)
     names = [b for b in func.params if b.scope == "scratch"]
     if not names:
-        schedule_elements(schedule, 1 if _is_long(func) else straight)
+        is_few = find_param(func, "out").elements < FEWEST_ELEMENTS
+        schedule_elements(schedule, 1 if is_few or _is_long(func) else straight)
     elif rank > 1 and all(len(b.shape) == rank - 1 for b in names):
         for buffer in reversed(names):
             schedule.compute_at(buffer.name, f"out_d{rank - 2}")
