@@ -149,9 +149,11 @@ def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequen
         chain.append(above)
         value = above.inputs[0]
     flat = [n for n in chain if n.op.name == "reshape"]
-    if not flat or above.inputs[0].type.shape[0] != 1 or above.attrs.permutation[0] != 0:
-        return None
     source = above.inputs[0]
+    if not flat or source.type.shape[0] != 1 or above.attrs.permutation[0] != 0:
+        return None
+    if inputs[0].type.shape[0] != 1:  # several rows, each with a part of the elements
+        return None
     shape = above.output.type.shape  # in the order that the weights were made for
     weights = _permute_columns(rewriter, inputs[1], shape, above.attrs.permutation)
     if weights is None:

@@ -9,8 +9,13 @@ import pytest
 from onnx_builder import float_moves, float_network, quantized_network
 
 from edgec.frontends import import_model
+from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
+from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function
+from edgec.ops.dense import Dense
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import TransposeAttrs
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
@@ -54,6 +59,27 @@ def test_transposes_sink_through_what_has_axes(seed: int, tmp_path: Path) -> Non
     inputs = random_input(function, seed)
     (before,), (after,) = interpret(function, inputs), interpret(passed, inputs)
     np.testing.assert_allclose(before, after, rtol=0, atol=2e-6 * np.abs(before).max())
+
+
+@pytest.mark.parametrize("rows", [1, 6, 24])
+def test_rows_of_a_dense_keep_their_transpose(rows: int) -> None:
+    b = GraphBuilder()
+    rng = np.random.default_rng(rows)
+    depth = 24 // rows
+    x = b.param("x", TensorType((1, 2, 3, 4), "float32"))
+    turned = b.op("transpose", [x], TransposeAttrs((0, 2, 3, 1)), name="turned")
+    flat = b.op("reshape", [turned], ReshapeAttrs((rows, depth)), name="flat")
+    weights = rng.normal(size=(5, depth)).astype(np.float32)
+    w, bias = b.constant("w", weights), b.constant("b", np.zeros(5, np.float32))
+    function = b.finish([b.op(Dense(), [flat, w, bias], name="out")])
+    passed = sink_transposes(function)
+    verify_function(passed)
+    is_left = any(node.op.name == "transpose" for node in passed.nodes)
+    assert is_left == (rows > 1)
+    inputs = random_input(function, rows)
+    np.testing.assert_allclose(
+        interpret(passed, inputs)[0], interpret(function, inputs)[0], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
