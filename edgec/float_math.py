@@ -7,7 +7,7 @@ A NaN stays a NaN, but its sign and payload are the machine's. Denormals are kep
 Largest errors, in units in the last place (ULP) of the exact result rounded to float32, measured
 over every float (tests/runtime_c/test_float_math.py):
 
-    exp 1.0   log 0.9   sigmoid 2.4   tanh 1.5   sqrt 0.5   rsqrt 1.5
+    exp 1.0   log 0.9   sigmoid 2.4   tanh 1.5   erf 1.5   sqrt 0.5   rsqrt 1.5
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ _EXP = (0.5, 0.1666666567325592, 0.04166628047823906, 0.00833350419998169,
 _TANH = (-0.3333333134651184, 0.1333320587873459, -0.05394676327705383, 0.021700700744986534,
          -0.008177394978702068, 0.0021429588086903095)  # fmt: skip
 _TANH_SMALL = _F(0.625)
+#: (erf(x) - x) / x in x**2, for |x| < 1.
+_ERF = (0.12837916612625122, -0.3761262595653534, 0.1128358542919159, -0.026853810995817184,
+        0.005188327748328447, -0.0008010192541405559, 0.0000785385738708079)  # fmt: skip
+#: log(1 - erf(x)) for x from 1 to 4, from where on erf(x) rounds to 1.
+_ERF_REST = (-0.0003537095617502928, -1.1270400285720825, -0.6382256150245667,
+             -0.10303743183612823, 0.021805349737405777, -0.0029396151658147573,
+             0.00018557484145276248)  # fmt: skip
 #: (2 atanh(s) - 2 s) / s**3 in s**2, for 1 + f between sqrt(1/2) and sqrt(2), s = f / (2 + f).
 _LOG = (0.6666666269302368, 0.4000033736228943, 0.28537169098854065, 0.23584990203380585)
 #: The bits of sqrt(1/2).
@@ -99,6 +106,17 @@ def tanh(x: Any) -> FloatArray:
         size = np.where(x < 0, -x, x)
         large = _F(1) - _F(2) / (exp(size + size) + _F(1))
         return np.where(size < _TANH_SMALL, small, np.where(x < 0, -large, large))
+
+
+def erf(x: Any) -> FloatArray:
+    """The error function: a polynomial near zero, 1 - e**polynomial elsewhere."""
+    x = np.asarray(x, _F)
+    with np.errstate(all="ignore"):
+        small = x + x * _polynomial(_ERF, x * x)
+        size = np.where(x < 0, -x, x)
+        large = _F(1) - exp(_polynomial(_ERF_REST, float_minimum(size, _F(4))))
+        result = np.where(size < _F(1), small, np.where(x < 0, -large, large))
+    return np.asarray(np.where(np.isnan(x), x, result))
 
 
 def sqrt(x: Any) -> FloatArray:

@@ -6,6 +6,8 @@
     weights_format              "DEFAULT" or "SHUFFLED4x16INT8"
     asymmetric                  whether floats are quantized at run time with a zero point
     alpha, beta                 float
+    adj_x, adj_y                whether an operand is taken transposed
+    approximate                 whether GELU is computed by tanh
     axis                        int, may be negative
     batch_dims, block_size      int
     keep_dims, align_corners, half_pixel_centers    bool
@@ -79,6 +81,14 @@ def _fully_connected(options: Any) -> dict[str, Any]:
         "weights_format": _choice("weights format", _WEIGHTS_FORMAT, options.WeightsFormat()),
         "asymmetric": bool(options.AsymmetricQuantizeInputs()),
     }
+
+
+def _batch_matmul(options: Any) -> dict[str, Any]:
+    return {"adj_x": bool(options.AdjX()), "adj_y": bool(options.AdjY())}
+
+
+def _gelu(options: Any) -> dict[str, Any]:
+    return {"approximate": bool(options.Approximate())}
 
 
 def _add(options: Any) -> dict[str, Any]:
@@ -203,6 +213,8 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "SPACE_TO_DEPTH": ("SpaceToDepthOptions", _block_size),
     "MEAN": ("ReducerOptions", _reducer),
     "SUM": ("ReducerOptions", _reducer),
+    "GELU": ("GeluOptions", _gelu),
+    "BATCH_MATMUL": ("BatchMatMulOptions", _batch_matmul),
     "REDUCE_MAX": ("ReducerOptions", _reducer),
     "REDUCE_MIN": ("ReducerOptions", _reducer),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _resize),

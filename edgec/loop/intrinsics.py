@@ -181,6 +181,7 @@ for _definition in (
     _float_function("log", float_math.log, 50),
     _float_function("sigmoid", float_math.sigmoid, 60),
     _float_function("tanh", float_math.tanh, 60),
+    _float_function("erf", float_math.erf, 60),
     _float_function("sqrt", float_math.sqrt, 15),
     _float_function("rsqrt", float_math.rsqrt, 30),
     IntrinsicDef(

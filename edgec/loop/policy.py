@@ -38,8 +38,10 @@ from edgec.loop.policies.elements import schedule_add, schedule_mul, sum_forms
 from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
 from edgec.loop.policies.int16 import schedule_short_windows, schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
+    CHANNELS_AT_ONCE,
     UNROLLED_INPUTS,
     gathered_forms,
+    schedule_computed_matrix,
     schedule_gathered,
     schedule_matrix,
 )
@@ -289,6 +291,8 @@ class Policy:
             schedule_recurrent(schedule, 1 if is_small else UNROLLED_ELEMENTS, tables)
         elif "acc" not in temporaries:
             schedule_rows(schedule, 1 if is_small else UNROLLED_ELEMENTS)
+        elif func.name == "matmul":
+            schedule_computed_matrix(schedule, 1 if is_small else CHANNELS_AT_ONCE)
         elif func.name in ("conv2d", "dense"):
             schedule_matrix(schedule, 1 if is_small else UNROLLED_INPUTS, self._is_narrow)
         elif not is_small and has_short_windows(func):

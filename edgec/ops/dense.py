@@ -9,7 +9,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Node, Value
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
@@ -148,12 +148,9 @@ def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
     return builder.op("dense", [x, weights, bias], name=raw.name)
 
 
-@from_onnx("MatMul")
-def import_matmul(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX MatMul of float activations [..., K] and constant weights [K, O]."""
+def matrix_product(builder: GraphBuilder, raw: RawNode) -> Value:
+    """Float activations [..., K] times constant weights [K, O]."""
     x, weights = raw.inputs
-    if not isinstance(weights, Constant) or len(weights.type.shape) != 2:
-        raise ImportFailed("the second operand must be a constant matrix")
     depth, outputs = weights.type.shape
     shape = x.type.shape
     if not shape or shape[-1] != depth:

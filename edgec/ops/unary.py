@@ -1,4 +1,4 @@
-"""Functions of one float32 element: exp, log, sqrt, rsqrt, neg and abs.
+"""Functions of one float32 element: exp, log, erf, sqrt, rsqrt, neg and abs.
 
 Their exact meaning is `edgec.float_math`, so that C has the same bits without a libm.
 """
@@ -102,6 +102,14 @@ class Log(Unary):
 
     name = "log"
     onnx_kind, tflite_kind = "Log", "LOG"
+
+
+@_unary
+class Erf(Unary):
+    """The error function."""
+
+    name = "erf"
+    onnx_kind = "Erf"
 
 
 @_unary

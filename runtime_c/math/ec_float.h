@@ -93,6 +93,35 @@ static inline float ec_tanh_f32(float x) {
     return x < 0.0f ? -large : large;
 }
 
+/* The error function: a polynomial near zero, 1 - e^polynomial elsewhere. */
+static inline float ec_erf_f32(float x) {
+    if (x != x) {
+        return x;
+    }
+    const float size = x < 0.0f ? -x : x;
+    if (size < 1.0f) {
+        const float z = x * x;
+        float p = 0.0000785385738708079f;
+        p = p * z + -0.0008010192541405559f;
+        p = p * z + 0.005188327748328447f;
+        p = p * z + -0.026853810995817184f;
+        p = p * z + 0.1128358542919159f;
+        p = p * z + -0.3761262595653534f;
+        p = p * z + 0.12837916612625122f;
+        return x + x * p;
+    }
+    const float limited = ec_min_f32(size, 4.0f);
+    float p = 0.00018557484145276248f;
+    p = p * limited + -0.0029396151658147573f;
+    p = p * limited + 0.021805349737405777f;
+    p = p * limited + -0.10303743183612823f;
+    p = p * limited + -0.6382256150245667f;
+    p = p * limited + -1.1270400285720825f;
+    p = p * limited + -0.0003537095617502928f;
+    const float large = 1.0f - ec_exp_f32(p);
+    return x < 0.0f ? -large : large;
+}
+
 /* The square root, correctly rounded: an instruction where there is one, else digit by digit. */
 static inline float ec_sqrt_f32(float x) {
 #if defined(__GNUC__) && (defined(__SSE2__) || defined(__aarch64__) || \

@@ -20,7 +20,7 @@ from edgec.ops.unary import Exp
 #: ONNX's name -> whether numbers must be positive.
 ONNX = {
     "Exp": False, "Log": True, "Sqrt": True, "Tanh": False, "Sigmoid": False, "Neg": False,
-    "Abs": False, "HardSwish": False, "LeakyRelu": False,
+    "Abs": False, "Erf": False, "HardSwish": False, "LeakyRelu": False,
 }  # fmt: skip
 TFLITE = {
     "EXP": False, "LOG": True, "SQRT": True, "RSQRT": True, "TANH": False, "LOGISTIC": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], f
     "log": (float_math.log, np.log, 0.9),
     "sigmoid": (float_math.sigmoid, lambda x: 1 / (1 + np.exp(-x)), 2.4),
     "tanh": (float_math.tanh, np.tanh, 1.5),
+    "erf": (float_math.erf, np.vectorize(math.erf), 1.5),
     "sqrt": (float_math.sqrt, np.sqrt, 0.5),
     "rsqrt": (float_math.rsqrt, lambda x: 1 / np.sqrt(x), 1.5),
 }

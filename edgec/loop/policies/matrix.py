@@ -90,6 +90,27 @@ def schedule_matrix(schedule: Schedule, straight: int, spares_code: bool) -> Non
         _schedule_products(schedule, inputs, straight)
 
 
+def schedule_computed_matrix(schedule: Schedule, at_once: int) -> None:
+    """A product of two computed matrices: columns side by side share each element of a row.
+
+    They lie one behind the other in memory, so the second matrix is read row by row.
+    """
+    out = find_param(schedule.func, "out")
+    columns = largest_divisor(out.shape[-1], at_once)
+    loops = output_loops(schedule.func, "out", "out")
+    if columns == 1 or loops[-1] not in loops_of(schedule.func.body):
+        gather_temporaries(schedule, loops[-1])
+        decompose(schedule, "acc")
+        return
+    block, lane = schedule.split(loops[-1], columns)
+    gather_temporaries(schedule, block)
+    own = f"acc_d{len(out.shape) - 1}"
+    schedule.decompose_reduction("acc", own)
+    schedule.reorder("acc_k", own)
+    for loop in (own, f"{own}_init", lane):
+        schedule.unroll(loop)
+
+
 def _schedule_products(
     schedule: Schedule, inputs: str, straight: int, at_once: int = CHANNELS_AT_ONCE
 ) -> None:

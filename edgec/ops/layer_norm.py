@@ -1,0 +1,147 @@
+"""layer_norm: each row of the last axis with a mean of zero and a variance of one, then scaled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import intrinsic
+from edgec.ops.reshape import ReshapeAttrs
+
+
+@dataclass(frozen=True)
+class LayerNormAttrs:
+    """epsilon: what is added to a variance, so that no row is divided by zero."""
+
+    epsilon: float = 1e-5
+
+
+@register
+class LayerNorm(Op[LayerNormAttrs]):
+    """x [..., C], scale [C], bias [C] -> (x - mean) / sqrt(variance + epsilon) * scale + bias.
+
+    float32; sums are taken in order, and the variance is the mean of squares of x - mean.
+    """
+
+    name = "layer_norm"
+    attrs_class = LayerNormAttrs
+    fusion = Fusion.OPAQUE
+    tolerance = 2e-6
+
+    def infer(self, attrs: LayerNormAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of x."""
+        x, scale, bias = inputs
+        if any(value.dtype != "float32" for value in inputs):
+            raise TypeMismatch(f"layer_norm needs float32, not {', '.join(map(str, inputs))}")
+        if not x.shape or not scale.shape == bias.shape == x.shape[-1:]:
+            raise TypeMismatch(
+                f"layer_norm of {list(x.shape)} by {list(scale.shape)} and {list(bias.shape)}"
+            )
+        return (x,)
+
+    def evaluate(
+        self,
+        attrs: LayerNormAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """Every operation is rounded to float32."""
+        x, scale, bias = inputs
+        single = np.float32
+        count = single(x.shape[-1])
+
+        def mean(values: Array) -> Array:
+            start = np.zeros((*x.shape[:-1], 1), single)
+            summed = np.add.accumulate(np.concatenate([start, values], -1), -1, dtype=single)
+            return np.asarray(summed[..., -1:] / count)
+
+        with np.errstate(all="ignore"):
+            centred = x - mean(x)
+            factor = single(1) / np.sqrt(mean(centred * centred) + single(attrs.epsilon))
+            return (centred * factor * scale + bias,)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+        """Two sums and a factor for each row."""
+        attrs: LayerNormAttrs = node.attrs
+        x = inputs[0]
+        *outer, length = x.shape
+        scale, bias = (
+            target.table(name, value.data) if isinstance(value, Constant) else value
+            for name, value in zip(("scale", "bias"), inputs[1:], strict=True)
+        )
+        define, rows = target.definition, tuple(outer)
+
+        def summed(name: str, term: Any) -> Tensor:
+            return define.reduce(
+                name,
+                [("k", 0, length)],
+                init=lambda *row: 0,
+                update=lambda acc, *at: acc + term(at),
+                shape=rows,
+                dtype="float32",
+            )
+
+        sums = summed("sum", lambda at: x[at])
+        mean = define.compute(
+            "mean", lambda *row: sums[row] / float(length), shape=rows, dtype="float32"
+        )
+
+        def square(at: Any) -> Any:
+            return (x[at] - mean[at[:-1]]) * (x[at] - mean[at[:-1]])
+
+        squares = summed("squares", square)
+        factor = define.compute(
+            "factor",
+            lambda *row: 1.0 / intrinsic("sqrt_f32", squares[row] / float(length) + attrs.epsilon),
+            shape=rows,
+            dtype="float32",
+        )
+
+        def element(*at: Any) -> Any:
+            *row, channel = at
+            normal = (x[at] - mean[tuple(row)]) * factor[tuple(row)]
+            return normal * scale[channel] + bias[channel]
+
+        return target.compute("element", node.output.type.shape, "float32", element)
+
+
+@from_onnx("LayerNormalization", since=17)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX LayerNormalization; all axes from `axis` on are one. Only the first output is made."""
+    x, scale, *others = raw.inputs
+    if any(raw.outputs[1:]):
+        raise ImportFailed("mean and deviation as outputs are not supported")
+    shape = x.type.shape
+    axis = int(raw.attribute("axis", -1))
+    if not -len(shape) <= axis < len(shape):
+        raise ImportFailed(f"axis {axis} of an input of rank {len(shape)}")
+    length = math.prod(shape[axis % len(shape) :])
+    bias = others[0] if others else None
+    if bias is None:
+        bias = builder.constant(f"{raw.name}.bias", np.zeros(length, np.float32))
+    attrs = LayerNormAttrs(raw.attribute("epsilon", 1e-5))
+    if axis % len(shape) == len(shape) - 1:
+        return builder.op("layer_norm", [x, scale, bias], attrs, name=raw.name)
+    flat = [
+        builder.op("reshape", [value], ReshapeAttrs(to), name=f"{raw.name}/{what}",
+                   sources=(raw.name,))
+        for what, value, to in (
+            ("rows", x, (x.type.elements // length, length)),
+            ("scale", scale, (length,)),
+            ("bias", bias, (length,)),
+        )
+    ]  # fmt: skip
+    made = builder.op("layer_norm", flat, attrs, name=f"{raw.name}/normal", sources=(raw.name,))
+    return builder.op("reshape", [made], ReshapeAttrs(shape), name=raw.name)
