@@ -80,6 +80,34 @@ def _pool(out: OnnxWriter, node: Node) -> None:
     )  # fmt: skip
 
 
+def _own_operands(out: OnnxWriter, node: Node) -> list[str]:
+    """What a node reads, in the order of its own axes."""
+    return [
+        out.own(value) if out.constant_of(value) is None else out.operand(value, _as_stored, 0)
+        for value in node.inputs
+    ]
+
+
+@writer("matmul")
+def _matmul(out: OnnxWriter, node: Node) -> None:
+    out.emit("MatMul", _own_operands(out, node), out.define_own(node.output))
+
+
+@writer("layer_norm")
+def _layer_norm(out: OnnxWriter, node: Node) -> None:
+    operands = _own_operands(out, node)
+    out.emit(
+        "LayerNormalization", operands, out.define_own(node.output), epsilon=node.attrs.epsilon
+    )
+
+
+@writer("gelu", "gelu_tanh")
+def _gelu(out: OnnxWriter, node: Node) -> None:
+    inputs, output, _ = out.places(node)
+    approximate = "tanh" if node.op.name == "gelu_tanh" else "none"
+    out.emit("Gelu", inputs, output, approximate=approximate)
+
+
 @writer("softmax")
 def _softmax(out: OnnxWriter, node: Node) -> None:
     if node.attrs.beta != 1.0:
@@ -96,7 +124,7 @@ def _log_softmax(out: OnnxWriter, node: Node) -> None:
 _PLAIN = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min",
     "logistic": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
-    "neg": "Neg", "abs": "Abs", "prelu": "PRelu", "hard_swish": "HardSwish",
+    "erf": "Erf", "neg": "Neg", "abs": "Abs", "prelu": "PRelu", "hard_swish": "HardSwish",
 }  # fmt: skip
 
 

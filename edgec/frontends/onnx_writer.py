@@ -23,8 +23,9 @@ from edgec.loop.primitives.shifts import find_shifts, without_shifts
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
 OPSET, IR_VERSION = 14, 8
-#: Weights of four bits and values of sixteen since 21.
+#: Weights of four bits and values of sixteen since 21, and these operators since 17 and 20.
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
+LATE_OPERATORS = ("layer_norm", "gelu", "gelu_tanh")
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 Write = Callable[["OnnxWriter", Node], None]
@@ -93,7 +94,8 @@ def _stored_weights(node: Node) -> Constant | None:
 def _needs_wide_opset(node: Node) -> bool:
     is_int16 = node.op.name == "quantize" and node.attrs.dtype == "int16"
     is_int16 |= node.op.name == "dequantize" and node.inputs[0].type.dtype == "int16"
-    return is_int16 or has_short_weights(node) or shifts_of(node) is not None
+    is_late = node.op.name in LATE_OPERATORS
+    return is_late or is_int16 or has_short_weights(node) or shifts_of(node) is not None
 
 
 class OnnxWriter:
