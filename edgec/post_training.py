@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
-
-import numpy as np
 
 from edgec import __version__
 from edgec.errors import EdgecError, ImportFailed
 from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
-from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
 from edgec.passes.rewriter import eliminate_dead
 from edgec.pipeline import PASSES
-from edgec.quantize.calibrate import Statistics, calibrate
+from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
 from edgec.quantize.check_samples import checked_samples
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
@@ -35,16 +32,25 @@ from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
 from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, make_scheme
 from edgec.quantize.settle_biases import settle_biases
+from edgec.quantize.trials import (
+    Trial,
+    before_softmax,
+    best_first,
+    decibels,
+    fitted_to,
+    held_out,
+    output_error,
+)
 from edgec.quantize.undo_dynamic_range import undo_dynamic_range
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
 
-#: What `auto` tries: `local` is the observer with the least error for each value by itself.
-CANDIDATES = ("local", "minmax", "percentile", "mse")
-#: Calibration samples that it tries them on: as many as this many products are made by.
-TRIAL_MACS = 1e9
-LEAST_TRIALS = 16
+#: What `auto` tries: `local` is the observer with the least error for each value by itself. Of what
+#: is equally good the first is taken, which clips nothing.
+CANDIDATES = ("minmax", "local", "percentile", "mse")
+#: Whether channels are equalized; `auto`: if that makes the outputs better.
+EQUALIZE = ("auto", "always", "never")
 #: The first samples, by which channels are equalized.
 EQUALIZE_SAMPLES = 32
 #: Calibration samples that layers are blamed on.
@@ -62,18 +68,19 @@ class Recipe:
     one with the least error for each value; `auto` for what of these makes the outputs best.
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
-    layer's output. correct_biases: take the mean error out of biases. equalize: make channels of
-    neighbouring layers alike in range first. weights: of WEIGHT_BITS, or HALF, with which all else
-    stays as it is. activations: `int8`; `int16`, with the ranges of `minmax`; or `float32`, with
-    which weights alone are stored in integers. keep_float: layers, by name, that stay in float.
-    group: how many inputs share a scale in weights of four bits, at most; 0: all of a channel.
+    layer's output. correct_biases: take the mean error out of biases. equalize: of EQUALIZE,
+    whether to make channels of neighbouring layers alike in range first. weights: of WEIGHT_BITS,
+    or HALF, with which all else stays as it is. activations: `int8`; `int16`, with the ranges of
+    `minmax`; or `float32`, with which weights alone are stored in integers. keep_float: layers, by
+    name, that stay in float. group: how many inputs share a scale in weights of four bits, at most;
+    0: all of a channel.
     """
 
     observer: str = "auto"
     symmetric: bool = False
     reconstruct: bool = True
     correct_biases: bool = True
-    equalize: bool = True
+    equalize: str = "auto"
     weights: str = "int8"
     activations: str = "int8"
     keep_float: tuple[str, ...] = ()
@@ -83,6 +90,7 @@ class Recipe:
         observers = ("auto", "local", *OBSERVERS)
         for what, given, known in (
             ("observer", self.observer, observers),
+            ("choice of equalization", self.equalize, EQUALIZE),
             ("storage of weights", self.weights, (*WEIGHT_BITS, HALF)),
             ("storage of values", self.activations, ("int8", "int16", FLOAT)),
         ):
@@ -117,6 +125,7 @@ class PostTraining:
     """source: the float model after the passes. quantized: the same with QDQ nodes.
 
     statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
+    trials: the ways that were tried, the one that was taken first; none if there was no choice.
     """
 
     source: Function
@@ -125,6 +134,7 @@ class PostTraining:
     scheme: Scheme
     ranges: Mapping[Value, Range]
     recipe: Recipe
+    trials: tuple[Trial, ...] = ()
 
     @cached_property
     def integers(self) -> Function:
@@ -200,34 +210,68 @@ def quantize_function(
     if recipe.weights == HALF:
         return _with_half_weights(function, stream, recipe, progress)
     has_ranges = recipe.activations != FLOAT  # else nothing gains by channels alike in range
-    first = tuple(islice(stream, EQUALIZE_SAMPLES)) if recipe.equalize and has_ranges else ()
-    function = equalize(function, first, WEIGHT_BITS[recipe.weights])
-    statistics = calibrate(function, chain(first, stream), progress)
+    is_tried = recipe.equalize != "never" and has_ranges
+    first = tuple(islice(stream, EQUALIZE_SAMPLES)) if is_tried else ()
+    forms = [equalize(function, first, WEIGHT_BITS[recipe.weights])]
+    if recipe.equalize == "auto" and forms[0] is not function:
+        forms.append(function)
+    found = calibrate_all(forms, chain(first, stream), progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
     if recipe.activations != "int8":  # nothing needs to be clipped
         names = ("minmax",)
-    tried = []
-    rounding: Mapping[Node, Weights] = {}
-    for name in names:
-        ranges = observed_ranges(function, statistics, name, symmetric=recipe.symmetric)
-        scheme = recipe.scheme(function, ranges)
-        if recipe.reconstruct:
-            # Scales of weights hardly depend on ranges: one choice serves all.
-            rounding = rounding or reconstruct(scheme.weights, statistics.moments)
-            scheme = replace(scheme, weights=with_rounding(scheme.weights, rounding))
-        if recipe.correct_biases:
-            corrected = correct_biases(scheme.weights, statistics.moments)
-            scheme = replace(scheme, weights=corrected)
-        tried.append((scheme, ranges))
-    trials = statistics.kept[: _trial_samples(function)]
-    scheme, ranges = tried[_best(function, [scheme for scheme, _ in tried], trials)]
+    plans = [_Plan(form, statistics, recipe) for form, statistics in zip(forms, found, strict=True)]
+    ways = list(product(plans, names))
+    trials = []
+    if len(ways) > 1:
+        tests = held_out(function, found[0])
+        errors = [
+            output_error(tests, [plan.integers(fold, name) for fold in range(len(tests))])
+            for plan, name in ways
+        ]
+        order = best_first(errors)
+        trials = [
+            Trial(ways[n][1], ways[n][0].function is not function, decibels(errors[n]))
+            for n in order
+        ]
+        ways = [ways[n] for n in order]
+    plan, name = ways[0]
+    function, statistics = plan.function, plan.statistics
+    scheme, ranges = plan.scheme(statistics, name)
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, statistics.kept)
     quantized = insert_qdq(function, scheme)
-    made = PostTraining(function, quantized, statistics, scheme, ranges, recipe)
+    made = PostTraining(function, quantized, statistics, scheme, ranges, recipe, tuple(trials))
     if recipe.weights != "int4":
         return made
     return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+
+
+class _Plan:
+    """A float function and what was seen of it, from which schemes are made."""
+
+    def __init__(self, function: Function, statistics: Statistics, recipe: Recipe) -> None:
+        self.function, self.statistics, self.recipe = function, statistics, recipe
+        self._rounding: Mapping[Node, Weights] = {}
+        is_short = recipe.weights == "int4"
+        self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
+
+    def scheme(self, seen: Seen, observer: str) -> tuple[Scheme, dict[Value, Range]]:
+        """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
+        recipe, moments = self.recipe, self.statistics.moments
+        ranges = observed_ranges(self.function, seen, observer, symmetric=recipe.symmetric)
+        scheme = recipe.scheme(self.function, ranges, self._bits)
+        if recipe.reconstruct:
+            # Scales of weights hardly depend on ranges: one choice serves all.
+            self._rounding = self._rounding or reconstruct(scheme.weights, moments)
+            scheme = replace(scheme, weights=with_rounding(scheme.weights, self._rounding))
+        if recipe.correct_biases:
+            scheme = replace(scheme, weights=correct_biases(scheme.weights, moments))
+        return scheme, ranges
+
+    def integers(self, fold: int, observer: str) -> Function:
+        """What is tried: integers whose ranges are fitted to what a fold of the trials shows."""
+        scheme, _ = self.scheme(fitted_to(self.statistics)[fold], observer)
+        return with_passes(insert_qdq(before_softmax(self.function), scheme).function, "onnx")
 
 
 def _with_half_weights(
@@ -253,36 +297,6 @@ def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
     if recipe.correct_biases:
         scheme = settle_biases(function, scheme, made.statistics.kept)
     return replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
-
-
-def _trial_samples(function: Function) -> int:
-    macs = sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
-    return max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1)))
-
-
-def _best(function: Function, schemes: Sequence[Scheme], samples: Sequence[Sample]) -> int:
-    """The place of the scheme whose integers' outputs have the least squared errors.
-
-    Each output counts relative to its own squares: states may be much larger than answers.
-    """
-    if len(schemes) == 1:
-        return 0
-    expected = [interpret(function, sample) for sample in samples]
-    powers = [
-        float(np.sum(np.square(each, dtype=np.float64))) or 1.0
-        for each in zip(*expected, strict=True)
-    ]
-
-    def error(scheme: Scheme) -> float:
-        integers = with_passes(insert_qdq(function, scheme).function, "onnx")
-        return sum(
-            float(np.sum((x.astype(np.float64) - y) ** 2)) / power
-            for sample, wanted in zip(samples, expected, strict=True)
-            for x, y, power in zip(wanted, interpret(integers, sample), powers, strict=True)
-        )
-
-    errors = [error(scheme) for scheme in schemes]
-    return errors.index(min(errors))
 
 
 def float_function(

@@ -81,8 +81,9 @@ LIMIT = LimitType()
               help="For mixed: at most so many for one inference, counted on a core.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
               help="Zero points of 0 for values, too.")  # fmt: skip
-@click.option("--keep-channels", is_flag=True,
-              help="Do not make the channels of a value alike in range first.")  # fmt: skip
+@click.option("--equalize", type=click.Choice(["auto", "always", "never"]), default="auto",
+              show_default=True, help="Whether to make the channels of a value alike in range"
+              " first; auto: if that makes the outputs better.")  # fmt: skip
 @click.option("--nearest", is_flag=True,
               help="Round weights to nearest instead of by what the layer computes.")  # fmt: skip
 @click.option("--keep-biases", is_flag=True,
@@ -116,7 +117,7 @@ def command(
     max_ram_bytes: int | None,
     max_instructions: int | None,
     symmetric: bool,
-    keep_channels: bool,
+    equalize: str,
     nearest: bool,
     keep_biases: bool,
     test_source: Path | None,
@@ -149,7 +150,7 @@ def command(
         symmetric,
         not nearest,
         not keep_biases,
-        not keep_channels,
+        equalize,
         weights,
         activations,
         keep_float,
@@ -178,6 +179,7 @@ def command(
         "observer": observer,
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(recipe),
+        "trials": [dataclasses.asdict(trial) for trial in made.trials],
         "precision": None if mixed is None else precision_report(mixed),
         **dataclasses.asdict(explanation),
     }

@@ -1,9 +1,14 @@
-"""One streaming pass of samples through the float graph, counting what every value is."""
+"""One streaming pass of samples through a float graph, counting what every value is.
+
+Every other sample belongs to one half, the rest to another: what is fitted to one of them can be
+tried on samples that it was not fitted to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -12,29 +17,38 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.forms import WEIGHTED
-from edgec.quantize.histogram import Histogram
+from edgec.quantize.histogram import Histogram, joined
 from edgec.quantize.moments import Moments
 from edgec.quantize.recurrent import cells_of
 
 #: Samples that are kept as they are, to try parameters on.
 MOST_KEPT = 64
-#: And to choose weights with.
+#: And to choose weights with, and between ways to quantize.
 MOST_FOLLOWED = 128
 
 
 @dataclass(frozen=True)
-class Statistics:
+class Seen:
     """histograms: of every float value; that of an LSTM's last cell has the cells of all steps.
 
-    moments: of the inputs of every node with weights. kept, followed: some of the samples, few and
-    more. count: how many there were.
+    kept, followed: a few of the samples, and more of them. count: how many there were.
     """
 
     histograms: dict[Value, Histogram]
-    moments: dict[Node, Moments]
     kept: tuple[Sequence[Array], ...]
     followed: tuple[Sequence[Array], ...]
     count: int
+
+
+@dataclass(frozen=True)
+class Statistics(Seen):
+    """halves: what was seen of every other sample, and of the rest.
+
+    moments: of the inputs of every node with weights.
+    """
+
+    halves: tuple[Seen, Seen]
+    moments: dict[Node, Moments]
 
 
 class _Some:
@@ -59,46 +73,89 @@ def calibrate(
     samples: Iterable[Sequence[Array]],
     progress: Callable[[], None] | None = None,
 ) -> Statistics:
-    """What the values of a function without state are; samples are read once, one by one.
+    """What the values of a function without state are; see `calibrate_all`."""
+    (statistics,) = calibrate_all([function], samples, progress)
+    return statistics
+
+
+def calibrate_all(
+    functions: Sequence[Function],
+    samples: Iterable[Sequence[Array]],
+    progress: Callable[[], None] | None = None,
+) -> list[Statistics]:
+    """What the values of functions of the same inputs are; samples are read once, one by one.
 
     samples: for each, the inputs as `interpret` takes them. progress: called after each sample.
     Raises EdgecError if there is no sample, or one that makes a NaN or an infinity.
     """
-    histograms = {value: Histogram() for value in function.values() if value.type.is_float}
-    readers: dict[Value, list[Moments]] = {}
-    moments = {node: Moments(node) for node in function.nodes if has_weights(node)}
-    for node, found in moments.items():
-        readers.setdefault(node.inputs[0], []).append(found)
-
-    sequences: dict[Value, list[Node]] = {}
-    for node in function.nodes:
-        if node.op.name == "lstm_float" and _has_fixed_states(node):
-            sequences.setdefault(node.inputs[0], []).append(node)
-
-    def observe(value: Value, array: Array) -> None:
-        if value not in histograms:
-            return
-        for node in sequences.get(value, ()):
-            histograms[node.outputs[2]].add(cells_of(node, array))
-        try:
-            histograms[value].add(array)
-        except EdgecError as error:
-            raise EdgecError(f"{value.name}: {error.message}", hint=error.hint) from None
-        for found in readers.get(value, ()):
-            found.add(array)
-
-    kept, followed = _Some(MOST_KEPT), _Some(MOST_FOLLOWED)
+    collectors = [_Collector(function) for function in functions]
+    kept, followed = ((_Some(most // 2), _Some(most // 2)) for most in (MOST_KEPT, MOST_FOLLOWED))
     count = 0
     for sample in samples:
-        interpret(function, sample, observe)
+        for collector in collectors:
+            collector.add(sample, count % 2)
+        kept[count % 2].add(sample)
+        followed[count % 2].add(sample)
         count += 1
-        kept.add(sample)
-        followed.add(sample)
         if progress is not None:
             progress()
     if not count:
         raise EdgecError("there is no sample to calibrate with")
-    return Statistics(histograms, moments, tuple(kept.samples), tuple(followed.samples), count)
+    return [collector.statistics(kept, followed, count) for collector in collectors]
+
+
+def _both(halves: Sequence[_Some]) -> tuple[Sequence[Array], ...]:
+    """The samples of two halves, in turn."""
+    pairs = zip_longest(*(half.samples for half in halves))
+    return tuple(sample for pair in pairs for sample in pair if sample is not None)
+
+
+class _Collector:
+    """What one function's values are, for both halves of the samples."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        values = [value for value in function.values() if value.type.is_float]
+        self.histograms = tuple({value: Histogram() for value in values} for _ in range(2))
+        self.moments = {node: Moments(node) for node in function.nodes if has_weights(node)}
+        self._readers: dict[Value, list[Moments]] = {}
+        for node, found in self.moments.items():
+            self._readers.setdefault(node.inputs[0], []).append(found)
+        self._sequences: dict[Value, list[Node]] = {}
+        for node in function.nodes:
+            if node.op.name == "lstm_float" and _has_fixed_states(node):
+                self._sequences.setdefault(node.inputs[0], []).append(node)
+
+    def add(self, sample: Sequence[Array], half: int) -> None:
+        """Run and count one sample."""
+        histograms = self.histograms[half]
+
+        def observe(value: Value, array: Array) -> None:
+            if value not in histograms:
+                return
+            for node in self._sequences.get(value, ()):
+                histograms[node.outputs[2]].add(cells_of(node, array))
+            try:
+                histograms[value].add(array)
+            except EdgecError as error:
+                raise EdgecError(f"{value.name}: {error.message}", hint=error.hint) from None
+            for found in self._readers.get(value, ()):
+                found.add(array)
+
+        interpret(self.function, sample, observe)
+
+    def statistics(
+        self, kept: tuple[_Some, _Some], followed: tuple[_Some, _Some], count: int
+    ) -> Statistics:
+        """What was seen of `count` samples, some of them in their halves."""
+        first, second = (
+            Seen(
+                histograms, tuple(kept[n].samples), tuple(followed[n].samples), (count + 1 - n) // 2
+            )
+            for n, histograms in enumerate(self.histograms)
+        )
+        whole = {v: joined(seen, second.histograms[v]) for v, seen in first.histograms.items()}
+        return Statistics(whole, _both(kept), _both(followed), count, (first, second), self.moments)
 
 
 def _has_fixed_states(node: Node) -> bool:

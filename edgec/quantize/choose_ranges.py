@@ -14,7 +14,7 @@ import numpy as np
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array, Quant
-from edgec.quantize.calibrate import Statistics, has_weights
+from edgec.quantize.calibrate import Seen, has_weights
 from edgec.quantize.forms import Forms
 from edgec.quantize.moments import as_rows, input_rows, weights_of
 from edgec.quantize.observers import OBSERVERS
@@ -25,7 +25,7 @@ MOST_ROWS = 256
 
 
 def observed_ranges(
-    function: Function, statistics: Statistics, observer: str, *, symmetric: bool = False
+    function: Function, seen: Seen, observer: str, *, symmetric: bool = False
 ) -> dict[Value, Range]:
     """The range of every float value by one observer's name, or by `local`.
 
@@ -33,15 +33,15 @@ def observed_ranges(
     LSTMs, which have bits to spare.
     """
     by_name = {
-        name: {value: observe(seen, LEVELS) for value, seen in statistics.histograms.items()}
+        name: {value: observe(found, LEVELS) for value, found in seen.histograms.items()}
         for name, observe in OBSERVERS.items()
         if observer in (name, "local") or name == "minmax"
     }
     inputs = set(function.params) | _cells(function)
     if observer != "local":
-        return {v: by_name["minmax" if v in inputs else observer][v] for v in statistics.histograms}
-    best = _best_observers(function, statistics, by_name, symmetric)
-    return {value: by_name[best.get(value, "minmax")][value] for value in statistics.histograms}
+        return {v: by_name["minmax" if v in inputs else observer][v] for v in seen.histograms}
+    best = _best_observers(function, seen, by_name, symmetric)
+    return {value: by_name[best.get(value, "minmax")][value] for value in seen.histograms}
 
 
 def _cells(function: Function) -> set[Value]:
@@ -50,13 +50,13 @@ def _cells(function: Function) -> set[Value]:
 
 def _best_observers(
     function: Function,
-    statistics: Statistics,
+    seen: Seen,
     by_name: Mapping[str, Mapping[Value, Range]],
     symmetric: bool,
 ) -> dict[Value, str]:
     forms = Forms(function)
     groups: dict[Value, list[Value]] = {}
-    for value in statistics.histograms:
+    for value in seen.histograms:
         groups.setdefault(forms.leader(value), []).append(value)
     candidates = {
         leader: {
@@ -73,14 +73,14 @@ def _best_observers(
 
     def observe(value: Value, array: Array) -> None:
         leader = forms.leader(value)
-        if leader not in candidates or value not in statistics.histograms:
+        if leader not in candidates or value not in seen.histograms:
             return
         measures = _measures(value, array, readers.get(value, []))
         for name, quant in candidates[leader].items():
             noise = _fake(array, quant) - array
             errors[leader][name] += sum(measure(noise) for measure in measures)
 
-    for sample in statistics.kept:
+    for sample in seen.kept:
         interpret(function, sample, observe)
     chosen = {leader: min(found, key=found.__getitem__) for leader, found in errors.items()}
     return {v: chosen[leader] for leader in chosen for v in groups[leader]}

@@ -10,8 +10,11 @@ quantized while training) would. So for every other group the factors
     t[c] = min((max r / r[c])^alpha, most)        r: largest magnitude of channel c in some samples
 
 are those of which the noise at the outputs of the layers that read the group is least, relative to
-these outputs. Steps of size d make noise of variance d^2 / 12 (uniform errors); with W the weights
-of a reader and m[c] the mean square of its inputs, both as they were,
+these outputs. What few samples show need not be the most there is: where two halves of them have
+largest magnitudes a < b for a channel, others may exceed b as much as b exceeds a. So r is b * b /
+a, but not more than max r, beyond which it is clipped without factors, too. Steps of size d make
+noise of variance d^2 / 12 (uniform errors); with W the weights of a reader and m[c] the mean square
+of its inputs, both as they were,
 
     values    (max t r / 255)^2 / 12 * sum W^2 / t^2
     weights   sum over outputs o of (max |W[o] / t| / 127)^2 / 12 * sum t^2 m     of eight bits
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -46,18 +50,27 @@ class _Seen:
     """Over samples, for each value and channel: the largest magnitude and the mean square."""
 
     def __init__(self, function: Function, samples: Sequence[Sequence[Array]]) -> None:
-        self.largest: dict[Value, Array] = {}
         self.squares: dict[Value, Array] = {}
-        for sample in samples:
-            interpret(function, sample, self._observe)
+        self._halves: tuple[dict[Value, Array], dict[Value, Array]] = ({}, {})
+        for place, sample in enumerate(samples):
+            interpret(function, sample, partial(self._observe, self._halves[place % 2]))
         self.squares = {value: sums / len(samples) for value, sums in self.squares.items()}
+        self.largest = {value: self._bound(value) for value in self.squares}
 
-    def _observe(self, value: Value, array: Array) -> None:
+    def _observe(self, half: dict[Value, Array], value: Value, array: Array) -> None:
         if not value.type.is_float or not value.type.shape:
             return
         rows = np.abs(array.reshape(-1, array.shape[-1])).astype(np.float64)
-        self.largest[value] = np.maximum(self.largest.get(value, 0.0), rows.max(axis=0))
+        half[value] = np.maximum(half.get(value, 0.0), rows.max(axis=0))
         self.squares[value] = self.squares.get(value, 0.0) + np.mean(rows * rows, axis=0)
+
+    def _bound(self, value: Value) -> Array:
+        """The largest magnitudes of channels, with room where the halves differ."""
+        sides = [half[value] for half in self._halves if value in half]
+        low, high = np.minimum(sides[0], sides[-1]), np.maximum(sides[0], sides[-1])
+        ratio = np.divide(high, low, out=np.full_like(high, np.inf), where=low > 0)
+        room = np.multiply(high, ratio, out=np.zeros_like(high), where=high > 0)
+        return np.asarray(np.minimum(room, high.max()))
 
 
 def equalize(function: Function, samples: Sequence[Sequence[Array]], bits: int = 8) -> Function:

@@ -82,3 +82,20 @@ class Histogram:
             padded = np.append(padded, 0)
         self.counts = padded.reshape(-1, 2).sum(axis=1)
         self.first //= 2
+
+
+def joined(first: Histogram, second: Histogram) -> Histogram:
+    """What both have counted, in one."""
+    made = Histogram()
+    parts = [part for part in (first, second) if part.total]
+    if not parts:
+        return made
+    made.lowest = min(part.lowest for part in parts)
+    made.highest = max(part.highest for part in parts)
+    made.width = max(part.width for part in parts)
+    made._make_room(made.lowest, made.highest)
+    for part in parts:
+        ratio = round(made.width / part.width)
+        bins = (part.first + np.arange(len(part.counts))) // ratio - made.first
+        np.add.at(made.counts, bins, part.counts)
+    return made

@@ -62,10 +62,19 @@ def print_quantization(report: Mapping[str, Any]) -> None:
             "most of the error: "
             + ", ".join(f"{short_title(r['name'])} ({100 * r['blame']:.0f} %)" for r in blamed)
         )
+    if report["trials"]:
+        taken, *others = (_way(trial) for trial in report["trials"])
+        lines.append(f"taken: {taken} on samples held out; next {others[0]}")
     if report["precision"] is not None:
         lines += precision_lines(report["precision"])
     lines.append(f"written to {report['output']}")
     click.echo("\n".join(lines))
+
+
+def _way(trial: Mapping[str, Any]) -> str:
+    """A way that was tried, in words."""
+    channels = "channels equalized" if trial["equalized"] else "channels as they are"
+    return f"ranges by {trial['observer']}, {channels} ({trial['sqnr_db']:.1f} dB)"
 
 
 def _by_blame(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -102,6 +111,13 @@ def render_quantization(report: Mapping[str, Any]) -> str:
                 ("calibrated with", plural(report["calibration_samples"], "sample")),
                 ("compared on", plural(report["samples"], "sample")),
                 *((key.replace("_", " "), _word(value)) for key, value in report["recipe"].items()),
+                *(
+                    (
+                        "tried on samples held out" if place else "taken, on samples held out",
+                        _way(t),
+                    )
+                    for place, t in enumerate(report["trials"])
+                ),
             ],
         )
     )

@@ -51,7 +51,7 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
     calibration = calibration[:MOST_CALIBRATED]
     places = np.flatnonzero(~is_calibration)[:most_tests]
     labels = data.labels[places]
-    made = quantize_function(function, calibration, Recipe("mse", equalize=False))
+    made = quantize_function(function, calibration, Recipe("mse", equalize="never"))
     whole = sum(stored_bytes(node, 8) for node in made.scheme.weights)
     mixed = mix(made, Limits(weights_bytes=int(SHARE * whole)))
     used = sum(stored_bytes(n, w.bits) for n, w in mixed.made.scheme.weights.items())

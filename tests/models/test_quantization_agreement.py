@@ -17,8 +17,8 @@ def test_the_table_is_of_all_cases() -> None:
     table = read_table(TABLE)
     assert set(table) == set(CASES)
     found = table["ultraface_rfb320"]
-    assert found["faces_found"] >= 0.9 * found["faces"] and found["faces_more"] <= 2
-    assert min(found["scores_db"], found["boxes_db"]) > 40.0
+    assert found["faces_found"] >= 0.88 * found["faces"] and found["faces_more"] <= 2
+    assert found["scores_db"] > 50.0 and found["boxes_db"] > 46.0
     assert table["dtln, int16 values"]["waveform_db"] > 30.0
 
 

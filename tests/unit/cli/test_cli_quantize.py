@@ -32,6 +32,8 @@ def test_a_float_model_becomes_firmware(edgec: Callable, samples: Path) -> None:
     assert report["calibration_samples"] == report["samples"] == 40
     assert report["accuracy"] >= report["float_accuracy"] - 0.025
     assert report["agreement"] >= 0.95 and report["output_sqnr_db"] > 25
+    assert len(report["trials"]) == 8 and report["recipe"]["equalize"] == "auto"
+    assert report["trials"][0]["sqnr_db"] > max(t["sqnr_db"] for t in report["trials"]) - 0.1 > 25
     built = edgec("build", out, "--target", "cortex-m4", "-o", samples / "project", "--json")
     assert built.status == 0, built.err
     float_bytes = edgec(
@@ -70,7 +72,7 @@ def test_images_and_a_page(edgec: Callable, samples: Path) -> None:
     ran = edgec(
         "quantize", FLOAT, "--calibration", folder, "--test", samples / "samples.npy",
         "--labels", samples / "labels.npy", "-o", samples / "q.onnx", "--html",
-        samples / "q.html",
+        samples / "q.html", "--equalize", "never",
     )  # fmt: skip
     assert ran.status == 0, ran.err
     assert "most of the error: " in ran.out and "page written to" in ran.out
@@ -78,6 +80,8 @@ def test_images_and_a_page(edgec: Callable, samples: Path) -> None:
     assert "Layers to blame" in page and "<script" not in page and "http" not in page
     assert page.count('aria-label="histogram of') >= 6
     assert "accuracy in float" in page
+    assert "channels as they are" in ran.out and "channels equalized" not in ran.out + page
+    assert page.count("tried on samples held out") == 3
 
 
 def test_the_table_names_the_worst_layers(edgec: Callable, samples: Path) -> None:

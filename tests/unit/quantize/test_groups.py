@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,9 @@ from edgec.post_training import PostTraining, Recipe, quantize_model, with_passe
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
+
+#: Equalized in neither form, so that nothing but the groups differs.
+CHANNELS = Recipe("mse", weights="int4", equalize="never")
 
 
 def network(path: Path) -> Path:
@@ -50,7 +54,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(path: Path) -> PostTraining:
-    return quantize_model(path, samples(40), Recipe("mse", weights="int4", group=16))
+    return quantize_model(path, samples(40), replace(CHANNELS, group=16))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ def written(made: PostTraining, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def test_groups_are_better_than_channels(path: Path, made: PostTraining) -> None:
-    channels = quantize_model(path, samples(40), Recipe("mse", weights="int4"))
+    channels = quantize_model(path, samples(40), CHANNELS)
     found, whole = (m.explain(samples(20, 2)).output_sqnr_db for m in (made, channels))
     assert found > whole + 2.0
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import EdgecError
-from edgec.quantize.histogram import MOST_BINS, Histogram
+from edgec.quantize.histogram import MOST_BINS, Histogram, joined
 from edgec.quantize.observers import OBSERVERS, observe_minmax, observe_mse, observe_percentile
 from edgec.quantize.scheme import (
     LEVELS,
@@ -37,6 +37,20 @@ def test_nothing_is_lost_however_the_range_grows(parts: list[list[float]]) -> No
     assert len(seen.counts) <= MOST_BINS
     bins = np.floor(every / seen.width).astype(np.int64) - seen.first
     assert np.array_equal(np.bincount(bins, minlength=len(seen.counts)), seen.counts)
+
+
+@settings(max_examples=200, deadline=None)
+@given(*[st.lists(st.lists(REALS, min_size=1, max_size=20), max_size=4)] * 2)
+def test_joined_histograms_count_what_both_did(
+    first: list[list[float]], second: list[list[float]]
+) -> None:
+    made = joined(histogram(*first), histogram(*second))
+    every = np.asarray([x for part in (*first, *second) for x in part], np.float32)
+    assert made.total == len(every) and len(made.counts) <= MOST_BINS
+    if len(every):
+        assert (made.lowest, made.highest) == (every.min(), every.max())
+        bins = np.floor(every.astype(np.float64) / made.width).astype(np.int64) - made.first
+        assert np.array_equal(np.bincount(bins, minlength=len(made.counts)), made.counts)
 
 
 def test_numbers_that_are_none_are_refused() -> None:

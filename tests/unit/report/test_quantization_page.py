@@ -24,6 +24,7 @@ def test_the_page_of_some_figures(tmp_path: Path) -> None:
     table.write_text(
         '[models."a"]\nsamples = 200\nruns = 200\nfloat_right = 180\n'
         "published_right = 178\nours_right = 181\n"
+        "published_same = 194\nours_same = 199\nonnxruntime_same = 190\n"
         "onnxruntime_right = 177\npublished_db = 20.0\nours_db = 25.0\nonnxruntime_db = 22.0\n"
         "won_against_float = 2\nlost_against_float = 1\nwon_against_published = 5\n"
         "lost_against_published = 2\nwon_against_onnxruntime = 6\nlost_against_onnxruntime = 2\n",
@@ -32,6 +33,7 @@ def test_the_page_of_some_figures(tmp_path: Path) -> None:
     page = quantization_page(table)
     assert "| a | 200 | 0.50 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 20.0 | 25.0 | 22.0 |" in page
     assert "| ONNX Runtime | won 6, lost 2, p = 0.29 |" in page
+    assert "| published | 3.00 % |\n| ours | 0.50 % |\n| ONNX Runtime | 5.00 % |\n" in page
     *_, row = quantizer_lines(table)
     assert row.split() == ["a", "200", "90.00", "%", "89.00", "%", "90.50", "%", "88.50", "%"]
     assert quantizer_lines(tmp_path / "absent.toml") == []

@@ -1,0 +1,118 @@
+"""Ways to quantize a model, tried on samples that their ranges were not fitted to.
+
+Which observer is best, and whether channels should be equalized, no error of single layers tells.
+So each way is fitted to one half of the calibration samples, and its integers run on the other
+half, and the other way round; the way whose outputs have the least error is then fitted to all.
+
+Where outputs are made by softmax it is what softmax reads that is compared: behind it nearly all of
+the error is of the few samples between two answers, and what is best for these is not for others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function, Value
+from edgec.graph.types import Array
+from edgec.passes.rewriter import eliminate_dead
+from edgec.quantize.calibrate import Seen, Statistics
+
+#: Samples that a way is tried on: as many as this many products are made by.
+TRIAL_MACS = 4e9
+LEAST_TRIALS = 16
+#: A half of fewer samples says too little: then all are fitted to and tried on.
+LEAST_HALF = 4
+#: Errors of so little more than another's are as small: few samples make most of an error.
+ABOUT_SAME = 1.02
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A way to quantize, and what it came to.
+
+    equalized: whether channels were made alike in range first. sqnr_db: 10 log10(1 / e), with e the
+    mean over the outputs, before softmax, of their squared errors as a part of their squares;
+    infinite without one.
+    """
+
+    observer: str
+    equalized: bool
+    sqnr_db: float
+
+
+@dataclass(frozen=True)
+class Held:
+    """Samples to try on, and the outputs of the float function for each."""
+
+    samples: Sequence[Sequence[Array]]
+    expected: Sequence[Sequence[Array]]
+
+
+def fitted_to(statistics: Statistics) -> Sequence[Seen]:
+    """What ranges are fitted to for each of the tests."""
+    if min(half.count for half in statistics.halves) < LEAST_HALF:
+        return [statistics]
+    return statistics.halves
+
+
+def before_softmax(function: Function) -> Function:
+    """The function with what softmax reads in place of the results that it makes."""
+    producers = function.producers()
+
+    def compared(result: Value) -> Value:
+        value = result
+        while value in producers and producers[value].op.name == "reshape":
+            value = producers[value].inputs[0]
+        made = producers.get(value)
+        return made.inputs[0] if made is not None and made.op.name == "softmax" else result
+
+    results = tuple(compared(result) for result in function.results)
+    return eliminate_dead(function.with_nodes(function.nodes, results))
+
+
+def held_out(function: Function, statistics: Statistics) -> list[Held]:
+    """For all that ranges are fitted to, the other samples, if there are."""
+    function = before_softmax(function)
+    folds = fitted_to(statistics)
+    macs = sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
+    most = -(-max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1))) // len(folds))
+    return [
+        Held(samples, [interpret(function, sample) for sample in samples])
+        for samples in (seen.followed[:most] for seen in reversed(folds))
+    ]
+
+
+def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
+    """The error e of `Trial`.
+
+    integers: for each test, `before_softmax` and fitted to what it is not made of.
+    """
+    outputs = len(tests[0].expected[0])
+    noises, powers = np.zeros(outputs), np.zeros(outputs)
+    for test, function in zip(tests, integers, strict=True):
+        for sample, expected in zip(test.samples, test.expected, strict=True):
+            found = interpret(function, sample)
+            for place, (x, y) in enumerate(zip(expected, found, strict=True)):
+                noises[place] += _squares(x - y)
+                powers[place] += _squares(x)
+    return float(np.mean(noises / np.where(powers > 0, powers, 1.0)))
+
+
+def best_first(errors: Sequence[float]) -> list[int]:
+    """The places of errors: of those about as small as the least the first, then by size."""
+    taken = next(n for n, error in enumerate(errors) if error <= ABOUT_SAME * min(errors))
+    return sorted(range(len(errors)), key=lambda n: (n != taken, errors[n]))
+
+
+def decibels(error: float) -> float:
+    """The error e of `Trial` as its signal to noise ratio."""
+    return -10 * math.log10(error) if error else math.inf
+
+
+def _squares(array: Array) -> float:
+    return float(np.sum(np.square(array, dtype=np.float64)))

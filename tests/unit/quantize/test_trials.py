@@ -1,0 +1,98 @@
+"""Ways to quantize tried on samples that they were not fitted to, and the way that is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_network import images, network
+
+from edgec.errors import EdgecError
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.types import Array, TensorType
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.softmax import SoftmaxAttrs
+from edgec.post_training import CANDIDATES, Recipe, quantize_function
+from edgec.quantize.calibrate import calibrate
+from edgec.quantize.trials import (
+    ABOUT_SAME,
+    LEAST_HALF,
+    before_softmax,
+    best_first,
+    fitted_to,
+    held_out,
+    output_error,
+)
+
+
+def same(first: Array, second: Array) -> bool:
+    return bool(np.array_equal(first, second))
+
+
+def test_what_is_tried_on_was_not_fitted_to() -> None:
+    function, samples = network(), images(11)
+    statistics = calibrate(function, iter(samples))
+    halves, held = fitted_to(statistics), held_out(function, statistics)
+    x = function.params[0]
+    for first, seen, test in zip((0, 1), halves, held, strict=True):
+        fitted, others = samples[first::2], samples[1 - first :: 2]
+        assert seen.count == len(fitted)
+        assert seen.histograms[x].highest == np.max([sample[0].max() for sample in fitted])
+        assert all(same(a[0], b[0]) for a, b in zip(test.samples, others, strict=True))
+        for sample, expected in zip(test.samples, test.expected, strict=True):
+            assert same(expected[0], interpret(function, sample)[0])
+    whole = statistics.histograms[x]
+    assert whole.total == sum(half.histograms[x].total for half in halves) == 11 * 3 * 8 * 7
+    assert len(statistics.kept) == len(statistics.followed) == statistics.count == 11
+
+
+def test_what_softmax_reads_is_compared() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "float32"))
+    weights = b.constant("w", np.eye(4, dtype=np.float32))
+    logits = b.op("dense", [x, weights, b.constant("b", np.zeros(4, np.float32))], name="logits")
+    shares = b.op("softmax", [logits], SoftmaxAttrs(), name="shares")
+    flat = b.op("reshape", [shares], ReshapeAttrs((4,)), name="flat")
+    other = b.op("neg", [shares], name="other")
+    function = b.finish([flat, logits, other])
+    assert before_softmax(function).results == (logits, logits, other)
+    assert [node.name for node in before_softmax(b.finish([flat])).nodes] == ["logits"]
+
+
+def test_few_samples_are_fitted_to_and_tried_on() -> None:
+    function = network()
+    few = calibrate(function, images(2 * LEAST_HALF - 1))
+    assert list(fitted_to(few)) == [few]
+    (held,) = held_out(function, few)
+    assert len(held.samples) == few.count
+    assert output_error([held], [function]) == 0.0
+
+
+def test_the_way_that_is_taken_has_the_least_error() -> None:
+    function, samples = network(), images(24)
+    made = quantize_function(function, samples, Recipe())
+    found = [trial.sqnr_db for trial in made.trials]
+    assert found[1:] == sorted(found[1:], reverse=True) and 15 < min(found) <= max(found) < 60
+    assert found[0] >= max(found) - 10 * np.log10(ABOUT_SAME)
+    ways = {(trial.observer, trial.equalized) for trial in made.trials}
+    assert ways == {(name, yes) for name in CANDIDATES for yes in (False, True)}
+    best = made.trials[0]
+    asked = Recipe(best.observer, equalize="always" if best.equalized else "never")
+    again = quantize_function(function, samples, asked)
+    assert again.trials == () and again.onnx_bytes() == made.onnx_bytes()
+
+
+def test_of_what_is_equally_good_the_first_is_taken() -> None:
+    assert best_first([1.01, 1.0, 3.0, 2.0]) == [0, 1, 3, 2]
+    assert best_first([1.1, 1.0, 3.0, 0.99]) == [1, 3, 0, 2]
+    assert best_first([1e-9, 0.0]) == [1, 0]
+
+
+@pytest.mark.parametrize(("choice", "equalized"), [("always", True), ("never", False)])
+def test_what_is_asked_for_is_not_tried(choice: str, equalized: bool) -> None:
+    function = network()
+    made = quantize_function(function, images(10), Recipe(equalize=choice))
+    assert {trial.equalized for trial in made.trials} == {equalized}
+    assert (made.source is not function) == equalized
+    with pytest.raises(EdgecError, match="no choice of equalization 'sometimes'"):
+        Recipe(equalize="sometimes")
