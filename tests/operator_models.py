@@ -37,6 +37,9 @@ from one_operator import Operand, one_operator
 from onnx_builder import float_network, quantized_network
 from single_node import save_node
 from tflite_builder import TfliteBuilder
+from transformer_block import block
+
+from edgec.frontends.onnx_writer import to_onnx
 
 Write = Callable[[Path], Path]
 IMAGE = (1, 6, 5, 4)
@@ -137,6 +140,12 @@ def _quantize(kind: str, dtype: str) -> Write:
     return _tflite(lambda: test_quantize.edge_model(kind, dtype, x))
 
 
+def _transformer(folder: Path) -> Path:
+    path = folder / "m.onnx"
+    path.write_bytes(to_onnx(block(), producer_version="0").SerializeToString())
+    return path
+
+
 MODELS: dict[str, Write] = {
     "network_qdq": lambda folder: quantized_network(2, folder / "m.onnx"),
     "network_float": lambda folder: float_network(1, folder / "m.onnx"),
@@ -192,6 +201,7 @@ MODELS: dict[str, Write] = {
         test_lstm_float.constants(),
         hidden_size=4,
     ),
+    "transformer": _transformer,
     "quantize": _quantize("QUANTIZE", "int8"),
     "quantize_int16": _quantize("QUANTIZE", "int16"),
     "dequantize": _quantize("DEQUANTIZE", "int8"),
