@@ -10,6 +10,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
+from edgec.frontends.onnx_constants import cast_truth, computed, is_known_kind
 from edgec.frontends.onnx_external import external_tensors
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
@@ -75,7 +76,10 @@ def _names(graph: Any) -> Iterator[Any]:
         yield entry.name
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
 
 
 class _GraphImporter:
@@ -93,10 +97,7 @@ class _GraphImporter:
         self.problems: list[str] = []
 
     def run(self, graph: Any) -> Any:
-        for tensor in graph.initializer:
-            data = self.array(tensor)
-            origin = Origin(tensor.name, tuple(data.shape))
-            self.values[tensor.name] = self.builder.constant(tensor.name, data, origin=origin)
+        self.initializers(graph)
         for entry in graph.input:
             if entry.name not in self.values:
                 type_ = self.input_type(entry)
@@ -125,13 +126,19 @@ class _GraphImporter:
             results.append(self.values[entry.name])
         return self.builder.finish(results)
 
+    def initializers(self, graph: Any) -> None:
+        for tensor in graph.initializer:
+            data = self.array(tensor)
+            origin = Origin(tensor.name, tuple(data.shape))
+            self.values[tensor.name] = self.builder.constant(tensor.name, data, origin=origin)
+
     def node(self, node: Any, name: str) -> None:
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         if kind == "Constant":
             self.constant_node(node, name)
             return
         importer = find_importer("onnx", kind, self.opset)
-        if importer is None:
+        if importer is None and kind != "If" and not is_known_kind(kind):
             self.problems.append(f"{kind}  node {name!r}: no importer for opset {self.opset}")
             return
         missing = [i for i in node.input if i and i not in self.values]
@@ -142,6 +149,9 @@ class _GraphImporter:
                     " it computes",
                     hint="the graph is cyclic or damaged",
                 )
+            return
+        if importer is None or self.is_logic(kind, node):
+            self.decided(kind, node, name)
             return
         raw = RawNode(
             kind=kind,
@@ -171,6 +181,55 @@ class _GraphImporter:
             made = self.folded(made, first)
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = self.named(value, output, first)
+
+    def is_logic(self, kind: str, node: Any) -> bool:
+        """Whether a node makes numbers of known truth values."""
+        value = self.values.get(node.input[0]) if kind == "Cast" and node.input else None
+        return isinstance(value, Constant) and value.type.dtype == "bool"
+
+    def decided(self, kind: str, node: Any, name: str) -> None:
+        """What is known while the file is read: logic of constants, and which branch is taken."""
+        operands = [self.values[i] for i in node.input if i]
+        known = [value.data for value in operands if isinstance(value, Constant)]
+        if len(known) < len(operands) or not known:
+            self.problems.append(
+                f"{kind}  node {name!r}: what it decides on is computed when the model runs"
+            )
+            return
+        try:
+            if kind == "If":
+                self.branch(node, name, is_true=bool(known[0].reshape(-1)[0]))
+                return
+            attributes = {a.name: self.attribute(a) for a in node.attribute}
+            result = (
+                cast_truth(known[0], attributes)
+                if kind == "Cast"
+                else computed(kind, known, attributes)
+            )
+        except EdgecError as error:
+            self.problems.append(f"{kind}  node {name!r}: {error.message}")
+            return
+        except MALFORMED_NODE as error:
+            self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
+            return
+        for output in node.output:
+            origin = Origin(output, tuple(result.shape))
+            self.values[output] = self.builder.constant(output, result, origin=origin)
+
+    def branch(self, node: Any, name: str, *, is_true: bool) -> None:
+        """The nodes of one branch of an `If`, as if they stood in its place."""
+        wanted = "then_branch" if is_true else "else_branch"
+        graphs = [a.g for a in node.attribute if a.name == wanted and a.HasField("g")]
+        if len(graphs) != 1 or len(graphs[0].output) != len(node.output):
+            raise ImportFailed(f"its {wanted} is not one graph with {len(node.output)} outputs")
+        self.initializers(graphs[0])
+        for number, inner in enumerate(graphs[0].node):
+            self.node(inner, inner.name or f"{name}/{inner.op_type}#{number}")
+        for output, entry in zip(node.output, graphs[0].output, strict=True):
+            if entry.name in self.values:
+                self.values[output] = self.values[entry.name]
+            elif not self.problems:
+                raise ImportFailed(f"its output {entry.name!r} is never computed")
 
     def folded(self, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
         """Constants where the nodes that were just made compute with nothing else.

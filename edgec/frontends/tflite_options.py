@@ -8,6 +8,7 @@
     alpha, beta                 float
     adj_x, adj_y                whether an operand is taken transposed
     approximate                 whether GELU is computed by tanh
+    mode                        "REFLECT" or "SYMMETRIC"
     axis                        int, may be negative
     batch_dims, block_size      int
     keep_dims, align_corners, half_pixel_centers    bool
@@ -89,6 +90,10 @@ def _batch_matmul(options: Any) -> dict[str, Any]:
 
 def _gelu(options: Any) -> dict[str, Any]:
     return {"approximate": bool(options.Approximate())}
+
+
+def _mirror_pad(options: Any) -> dict[str, Any]:
+    return {"mode": _choice("mode", {0: "REFLECT", 1: "SYMMETRIC"}, options.Mode())}
 
 
 def _add(options: Any) -> dict[str, Any]:
@@ -213,6 +218,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "SPACE_TO_DEPTH": ("SpaceToDepthOptions", _block_size),
     "MEAN": ("ReducerOptions", _reducer),
     "SUM": ("ReducerOptions", _reducer),
+    "MIRROR_PAD": ("MirrorPadOptions", _mirror_pad),
     "GELU": ("GeluOptions", _gelu),
     "BATCH_MATMUL": ("BatchMatMulOptions", _batch_matmul),
     "REDUCE_MAX": ("ReducerOptions", _reducer),

@@ -16,6 +16,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
+from edgec.ops.mirror_pad import append_mirrored
 
 Pair = tuple[int, int]
 
@@ -179,8 +180,9 @@ def _onnx_pad(
     builder: GraphBuilder, raw: RawNode, pads: Sequence[int], value: float, axes: Any
 ) -> Any:
     x = raw.inputs[0]
-    if raw.attribute("mode", "constant") != "constant":
-        raise ImportFailed(f"padding by {raw.attribute('mode')} is not supported yet")
+    mode = raw.attribute("mode", "constant")
+    if mode not in ("constant", "reflect"):
+        raise ImportFailed(f"padding by {mode} is not supported yet")
     rank = len(x.type.shape)
     chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes]
     if len(pads) != 2 * len(chosen):
@@ -188,4 +190,6 @@ def _onnx_pad(
     pairs = [(0, 0)] * rank
     for position, axis in enumerate(chosen):
         pairs[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
+    if mode == "reflect":
+        return append_mirrored(builder, raw, x, pairs)
     return builder.op("pad", [x], PadAttrs(tuple(pairs), value), name=raw.name)
