@@ -26,7 +26,7 @@ from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic, maximum, minimum, select
+from edgec.loop.values import cast, clamp, index, int32, intrinsic, maximum, minimum, select
 from edgec.ops.softmax_float import along_last_axis, lower_rows, row_exponents
 from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
 
@@ -40,6 +40,8 @@ OUTPUT_QUANTS = {
     dtype: Quant((2.0**-bits,), (-(1 << (bits - 1)),)) for dtype, bits in OUTPUT_BITS.items()
 }
 OUTPUT_QUANT = OUTPUT_QUANTS["int8"]
+#: Rows of so many elements have one difference.
+PAIR = 2
 #: A file may round the output's scale by this part of it.
 SCALE_TOLERANCE = 0.001
 
@@ -98,6 +100,30 @@ def count_leading_zeros(x: IntArray) -> IntArray:
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
+def shares(differences: IntArray, table: IntArray, dtype: str) -> Array:
+    """Results of rows of differences to their largest element, with the `exp_table` of these."""
+    exps = table[differences]
+    terms = rounding_divide_by_power_of_two(exps, SUM_INTEGER_BITS)
+    total = terms.sum(axis=-1, keepdims=True)
+    headroom = count_leading_zeros(total)
+    reciprocal = one_over_one_plus_x((total << headroom) - (1 << 31))
+    bits = OUTPUT_BITS[dtype]
+    # The exponent passes 31 only where every result is 0.
+    exponent = SUM_INTEGER_BITS - headroom + 31 - bits
+    scaled = rounding_divide_by_power_of_two(
+        rounding_doubling_high_multiply(reciprocal, exps), exponent
+    )
+    half = 1 << (bits - 1)
+    return np.clip(scaled - half, -half, half - 1).astype(dtype)
+
+
+def pair_table(exps: IntArray, dtype: str) -> Array:
+    """table[d + 255]: what the first of two elements gives, that is larger than the other by d."""
+    difference = np.arange(-255, 256, dtype=np.int64)
+    to_largest = np.stack([np.maximum(-difference, 0), np.maximum(difference, 0)], axis=-1)
+    return shares(to_largest, exps, dtype)[:, 0]
+
+
 @register
 class Softmax(Op[SoftmaxAttrs]):
     """int8 with TFLite's fixed-point exponential, or float32."""
@@ -145,22 +171,13 @@ class Softmax(Op[SoftmaxAttrs]):
 
         wide = x.astype(np.int64)
         table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
-        exps = table[wide.max(axis=-1, keepdims=True) - wide]
-        terms = rounding_divide_by_power_of_two(exps, SUM_INTEGER_BITS)
-        total = terms.sum(axis=-1, keepdims=True)
-        headroom = count_leading_zeros(total)
-        reciprocal = one_over_one_plus_x((total << headroom) - (1 << 31))
-        bits = OUTPUT_BITS[attrs.dtype]
-        # The exponent passes 31 only where every result is 0.
-        exponent = SUM_INTEGER_BITS - headroom + 31 - bits
-        scaled = rounding_divide_by_power_of_two(
-            rounding_doubling_high_multiply(reciprocal, exps), exponent
-        )
-        half = 1 << (bits - 1)
-        return (np.clip(scaled - half, -half, half - 1).astype(attrs.dtype),)
+        return (shares(wide.max(axis=-1, keepdims=True) - wide, table, attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
-        """Exponentials of the 256 possible differences are a table; the rest is per row."""
+        """Exponentials of the 256 possible differences are a table; the rest is per row.
+
+        Of two elements the whole result is, for the 511 differences of one to the other.
+        """
         attrs: SoftmaxAttrs = node.attrs
         (x,) = inputs
         if node.output.type.is_float:
@@ -168,9 +185,10 @@ class Softmax(Op[SoftmaxAttrs]):
                 node, target, x, attrs.beta, lambda value, sum_: intrinsic("exp_f32", value) / sum_
             )
         *outer, length = x.shape
-        exps = target.table(
-            "exp", exp_table(attrs.beta, node.inputs[0].type.scalar_quant()[0]).astype(np.int32)
-        )
+        numbers = exp_table(attrs.beta, node.inputs[0].type.scalar_quant()[0])
+        if length == PAIR:
+            return _lower_pairs(node, target, x, pair_table(numbers, attrs.dtype))
+        exps = target.table("exp", numbers.astype(np.int32))
         rows = tuple(outer)
         bits = OUTPUT_BITS[attrs.dtype]
         define = target.definition
@@ -229,6 +247,23 @@ class Softmax(Op[SoftmaxAttrs]):
             return cast(clamp(divided - half, -half, half - 1), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
+
+
+def _lower_pairs(node: Node, target: Lowering, x: Tensor, numbers: Array) -> Tensor:
+    """Rows of two by their `pair_table`."""
+    table = target.table("pair", numbers)
+    difference = target.definition.compute(
+        "difference",
+        lambda *row: int32(x[(*row, 0)]) - int32(x[(*row, 1)]),
+        shape=x.shape[:-1],
+        dtype="int32",
+    )
+
+    def element(*at: Any) -> Any:
+        sign = index(1 - 2 * at[-1])
+        return table[difference[at[:-1]] * sign + 255]
+
+    return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
 
 
 @from_tflite("SOFTMAX")

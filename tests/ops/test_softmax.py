@@ -59,6 +59,20 @@ def test_every_difference_equals_tflm(scale: float, tmp_path) -> None:
     assert differences(import_model(path), open_oracle(path), [x]) == []
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("scale", [0.0004, 0.05, 0.7, 9.0])
+def test_pairs_follow_from_their_difference(scale: float, dtype: str, tmp_path) -> None:
+    """Every difference of two elements, in loops of their own."""
+    d = np.arange(-255, 256)
+    x = np.stack([d - d // 2 - 1, -(d // 2) - 1], axis=1).astype(np.int8)
+    assert (np.subtract(*x.T.astype(int)) == d).all()
+    model = softmax_model((511, 2), scale, 3, 1.0, dtype)
+    function = assert_same_bits(model, tmp_path).main
+    check_nests(function, [x])
+    alone = assert_same_bits(softmax_model((2,), scale, 3, 1.0, dtype), tmp_path).main
+    check_nests(alone, [x[17]])
+
+
 def test_exp_table_is_the_exponential() -> None:
     table = exp_table(1.0, 0.1)
     assert table.shape == (256,) and table[0] == 2**31 - 1

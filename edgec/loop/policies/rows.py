@@ -32,8 +32,8 @@ def schedule_elements(schedule: Schedule, straight: int) -> None:
 def schedule_rows(schedule: Schedule, straight: int) -> None:
     """Temporaries of one element per row (softmax) become registers; others stay in scratch.
 
-    So do temporaries of which each element of the output needs one. Between those that stay, pairs
-    such as complex numbers are straight code.
+    So do temporaries of which each element of the output needs one. Pairs are straight code: complex
+    numbers, and the elements of short rows.
     """
     _gather_elements(schedule)
     func = schedule.func
@@ -49,10 +49,17 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
             loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
             if f"{buffer.name}_k" in loops:
                 decompose(schedule, buffer.name)
+        if not _is_long(schedule.func):
+            _unroll_pairs(schedule)
     elif straight > 1:
-        for name, loop in loops_of(func.body).items():
-            if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
-                schedule.unroll(name)
+        _unroll_pairs(schedule)
+
+
+def _unroll_pairs(schedule: Schedule) -> None:
+    """Straight code for innermost loops of two steps."""
+    for name, loop in loops_of(schedule.func.body).items():
+        if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
+            schedule.unroll(name)
 
 
 def _gather_elements(schedule: Schedule) -> None:
