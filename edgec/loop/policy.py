@@ -61,7 +61,12 @@ from edgec.loop.policies.recurrent import (
     schedule_steps,
     step_forms,
 )
-from edgec.loop.policies.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.loop.policies.rows import (
+    UNROLLED_ELEMENTS,
+    schedule_elements,
+    schedule_rows,
+    schedule_softmax,
+)
 from edgec.loop.policies.svdf import schedule_push, schedule_time
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
@@ -266,6 +271,8 @@ class Policy:
     def _on_dsp(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule | None:
         if func.name == "svdf_time":
             return schedule_time(func, tables, "mve" if self.core.has("mve") else "dsp")
+        if func.name == "softmax":
+            return None if self.options.optimize == "size" else schedule_softmax(func)
         return schedule_on_dsp(func) or schedule_mul(func, "dsp")
 
     def _plain_schedules(

@@ -21,6 +21,7 @@ from edgec.loop.microkernels import (
     plane_windows,
     pool,
     rows,
+    softmax,
     svdf,
     window,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "plane_windows",
     "pool",
     "rows",
+    "softmax",
     "svdf",
     "window",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import edgec.loop.microkernels  # noqa: F401  registers what is named here
+from edgec.errors import ScheduleError
 from edgec.loop.access import accesses, region
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
@@ -14,6 +16,9 @@ from edgec.loop.schedule import Schedule
 UNROLLED_ELEMENTS = 4
 #: Elements that are worth it where several statements make one.
 FEWEST_ELEMENTS = 100
+#: Rows of softmax that are worth the calls of kernels, and elements that are worth their code.
+SHORTEST_ROW = 8
+FEWEST_IN_ROWS = 256
 #: Instructions of a function from which on straight code is not worth its bytes.
 LONG_FUNCTION = 30
 
@@ -32,8 +37,8 @@ def schedule_elements(schedule: Schedule, straight: int) -> None:
 def schedule_rows(schedule: Schedule, straight: int) -> None:
     """Temporaries of one element per row (softmax) become registers; others stay in scratch.
 
-    So do temporaries of which each element of the output needs one. Pairs are straight code: complex
-    numbers, and the elements of short rows.
+    So do temporaries of which each element of the output needs one. Pairs are straight code, such
+    as complex numbers, and the elements of short rows.
     """
     _gather_elements(schedule)
     func = schedule.func
@@ -53,6 +58,27 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
             _unroll_pairs(schedule)
     elif straight > 1:
         _unroll_pairs(schedule)
+
+
+def schedule_softmax(func: PrimFunc) -> Schedule | None:
+    """Softmax of int8 on kernels for the DSP extension; None for short rows and few elements."""
+    out = find_param(func, "out")
+    count = out.shape[-1] if out.shape else 0
+    if out.dtype != "int8" or count < SHORTEST_ROW or out.elements < FEWEST_IN_ROWS:
+        return None
+    schedule = Schedule(func)
+    schedule_rows(schedule, 1)
+    schedule.simplify()
+    try:
+        for loop, kernel in (
+            ("largest_k", "ec_largest_s8_dsp"),
+            ("total_k", "ec_sum_exponentials_s8_dsp"),
+            (f"out_d{len(out.shape) - 1}", "ec_softmax_s8_dsp"),
+        ):
+            schedule.tensorize(loop, kernel, {"count": count})
+    except ScheduleError:
+        return None
+    return schedule
 
 
 def _unroll_pairs(schedule: Schedule) -> None:

@@ -21,6 +21,7 @@ from edgec.loop.ir import (
     Const,
     Expr,
     For,
+    Gather,
     If,
     IndexValue,
     Intrinsic,
@@ -309,4 +310,15 @@ class _Match:
                 return f"{found.name} stands for {meant.name}"
             pairs = zip(meant.args, found.args, strict=True)
             return next((why for why in (self.expr(a, b) for a, b in pairs) if why), "")
-        return "a gather cannot be matched"
+        assert isinstance(meant, Gather) and isinstance(found, Gather)
+        return self.table(meant, found)
+
+    def table(self, meant: Gather, found: Gather) -> str:
+        """A table of which any element may be read: all of it is meant."""
+        if meant.buffer.shape != found.buffer.shape:
+            return f"the table {found.buffer.name} has another shape than {meant.buffer.name}"
+        base = BufferRef(found.buffer, tuple(as_term(0) for _ in found.buffer.shape))
+        if self.bases.setdefault(meant.buffer, base) != base:
+            return f"{meant.buffer.name} would begin in two places"
+        pairs = zip(meant.indices, found.indices, strict=True)
+        return next((why for why in (self.expr(a, b) for a, b in pairs) if why), "")

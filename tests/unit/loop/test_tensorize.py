@@ -150,3 +150,37 @@ def test_steps_in_memory_must_agree():
     s.simplify()
     with pytest.raises(ScheduleError, match="does not step like w"):
         s.tensorize("acc_k", "ec_mk_dot4_s8", {"k": 8})
+
+
+def lookup(count, entries=16):
+    """out[i] = table[x[i]] for i < count."""
+    b = Definition("lookup")
+    out = b.output("out", (count,), "int8")
+    x = b.input("x", (count,), "int8")
+    table = b.constant("table", (entries,), "int8")
+    b.compute(out, lambda i: table[int32(x[i])])
+    return b
+
+
+@pytest.mark.parametrize("entries", [16, 15])
+def test_a_table_is_meant_as_a_whole(entries):
+    """Any of its elements may be read: another one of another length is refused."""
+    microkernel.register(
+        microkernel.Microkernel("ec_lookup", lambda count: lookup(count).build(), sizes=("count",))
+    )
+    definition = lookup(9, entries)
+    s = Schedule(definition.build())
+    s.simplify()
+    if entries != 16:
+        with pytest.raises(ScheduleError, match="the table table has another shape"):
+            s.tensorize("out_i", "ec_lookup", {"count": 9})
+        return
+    s.tensorize("out_i", "ec_lookup", {"count": 9})
+    assert "call ec_lookup(&out[0], &x[0], &table[0], 9)" in print_func(s.func)
+    rng = np.random.default_rng(3)
+    arrays = {
+        "x": rng.integers(0, entries, 9).astype("int8"),
+        "table": rng.integers(-128, 128, entries).astype("int8"),
+    }
+    expected = definition.evaluate(arrays)["out"]
+    assert np.array_equal(interpret(s.func, arrays)["out"], expected)
