@@ -1,7 +1,8 @@
 """Fold a factor and an offset of each channel into the float convolution or dense before them.
 
 conv(x, w, b) * m + a = conv(x, w * m, b * m + a). The products with constants are computed in
-double and rounded once; sums may differ from the unfolded ones in their last bits.
+double and rounded once; sums may differ from the unfolded ones in their last bits. A reshape that
+keeps the channels' axis may stand between, as one does where a product of matrices has three axes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.passes.rewriter import Rewriter
 
 #: Operator -> the axis of its weights that holds the output channels.
@@ -27,6 +29,8 @@ class _Fold:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.readers = function.consumers()
+        self.producers = function.producers()
+        self.folded: set[Value] = set()
 
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -37,12 +41,10 @@ class _Fold:
         source = node.inputs[0]
         if isinstance(data, Constant) and node.op.name != "sub":
             data, constant, source = constant, data, node.inputs[1]
-        above = rewriter.producer(data)
-        if above is None or not isinstance(constant, Constant):
+        if not isinstance(constant, Constant) or not self._is_read_once(source):
             return None
-        if above.op.name not in CHANNEL_AXIS or not above.output.type.is_float:
-            return None
-        if len(self.readers.get(source, [])) != 1 or source in self.function.results:
+        above = self._product(rewriter, data, source)
+        if above is None or not above.output.type.is_float:
             return None
         x, weights, bias = above.inputs
         values = _of_channels(constant.data, data.type.shape)
@@ -62,16 +64,45 @@ class _Fold:
             return None
         builder = rewriter.builder
         (output,) = node.outputs
+        is_viewed = above.output.type.shape != output.type.shape
+        operands = [
+            x, builder.constant(weights.name, folded[0]), builder.constant(bias.name, folded[1])
+        ]  # fmt: skip
         made = builder.op(
-            above.op,
-            [x, builder.constant(weights.name, folded[0]), builder.constant(bias.name, folded[1])],
-            above.attrs,
-            name=above.name,
-            output_names=[output.name],
-            origins=[output.origin],
+            above.op, operands, above.attrs, name=above.name,
+            output_names=None if is_viewed else [output.name],
+            origins=None if is_viewed else [output.origin],
             sources=(*above.sources, *node.sources),
-        )
+        )  # fmt: skip
+        self.folded.add(made)
+        if is_viewed:
+            made = builder.op(
+                "reshape", [made], ReshapeAttrs(output.type.shape), name=f"{above.name}/view",
+                output_names=[output.name], origins=[output.origin], sources=(),
+            )  # fmt: skip
         return (made,)
+
+    def _product(self, rewriter: Rewriter, data: Value, source: Value) -> Node | None:
+        """The product that makes `data` alone, directly or through a view of the same channels.
+
+        source: what `data` stands for in the old function.
+        """
+        above = rewriter.producer(data)
+        if above is not None and above.op.name == "reshape":
+            inner = above.inputs[0]
+            if inner.type.shape[-1:] != data.type.shape[-1:]:
+                return None
+            if inner not in self.folded:
+                view = self.producers.get(source)
+                if view is None or view.op.name != "reshape":
+                    return None
+                if not self._is_read_once(view.inputs[0]):
+                    return None
+            above = rewriter.producer(inner)
+        return above if above is not None and above.op.name in CHANNEL_AXIS else None
+
+    def _is_read_once(self, value: Value) -> bool:
+        return len(self.readers.get(value, [])) == 1 and value not in self.function.results
 
 
 def _of_channels(constant: Array, shape: tuple[int, ...]) -> Array | None:

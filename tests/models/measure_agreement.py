@@ -25,6 +25,8 @@ sys.path.insert(0, str(REPO_ROOT / "tests"))
 
 from measured_table import write_entry  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
+from word_images import HEIGHT, WIDTH, decoded, edits, words  # noqa: E402  tests are no package
+from word_images import pictures as word_pictures  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
@@ -174,6 +176,31 @@ def measure_denoiser(files: str, activations: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+#: Words to calibrate with, and others to compare on.
+CALIBRATION_WORDS, COMPARED_WORDS = 48, 400
+
+
+def measure_text(file: str, activations: str) -> dict[str, Any]:
+    """A text recogniser: made-up words and numbers, and the characters it reads in their pictures.
+
+    texts: how many different ones the float model reads; all words are different.
+    """
+    function = float_function(find_shared() / "models" / file, {"x": (1, 3, HEIGHT, WIDTH)})
+    inputs = word_pictures(1, words(0, CALIBRATION_WORDS + COMPARED_WORDS))
+    calibration = [[x] for x in inputs[:CALIBRATION_WORDS]]
+    made = quantize_function(function, calibration, Recipe(activations=activations))
+    exact, found = float_runner(function), runner(made.onnx_bytes())
+    wanted, given = ([run([x])[0] for x in inputs[CALIBRATION_WORDS:]] for run in (exact, found))
+    theirs, ours = ([decoded(each[0]) for each in side] for side in (wanted, given))
+    return {
+        "calibration": CALIBRATION_WORDS, "samples": COMPARED_WORDS, "texts": len(set(theirs)),
+        "texts_same": sum(a == b for a, b in zip(theirs, ours, strict=True)),
+        "characters": sum(map(len, theirs)),
+        "characters_off": sum(edits(a, b) for a, b in zip(theirs, ours, strict=True)),
+        "probabilities_db": decibels(wanted, given),
+    }  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Case:
     """files: one or more names. activations: storage of values."""
@@ -183,11 +210,13 @@ class Case:
     activations: str = "int8"
 
 
+TEXT = "ppocr_v3_rec_svtr.onnx"
 DTLN = "dtln_1_f32.onnx dtln_2_f32.onnx"
 CASES = {
     "ultraface_rfb320": Case(measure_faces, "ultraface_rfb320.onnx"),
     "dtln": Case(measure_denoiser, DTLN),
     "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
+    "ppocr_v3_rec_svtr, int16 values": Case(measure_text, TEXT, "int16"),
 }
 
 
