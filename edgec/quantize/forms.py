@@ -1,7 +1,8 @@
 """Which operators of a float function have an integer form, and whose values share parameters.
 
 1. Products with constant weights, add, mul, PReLU by constants and average pooling: integers of
-   their own parameters.
+   their own parameters. A float's sum or product with a constant stays in float: it would be
+   rounded three times, before the operator, in it and behind it, where once is enough.
 2. A clip behind such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
    concat, pad, slice, gather, resizing. Behind floats it stays in float. So do, because inputs and
@@ -129,6 +130,8 @@ class Forms:
         if name == "prelu" and data != [node.inputs[0]]:
             return False
         if name in BINARY:
+            if len(data) == 1 and not self.in_integers(data[0]):
+                return False
             return self._sources[node.output] is node.output
         if name == "avg_pool2d":
             return self.in_integers(data[0])
