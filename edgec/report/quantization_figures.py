@@ -56,7 +56,7 @@ recogniser reads pictures of made-up words and numbers: *same texts* are those i
 read the same characters, *characters off* the insertions, deletions and replacements that make one
 text of the other, beside all characters that the float model reads. Channels of its first layers
 differ in range a hundredfold, with a hard swish between them, through which they cannot be
-equalized: int8 values destroy it, int16 values do not.
+equalized: int8 is too coarse for its values, int16 is not.
 """
 
 

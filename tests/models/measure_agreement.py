@@ -216,6 +216,7 @@ CASES = {
     "ultraface_rfb320": Case(measure_faces, "ultraface_rfb320.onnx"),
     "dtln": Case(measure_denoiser, DTLN),
     "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
+    "ppocr_v3_rec_svtr": Case(measure_text, TEXT),
     "ppocr_v3_rec_svtr, int16 values": Case(measure_text, TEXT, "int16"),
 }
 
