@@ -14,6 +14,7 @@ import sys
 import wave
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,49 @@ def measure_text(file: str, activations: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+#: Samples that a voice detector takes at once, and how many of those before it looks at again.
+FRAME, CONTEXT = 512, 64
+#: The spectrum and the sums of its squares: one frequency is a millionth of another, of which
+#: integers keep nothing.
+STFT = ("/stft/padding/Pad", "/stft/Conv/conv", "/stft/Slice_1", "/stft/Slice_3", "/stft/Add")
+
+
+def voice(run: Run, sound: Array, heard: list[list[Array]] | None = None) -> Array:
+    """The probability of speech in each frame; each side goes on with its own state."""
+    state = np.zeros((2, 1, 128), np.float32)
+    padded = np.concatenate([np.zeros(CONTEXT, np.float32), sound])
+    found = []
+    for start in range(0, len(sound) - FRAME + 1, FRAME):
+        x = padded[np.newaxis, start : start + CONTEXT + FRAME]
+        if heard is not None:
+            heard.append([x, state])
+        probability, state = run([x, state])
+        found.append(float(probability.reshape(-1)[0]))
+    return np.array(found, np.float32)
+
+
+def measure_voice(file: str, activations: str, kept: Sequence[str] = ()) -> dict[str, Any]:
+    """Silero's voice detector over a minute of speech, half of it to calibrate with."""
+    shapes = {"input": (1, CONTEXT + FRAME), "state": (2, 1, 128)}
+    function = float_function(find_shared() / "models" / file, shapes)
+    with wave.open(str(find_shared() / "data" / "silero_vad_test_60s.wav")) as stored:
+        samples = np.frombuffer(stored.readframes(stored.getnframes()), np.int16)
+    sound = samples / np.float32(32768)
+    heard: list[list[Array]] = []
+    wanted = voice(float_runner(function), sound, heard)
+    half = len(heard) // 2
+    recipe = Recipe(activations=activations, keep_float=tuple(kept))
+    made = quantize_function(function, heard[:half:4], recipe)
+    given = voice(runner(made.onnx_bytes()), sound)
+    compared = slice(half, None)
+    same = np.count_nonzero((wanted > 0.5)[compared] == (given > 0.5)[compared])
+    return {
+        "calibration": len(heard[:half:4]), "samples": len(heard) - half,
+        "decisions_same": int(same),
+        "probabilities_db": decibels([wanted[compared]], [given[compared]]),
+    }  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Case:
     """files: one or more names. activations: storage of values."""
@@ -210,6 +254,7 @@ class Case:
     activations: str = "int8"
 
 
+VOICE = "silero_vad_half.onnx"
 TEXT = "ppocr_v3_rec_svtr.onnx"
 DTLN = "dtln_1_f32.onnx dtln_2_f32.onnx"
 CASES = {
@@ -218,6 +263,11 @@ CASES = {
     "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
     "ppocr_v3_rec_svtr": Case(measure_text, TEXT),
     "ppocr_v3_rec_svtr, int16 values": Case(measure_text, TEXT, "int16"),
+    "silero_vad": Case(measure_voice, VOICE),
+    "silero_vad, spectrum in float": Case(partial(measure_voice, kept=STFT), VOICE),
+    "silero_vad, spectrum in float, int16 values": Case(
+        partial(measure_voice, kept=STFT), VOICE, "int16"
+    ),
 }
 
 

@@ -24,6 +24,10 @@ def test_the_table_is_of_all_cases() -> None:
     assert text["texts"] >= 0.98 * text["samples"]  # else there is little to agree on
     assert text["texts_same"] >= 0.95 * text["samples"]
     assert text["characters_off"] <= 0.01 * text["characters"]
+    for name, least in (("silero_vad, spectrum in float", 0.95),
+                        ("silero_vad, spectrum in float, int16 values", 0.99)):  # fmt: skip
+        voice = table[name]
+        assert voice["decisions_same"] >= least * voice["samples"]
 
 
 @pytest.mark.full

@@ -47,10 +47,13 @@ def test_agreement_with_float(tmp_path: Path) -> None:
         "faces = 5\nfaces_found = 4\nfaces_more = 1\nmean_overlap = 0.9\n"
         '[models."d"]\ncalibration = 9\nsamples = 6\nwaveform_db = 12.3\n'
         '[models."t"]\ncalibration = 4\nsamples = 8\ntexts = 8\ntexts_same = 7\n'
-        "characters = 40\ncharacters_off = 2\nprobabilities_db = 21.55\n",
+        "characters = 40\ncharacters_off = 2\nprobabilities_db = 21.55\n"
+        '[models."v"]\ncalibration = 4\nsamples = 8\ndecisions_same = 7\n'
+        "probabilities_db = 20.0\n",
         "utf-8",
     )
     page = quantization_page(tmp_path / "absent.toml", agreement)
     assert "| f | 4 | 8 | 4 of 5 faces, 1 more, mean overlap 0.900; scores 30.0 dB" in page
     assert "| d | 9 | 6 | waveform 12.3 dB |" in page
     assert "| t | 4 | 8 | 87.5 % same texts; 2 of 40 characters off; prob" in page
+    assert "| v | 4 | 8 | 87.5 % same decisions; probabilities 20.0 dB |" in page
