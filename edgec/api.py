@@ -147,7 +147,9 @@ def _compiled(
     if calibration is None:
         return compile_model(path, board.core, options, board=board)
     with tempfile.TemporaryDirectory(prefix="edgec_quantized_") as folder:
-        shapes = dict(options.input_shapes)
-        made = quantize_model(path, calibration, Recipe(), shapes=shapes)
+        made = quantize_model(
+            path, calibration, Recipe(), shapes=dict(options.input_shapes),
+            values=dict(options.input_values),
+        )  # fmt: skip
         quantized = write_quantized(made, path, Path(folder))
         return compile_model(quantized, board.core, options, board=board)

@@ -25,7 +25,9 @@ class Options:
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
-    extents an ONNX file leaves open. places: (what, region) of a board, see `edgec.memory.pins`.
+    extents an ONNX file leaves open. input_values: (name, number) of its inputs that are no inputs
+    of the program, but always this number. places: (what, region) of a board, see
+    `edgec.memory.pins`.
     """
 
     optimize: Optimize = "balanced"
@@ -44,4 +46,5 @@ class Options:
     verify: bool = False
     harness: Harness = "link"
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()

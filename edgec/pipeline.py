@@ -146,7 +146,10 @@ def compile_model(
     memory plan exists.
     """
     options = options or Options()
-    imported = import_model(path, match=options.match, shapes=dict(options.input_shapes))
+    imported = import_model(
+        path, match=options.match, shapes=dict(options.input_shapes),
+        values=dict(options.input_values),
+    )  # fmt: skip
     return compile_module(
         imported, core, options, board=board, board_name=board_name, dump=dump,
         arena_limit_bytes=arena_limit_bytes, reserved=reserved,

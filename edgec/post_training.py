@@ -181,14 +181,17 @@ def quantize_model(
     progress: Progress | None = None,
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, float] | None = None,
 ) -> PostTraining:
     """Quantize a float model to int8, calibrated on samples of its inputs.
 
     samples: read once, one by one. progress: called after each sample. shapes: of inputs that the
-    file leaves open. Raises ImportFailed for a file that is no float model, EdgecError for samples
-    that do not fit, or none.
+    file leaves open. values: of inputs that are constants. Raises ImportFailed for a file that is
+    no float model, EdgecError for samples that do not fit, or none.
     """
-    return quantize_function(float_function(path, shapes), samples, recipe or Recipe(), progress)
+    return quantize_function(
+        float_function(path, shapes, values=values), samples, recipe or Recipe(), progress
+    )
 
 
 def write_quantized(made: PostTraining, model: Path, folder: Path) -> Path:
@@ -304,13 +307,15 @@ def float_function(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     *,
     from_start: bool = False,
+    values: Mapping[str, float] | None = None,
 ) -> Function:
     """The function to quantize: imported and simplified. Raises ImportFailed if it is not float.
 
     shapes: of inputs that the file leaves open, by name. from_start: each run is a sequence of its
-    own, so that states are what they are initially.
+    own, so that states are what they are initially. values: of inputs that are constants, by
+    name.
     """
-    module = import_model(path, shapes=shapes)
+    module = import_model(path, shapes=shapes, values=values)
     main = without_states(module.main) if from_start else module.main
     function = undo_dynamic_range(with_passes(main, "onnx" if module.format == "onnx" else "tflm"))
     if any(value.type.is_quantized for value in function.values()):

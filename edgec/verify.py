@@ -35,13 +35,14 @@ class Comparison:
     """One tensor compared over all cases.
 
     mismatches: elements that differ. beyond: those that differ by more than `tolerance` times the
-    case's largest magnitude. first: the first of these.
+    case's largest magnitude, or `scale` where that is more. first: the first of these.
     """
 
     tensor: str
     operator: str
     shape: tuple[int, ...]
     tolerance: float = 0.0
+    scale: float = 0.0
     elements: int = 0
     mismatches: int = 0
     beyond: int = 0
@@ -62,7 +63,8 @@ class Comparison:
             difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
         self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
         finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else expected
-        allowed = self.tolerance * float(finite.max(initial=0)) if self.tolerance else 0.0
+        size = max(float(finite.max(initial=0)), self.scale) if self.tolerance else 0.0
+        allowed = self.tolerance * size
         wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
         self.beyond += int(wrong.size)
         if self.first is None and wrong.size:
@@ -157,7 +159,7 @@ def verify_model(
     a serial port. Raises
     ToolMissing where the framework or the engine is not installed.
     """
-    oracle = open_oracle(model, reference)
+    oracle = open_oracle(model, reference, dict(options.input_values))
     result = Verification(oracle.name, engine if pool is None else pool.name)
     runner = _Runner(engine, port, prepare, pool, transfer)
     inputs = [list(case) for case in cases]
@@ -236,6 +238,15 @@ def tolerances(function: Function) -> dict[Value, float]:
     return found
 
 
+def scales(function: Function) -> dict[Value, float]:
+    """What errors of each value are to be small beside, where values are smaller (`Op.scale`)."""
+    found = dict.fromkeys(function.params, 0.0)
+    for node in function.nodes:
+        made = node.op.scale(node.attrs, *(found.get(value, 0.0) for value in node.inputs))
+        found.update(dict.fromkeys(node.outputs, made))
+    return found
+
+
 def _computed_tensors(function: Function) -> list[str]:
     """Source tensors that depend on the inputs; inputs themselves and constants are left out."""
     data: set[Value] = set(function.params)
@@ -264,9 +275,15 @@ def _compare(
     values = {value.name: value for value in function.values()}
     operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
     rows: dict[str, Comparison] = {}
-    allowed = tolerances(function)
+    allowed, least = tolerances(function), scales(function)
     outputs = [
-        Comparison(_tensor_name(value), "output", value.type.shape, allowed.get(value, 0.0))
+        Comparison(
+            _tensor_name(value),
+            "output",
+            value.type.shape,
+            allowed.get(value, 0.0),
+            least.get(value, 0.0),
+        )
         for value in function.outputs
     ]
     oracle.reset()
@@ -289,6 +306,7 @@ def _compare(
                     operators.get(value.name, ""),
                     tensor.shape,
                     allowed.get(value, 0.0),
+                    least.get(value, 0.0),
                 ),
             )
             raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)

@@ -36,6 +36,30 @@ class InputShapeType(click.ParamType):  # type: ignore[type-arg]  # generic in s
 INPUT_SHAPE = InputShapeType()
 
 
+class InputValueType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """`sr=16000`: an input's name and the one number that it is."""
+
+    name = "NAME=NUMBER"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Return (name, number); a usage error for anything else."""
+        if isinstance(value, tuple):
+            return value
+        name, _, word = value.rpartition("=")
+        try:
+            number = float(word)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number):
+            self.fail(f"{value!r} is no value of an input: use NAME=16000", param, ctx)
+        return name, number
+
+
+INPUT_VALUE = InputValueType()
+
+
 class PixelsType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
     """`-1:1`: the values of black and white."""
 
@@ -127,6 +151,12 @@ def compile_options(command: F) -> F:
                 help="Shape of an ONNX input that is left open.",
             ),
             click.option(
+                "--input-value",
+                type=INPUT_VALUE,
+                multiple=True,
+                help="What an ONNX input always is; it is no input any more.",
+            ),
+            click.option(
                 "--place",
                 type=PLACE,
                 multiple=True,
@@ -147,7 +177,7 @@ def compile_options(command: F) -> F:
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize",
-    "input_shape", "place", "dump",
+    "input_shape", "input_value", "place", "dump",
 )  # fmt: skip
 
 
@@ -214,6 +244,7 @@ def make_options(
     compiler: str | None,
     c_optimize: str,
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
+    input_value: tuple[tuple[str, float], ...] = (),
     place: tuple[tuple[tuple[str, str], ...], ...] = (),
     **more: Any,
 ) -> Any:
@@ -230,6 +261,7 @@ def make_options(
         compiler=compiler,  # type: ignore[arg-type]
         c_optimize=c_optimize,
         input_shapes=tuple(input_shape),
+        input_values=tuple(input_value),
         places=tuple(pair for pairs in place for pair in pairs),
         **more,
     )

@@ -152,7 +152,7 @@ def _quantized(
     from edgec.post_training import Recipe, float_function, quantize_function, write_quantized
     from edgec.runners.sample_files import open_samples
 
-    function = float_function(model, dict(options.input_shapes))
+    function = float_function(model, dict(options.input_shapes), values=dict(options.input_values))
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
         made = quantize_function(function, samples, Recipe(), step)

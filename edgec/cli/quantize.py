@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import INPUT_SHAPE, MODEL, PIXELS, SIZE, json_option, print_json
+from edgec.cli.arguments import (
+    INPUT_SHAPE,
+    INPUT_VALUE,
+    MODEL,
+    PIXELS,
+    SIZE,
+    json_option,
+    print_json,
+)
 from edgec.cli.progress import count_bar
 
 if TYPE_CHECKING:
@@ -98,6 +106,8 @@ LIMIT = LimitType()
               metavar="OUT.html", help="Write one self-contained page.")  # fmt: skip
 @click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
               help="Shape of an ONNX input that is left open.")  # fmt: skip
+@click.option("--input-value", type=INPUT_VALUE, multiple=True,
+              help="What an ONNX input always is; it is no input any more.")  # fmt: skip
 @json_option
 def command(
     model: Path,
@@ -125,6 +135,7 @@ def command(
     no_blame: bool,
     page: Path | None,
     input_shape: tuple[tuple[str, tuple[int, ...]], ...],
+    input_value: tuple[tuple[str, float], ...],
     as_json: bool,
 ) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
@@ -139,7 +150,9 @@ def command(
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
-    function = float_function(model, dict(input_shape), from_start=from_start)
+    function = float_function(
+        model, dict(input_shape), from_start=from_start, values=dict(input_value)
+    )
     ports = ports_of(function.inputs)
     samples = open_samples(ports, calibration, pixels).first(most)
     tests = samples if test_source is None else open_samples(ports, test_source, pixels)

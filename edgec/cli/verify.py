@@ -72,7 +72,8 @@ def command(
     if (flash or runner) and name != "serial":
         raise click.UsageError("--flash and --runner are for the engine serial")
     options = make_options(**words)
-    params = import_model(model, shapes=dict(options.input_shapes)).main.inputs
+    shapes, values = dict(options.input_shapes), dict(options.input_values)
+    params = import_model(model, shapes=shapes, values=values).main.inputs
     cases = load_cases(params, inputs_file, random_cases or 4)
     with (
         tempfile.TemporaryDirectory(prefix="edgec_verify_") as work,

@@ -15,12 +15,18 @@ _ONNX = 0x08
 
 
 def import_model(
-    path: Path, *, match: str | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    path: Path,
+    *,
+    match: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, float] | None = None,
 ) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.
 
     match: overrides the rounding that the file's own framework has. shapes: of inputs whose extents
-    an ONNX file leaves open, by name. Raises ImportFailed.
+    an ONNX file leaves open, by name. values: of its inputs that are constants.
+
+    Raises ImportFailed.
     """
     try:
         with path.open("rb") as stream:
@@ -36,11 +42,13 @@ def import_model(
             raise ImportFailed(
                 f"{path.name} has fixed input shapes: only those of ONNX files can be given"
             )
+        if values:
+            raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
         return import_tflite(path, match=match)
     if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
         from edgec.frontends.onnx import import_onnx
 
-        return import_onnx(path, match=match, shapes=shapes)
+        return import_onnx(path, match=match, shapes=shapes, values=values)
     raise ImportFailed(
         f"{path} is {'empty' if not head else 'neither TFLite nor ONNX'}",
         hint="edgec reads .tflite and .onnx files",

@@ -27,12 +27,17 @@ KEPT = ("QuantizeLinear", "DequantizeLinear")
 
 
 def import_onnx(
-    path: Path, *, match: str | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    path: Path,
+    *,
+    match: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, float] | None = None,
 ) -> Module:
     """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
 
     match: overrides the `rounding` of every requantize (default `onnx`). shapes: of inputs that the
     file gives symbolic extents, by name; without, only the first extent may be one (it is 1).
+    values: of inputs that are always this number, by name: constants, which decide branches.
     Raises ImportFailed for a file that is not ONNX, is damaged, refers to other files, has other
     symbolic extents, or uses operators that no importer knows (all are listed).
     """
@@ -40,7 +45,7 @@ def import_onnx(
     edgec.ops.load()
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
                 default=0)  # fmt: skip
-    importer = _GraphImporter(path, opset, match or "onnx", shapes or {})
+    importer = _GraphImporter(path, opset, match or "onnx", shapes or {}, values or {})
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -86,10 +91,16 @@ class _GraphImporter:
     """Imports one graph node by node, collecting what is unsupported."""
 
     def __init__(
-        self, path: Path, opset: int, rounding: str, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        path: Path,
+        opset: int,
+        rounding: str,
+        shapes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, float],
     ) -> None:
         self.path = path
         self.shapes = shapes
+        self.fixed = values
         self.opset = opset
         self.rounding = rounding
         self.builder = GraphBuilder()
@@ -98,17 +109,7 @@ class _GraphImporter:
 
     def run(self, graph: Any) -> Any:
         self.initializers(graph)
-        for entry in graph.input:
-            if entry.name not in self.values:
-                type_ = self.input_type(entry)
-                origin = Origin(entry.name, type_.shape)
-                self.values[entry.name] = self.builder.param(entry.name, type_, origin)
-        strange = set(self.shapes) - {param.name for param in self.builder.params}
-        if strange:
-            raise ImportFailed(
-                f"{self.path.name} has no input {min(strange)!r}",
-                details=tuple(f"input {param.name}" for param in self.builder.params),
-            )
+        self.inputs([entry for entry in graph.input if entry.name not in self.values])
         for number, node in enumerate(graph.node):
             self.node(node, node.name or f"{node.op_type}#{number}")
         if self.problems:
@@ -125,6 +126,34 @@ class _GraphImporter:
                 raise ImportFailed(f"{self.path.name}: output {entry.name!r} is never computed")
             results.append(self.values[entry.name])
         return self.builder.finish(results)
+
+    def inputs(self, entries: list[Any]) -> None:
+        strange = {*self.shapes, *self.fixed} - {entry.name for entry in entries}
+        if strange:
+            raise ImportFailed(
+                f"{self.path.name} has no input {min(strange)!r}",
+                details=tuple(f"input {entry.name}" for entry in entries),
+            )
+        for entry in entries:
+            type_ = self.input_type(entry)
+            origin = Origin(entry.name, type_.shape)
+            self.values[entry.name] = (
+                self.builder.constant(entry.name, self.fixed_input(entry.name, type_),
+                                      origin=origin)
+                if entry.name in self.fixed
+                else self.builder.param(entry.name, type_, origin)
+            )  # fmt: skip
+
+    def fixed_input(self, name: str, type_: TensorType) -> Array:
+        """The one number that an input always is, in its shape and dtype."""
+        number = self.fixed[name]
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = np.full(type_.shape, number).astype(type_.dtype)
+        if data.size and not np.isclose(float(data.flat[0]), number, rtol=1e-6, atol=0):
+            raise ImportFailed(
+                f"{self.path.name}: input {name!r} is {type_.dtype}, which {number:g} is not"
+            )
+        return data
 
     def initializers(self, graph: Any) -> None:
         for tensor in graph.initializer:

@@ -77,6 +77,13 @@ class Op(Generic[AttrsT]):
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0
 
+    def scale(self, attrs: AttrsT, *scales: float) -> float:
+        """The magnitude that errors of float results are small beside, whatever the results are.
+
+        0 where that is the largest of the results. scales: those of the inputs.
+        """
+        return max(scales, default=0.0) if self.fusion in (Fusion.VIEW, Fusion.INJECTIVE) else 0.0
+
     def row_window(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> RowWindow | None:
         """Which rows of [N, H, W, C] inputs an output row is made of; None if it is not so made.
 

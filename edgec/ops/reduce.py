@@ -63,6 +63,10 @@ class Reduce(Op[ReduceAttrs]):
     fusion = Fusion.REDUCTION
     tolerance = 2e-6
 
+    def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
+        """That of the input: only sums are larger, and their errors with them."""
+        return scales[0]
+
     def infer(self, attrs: ReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape with extent 1 along the reduced axes."""
         (x,) = inputs

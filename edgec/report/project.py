@@ -93,6 +93,7 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             "compiler": options.compiler,
             "c_optimize": options.c_optimize,
             "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
+            "input_values": dict(options.input_values),
             "places": [f"{what}={region}" for what, region in options.places],
         },
         "weights_in_ram_bytes": _copied_bytes(built, ".ec_weights_"),

@@ -11,7 +11,7 @@ The packages are the extra `edgec[verify]`; they are imported when an oracle is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -219,7 +219,8 @@ class OnnxRuntimeOracle(Oracle):
 
     name = "onnx"
 
-    def __init__(self, model_file: Path) -> None:
+    def __init__(self, model_file: Path, values: Mapping[str, float] | None = None) -> None:
+        """values: of inputs that are always this number, and that `run` is not given."""
         super().__init__(model_file)
         try:
             import onnxruntime
@@ -228,6 +229,7 @@ class OnnxRuntimeOracle(Oracle):
         self._onnxruntime = onnxruntime
         self._data = _read(model_file)
         self._session = self._open(self._data)
+        self._values = dict(values or {})
         self._integer: Any = None
         self._float: Any = None
         self.quantized: frozenset[str] = frozenset()
@@ -241,6 +243,7 @@ class OnnxRuntimeOracle(Oracle):
                 _onnx_dtype(entry.type),
             )
             for entry in self._session.get_inputs()
+            if entry.name not in self._values
         )
 
     def _open(self, data: bytes) -> Any:
@@ -278,6 +281,11 @@ class OnnxRuntimeOracle(Oracle):
 
     def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
         feed = {name: value for (name, _, _), value in zip(self.input_types(), inputs, strict=True)}
+        for entry in self._session.get_inputs():
+            if entry.name in self._values:
+                shape = [size if isinstance(size, int) else 1 for size in entry.shape]
+                number = np.full(shape, self._values[entry.name])
+                feed[entry.name] = number.astype(_onnx_dtype(entry.type))
         outputs = tuple(np.asarray(value) for value in self._call(self._session, feed))
         if not tensors:
             return OracleResult(outputs)
@@ -299,14 +307,22 @@ class OnnxRuntimeOracle(Oracle):
         return result
 
 
-def open_oracle(model_file: Path, reference: str | None = None) -> Oracle:
+def open_oracle(
+    model_file: Path, reference: str | None = None, values: Mapping[str, float] | None = None
+) -> Oracle:
     """Open `model_file` in `reference` ("tflm", "litert", "onnx"; None: by the file's ending).
+
+    values: of inputs of an ONNX file that are always this number (`Options.input_values`).
 
     Raises ToolMissing when the package is absent, ImportFailed or RunFailed when the framework
     refuses the file.
     """
     name = reference or ("onnx" if model_file.suffix == ".onnx" else "tflm")
-    oracles = {kind.name: kind for kind in (TfliteMicroOracle, LiteRtOracle, OnnxRuntimeOracle)}
+    oracles: dict[str, Callable[[Path], Oracle]] = {
+        TfliteMicroOracle.name: TfliteMicroOracle,
+        LiteRtOracle.name: LiteRtOracle,
+        OnnxRuntimeOracle.name: partial(OnnxRuntimeOracle, values=values),
+    }
     if name not in oracles:
         raise RunFailed(f"no reference is called '{name}'", hint=f"known: {', '.join(oracles)}")
     if (name == "onnx") != (model_file.suffix == ".onnx"):

@@ -47,17 +47,20 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
 
 #: Names and shapes of inputs.
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+#: Names of inputs and the number that each always is.
+Values = tuple[tuple[str, float], ...]
 
 
 @cache
 def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
           unfused: bool = False, c_optimize: str = "-O2",
-          shapes: Shapes = (), optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
+          shapes: Shapes = (), values: Values = (),
+          optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""
     board = load_board(board_name)
     options = Options(
         compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes,
-        optimize=optimize,
+        input_values=values, optimize=optimize,
     )  # type: ignore[arg-type]  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
     name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}"

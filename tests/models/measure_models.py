@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,19 @@ SHAPES = {
     "silero_vad_half.onnx": (("input", (1, 512)), ("state", (2, 1, 128))),
     "silero_vad_op18_ifless.onnx": (("input", (1, 512)), ("state", (2, 1, 128))),
 }
+#: Of inputs that decide what a model does.
+VALUES = {"silero_vad_op18_ifless.onnx": (("sr", 16000.0),)}
+
+
+def options_of(name: str) -> Options:
+    """What a sample file needs to be told."""
+    return Options(input_shapes=SHAPES.get(name, ()), input_values=VALUES.get(name, ()))
 
 
 def oracle_of(model: Path) -> Oracle:
     """The framework to compare with: TFLite Micro where it takes the file, else LiteRT."""
     if model.suffix == ".onnx":
-        return open_oracle(model, "onnx")
+        return open_oracle(model, "onnx", dict(VALUES.get(model.name, ())))
     try:
         return open_oracle(model, "tflm")
     except EdgecError:
@@ -96,7 +104,7 @@ def source_buffers(function: Function) -> list[Buffer]:
 def measure(model: Path) -> dict[str, Any]:
     """The entry of one model. Raises EdgecError where it is not supported."""
     board = load_board(BOARD)
-    options = Options(compiler="gcc", input_shapes=SHAPES.get(model.name, ()))
+    options = replace(options_of(model.name), compiler="gcc")
     compiled = compile_model(model, board.core, options, board_name=board.name)
     oracle = oracle_of(model)
     buffers = source_buffers(compiled.imported.main)
@@ -159,7 +167,7 @@ def compare_on_host(model: Path, compiled: Compiled, oracle: Oracle, work: Path)
     difference: the largest one of an output, as a part of the output's largest magnitude.
     """
     cases = cases_of(compiled)
-    options = Options(input_shapes=SHAPES.get(model.name, ()))
+    options = options_of(model.name)
     found = verify_model(
         model, load_board("host"), options, "host", cases, work / "host", layers=True,
         reference=oracle.name,

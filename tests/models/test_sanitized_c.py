@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from measure_models import SHAPES, TABLE
+from measure_models import TABLE, options_of
 from measured_table import read_table
 from operator_models import MODELS
 from sanitized import build_sanitized, cases, check_sanitized, run_sanitized, write_sources
@@ -80,6 +80,5 @@ def test_a_fault_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_sample_models(name: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
     needs_gcc()
-    options = Options(input_shapes=SHAPES.get(name, ()))
-    compiled = compile_model(sample_model(name), find_core("host"), options)
+    compiled = compile_model(sample_model(name), find_core("host"), options_of(name))
     assert check_sanitized(compiled, tmp_path, (1, 2)) > 10

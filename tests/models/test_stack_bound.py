@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from built_models import DIGITS, MODELS, SEQUENCE_MODELS, build
 from float_cases import float_network
-from measure_models import SHAPES, TABLE, stack_bound
+from measure_models import SHAPES, TABLE, VALUES, stack_bound
 from measured_table import read_table
 
 from edgec.runners.emulator import missing_emulator
@@ -38,8 +38,8 @@ PAIRS |= dict.fromkeys(
 def figures(model: Path, board: str, **options: str) -> tuple[int, int]:
     """Bound and use of one run, in bytes."""
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-    shapes = SHAPES.get(model.name, ())
-    _, built = build(model, board, shapes=shapes, **options)  # type: ignore[arg-type]
+    given = {"shapes": SHAPES.get(model.name, ()), "values": VALUES.get(model.name, ())}
+    _, built = build(model, board, **given, **options)  # type: ignore[arg-type]
     types = [(p.shape, p.dtype) for p in built.manifest.inputs]
     with open_session("core", built) as session:
         if built.manifest.state_bytes:

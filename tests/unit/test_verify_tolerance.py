@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from float_cases import float_network
+from onnx_builder import OnnxBuilder
 
 from edgec.frontends import import_model
-from edgec.verify import Comparison, tolerances
+from edgec.verify import Comparison, scales, tolerances
 
 
 def compared(expected: np.ndarray, found: np.ndarray, tolerance: float) -> Comparison:
@@ -28,6 +29,23 @@ def test_floats_may_differ_by_a_part_of_the_largest_magnitude() -> None:
     assert far.first is not None and far.first["index"] == [1]
     lost = compared(expected, np.array([100.0, np.nan, np.nan, 3e38], np.float32), 1.0)
     assert lost.beyond == 2
+
+
+def test_errors_of_a_probability_are_small_beside_one(tmp_path: Path) -> None:
+    """One element near 0 behind a sigmoid: a part of itself would ask for more than float32 has."""
+    builder = OnnxBuilder(1, (1, 4, 2))
+    mean = builder.add("ReduceMean", [builder.add("Sigmoid", ["x"])], axes=[1])
+    flat = builder.add("Flatten", [mean])
+    function = import_model(builder.save(builder.add("Exp", [flat]), tmp_path / "m.onnx")).main
+    found = scales(function)
+    assert {n.op.name: found[n.output] for n in function.nodes} == {
+        "logistic": 1.0, "reduce": 1.0, "reshape": 1.0, "exp": 0.0
+    }  # fmt: skip
+    row = Comparison("t", "output", (1,), 1e-6, 1.0)
+    row.add(0, np.float32([1e-4]), np.float32([1.004e-4]))
+    assert (row.mismatches, row.beyond) == (1, 0)
+    row.add(1, np.float32([1e-4]), np.float32([1.02e-4]))
+    assert row.beyond == 1
 
 
 def test_integers_have_no_tolerance() -> None:

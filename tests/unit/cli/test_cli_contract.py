@@ -159,7 +159,7 @@ def test_a_difference_is_named_and_has_status_3(
         def run(self, inputs: list, *, tensors: bool = False) -> OracleResult:
             return OracleResult((np.array([[0, 0, 0, 99]], np.int8),))
 
-    monkeypatch.setattr("edgec.verify.open_oracle", lambda model, reference: Wrong(model))
+    monkeypatch.setattr("edgec.verify.open_oracle", lambda model, *_: Wrong(model))
     ran = edgec("verify", dense_model, "--board", "host", "--random", 1, "--json")
     assert ran.status == 3
     assert ran.json["mismatches"] > 0
