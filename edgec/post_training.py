@@ -23,14 +23,15 @@ from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.follow import follow
+from edgec.quantize.forms import Forms
 from edgec.quantize.half_weights import with_half_weights
 from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.keep_float import named_layers
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
+from edgec.quantize.named_layers import named_layers, named_values
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, make_scheme
+from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.trials import (
     Trial,
@@ -72,8 +73,9 @@ class Recipe:
     whether to make channels of neighbouring layers alike in range first. weights: of WEIGHT_BITS,
     or HALF, with which all else stays as it is. activations: `int8`; `int16`, with the ranges of
     `minmax`; or `float32`, with which weights alone are stored in integers. keep_float: layers, by
-    name, that stay in float. group: how many inputs share a scale in weights of four bits, at most;
-    0: all of a channel.
+    name, that stay in float. int16: values, by name or by that of the layer that makes them, that
+    are stored in int16 where the others are int8, with the ranges of `minmax`. group: how many
+    inputs share a scale in weights of four bits, at most; 0: all of a channel.
     """
 
     observer: str = "auto"
@@ -85,6 +87,7 @@ class Recipe:
     activations: str = "int8"
     keep_float: tuple[str, ...] = ()
     group: int = 0
+    int16: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         observers = ("auto", "local", *OBSERVERS)
@@ -103,6 +106,18 @@ class Recipe:
                 f"groups of {self.group} inputs for weights of {self.weights}",
                 hint=f"groups are for int4 and mixed, and of {LEAST_GROUP} inputs at least",
             )
+        others = HALF if self.weights == HALF else self.activations
+        if self.int16 and others != "int8":
+            raise EdgecError(
+                f"int16 for some layers, but {others} for the others",
+                hint="it is for layers among those of int8",
+            )
+
+    def forms(self, function: Function) -> Forms:
+        """What becomes integers of which dtype. Raises EdgecError for names that are not known."""
+        kept = named_layers(function, self.keep_float)
+        wide = named_values(function, self.int16, kept)
+        return decide_forms(function, self.activations, kept, wide)
 
     def scheme(
         self,
@@ -112,11 +127,9 @@ class Recipe:
     ) -> Scheme:
         """Parameters from ranges, weights rounded to nearest."""
         kept = named_layers(function, self.keep_float)
-        if self.activations == "int16":  # there is no arithmetic for LSTMs of int16 sequences
-            kept |= {node for node in function.nodes if node.op.name == "lstm_float"}
         return make_scheme(
             function, ranges, symmetric=self.symmetric, bits=bits, group=self.group,
-            dtype=self.activations, kept=kept,
+            dtype=self.activations, kept=kept, wide=named_values(function, self.int16, kept),
         )  # fmt: skip
 
 
@@ -208,7 +221,7 @@ def quantize_function(
     progress: Progress | None = None,
 ) -> PostTraining:
     """Quantize what `float_function` gives; see `quantize_model`."""
-    named_layers(function, recipe.keep_float)  # before all the work
+    recipe.forms(function)  # names that are not known are told before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_half_weights(function, stream, recipe, progress)
@@ -262,6 +275,12 @@ class _Plan:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
         recipe, moments = self.recipe, self.statistics.moments
         ranges = observed_ranges(self.function, seen, observer, symmetric=recipe.symmetric)
+        if recipe.int16:  # nothing of it needs to be clipped
+            forms, widest = (
+                recipe.forms(self.function),
+                observed_ranges(self.function, seen, "minmax"),
+            )
+            ranges |= {value: whole for value, whole in widest.items() if forms.is_wide(value)}
         scheme = recipe.scheme(self.function, ranges, self._bits)
         if recipe.reconstruct:
             # Scales of weights hardly depend on ranges: one choice serves all.

@@ -75,6 +75,8 @@ LIMIT = LimitType()
               " float32: weights alone in integers.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
               help="A layer that stays in float; more than once for more.")  # fmt: skip
+@click.option("--int16", multiple=True, metavar="LAYER",
+              help="A layer whose values are int16 among int8; may be given often.")  # fmt: skip
 @click.option("--from-start", is_flag=True,
               help="Each sample is a sequence of its own, from the first state on.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
@@ -120,6 +122,7 @@ def command(
     group: int,
     activations: str,
     keep_float: tuple[str, ...],
+    int16: tuple[str, ...],
     from_start: bool,
     max_weights: tuple[float, bool] | None,
     board: str | None,
@@ -168,6 +171,7 @@ def command(
         activations,
         keep_float,
         group,
+        int16,
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
     _check_limits(is_mixed, max_weights, builds, board)

@@ -44,6 +44,8 @@ class RequantizeAttrs:
 MOST_SHORT_FACTOR = 128
 
 
+#: Factors that stored values of eight bits are multiplied by exactly.
+WHOLE_STEPS = tuple(2.0**exponent for exponent in range(1, 16))
 #: Output dtypes.
 STORED = ("int8", "uint8", "int16", "int32")
 
@@ -114,9 +116,14 @@ class Requantize(Op[RequantizeAttrs]):
             return target.compute("element", node.output.type.shape, attrs.dtype, _limited(
                 attrs, lambda *indices: short(x[indices], indices[-1] if indices else 0)
             ))  # fmt: skip
-        if target.has_channel_factors and len(multiplier) == 1:
+        steps = _whole_steps(node.inputs[0].type, multiplier)
+        if steps is None and target.has_channel_factors and len(multiplier) == 1:
             multiplier *= node.output.type.shape[-1]
-        scaled = rescale(target, multiplier, attrs.rounding, wide)
+        scaled = (
+            rescale(target, multiplier, attrs.rounding, wide)
+            if steps is None
+            else lambda acc, channel: acc * steps
+        )
         zero_point = attrs.output.zero_point[0]
 
         def value(*indices: Any) -> LoopValue:
@@ -126,6 +133,17 @@ class Requantize(Op[RequantizeAttrs]):
 
         shape = node.output.type.shape
         return target.compute("element", shape, attrs.dtype, _limited(attrs, value))
+
+
+def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:
+    """A factor that makes no rounding, of stored values: a power of two; None for all others.
+
+    Each rounding then gives the product, which float32 holds exactly.
+    """
+    if x.quant is None or x.dtype not in ("int8", "uint8") or len(multiplier) != 1:
+        return None
+    (factor,) = multiplier
+    return int(factor) if factor in WHOLE_STEPS else None
 
 
 def _limited(attrs: RequantizeAttrs, value: Callable[..., LoopValue]) -> Callable[..., LoopValue]:

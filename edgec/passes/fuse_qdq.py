@@ -12,7 +12,8 @@ and output, and rounding `onnx`:
 3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing, with equal parameters
    on both sides: the same on integers. Bilinear resizing of int8 is TFLite's.
 4. average pooling: the integer average pooling.
-5. quantize(dequantize(x)) with the same parameters is x.
+5. quantize(dequantize(x)) with the same parameters is x; with others it is an integer requantize,
+   or a table of int8 to int8.
 6. A reshape or transpose moves before the dequantize that it reads.
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
@@ -75,8 +76,13 @@ def _visit(
         return None
     made: Value | None
     is_whole = (low, high) == _range(node.attrs)
-    if above.op.name == "dequantize" and above.inputs[0].type.quant == quant and is_whole:
-        return (above.inputs[0],)
+    if above.op.name == "dequantize":
+        stored = above.inputs[0]
+        if (stored.type.quant, stored.type.dtype) == (quant, node.attrs.dtype) and is_whole:
+            return (stored,)
+        return _table(rewriter, node, inputs[0]) or _restored_otherwise(
+            rewriter, node, stored, (low, high), rounding
+        )
     sequence = recurrent_source(rewriter, inputs[0]) if is_whole else None
     if sequence is not None:
         operands = [_integer(rewriter, value) for value in sequence.inputs]
@@ -116,6 +122,21 @@ def _visit(
         made = _moved(rewriter, above, integers, node, (low, high))
     if made is None:
         return _table(rewriter, node, inputs[0])
+    return (made,)
+
+
+def _restored_otherwise(
+    rewriter: Rewriter, node: Node, stored: Value, bounds: tuple[int, int], rounding: Rounding
+) -> Sequence[Value] | None:
+    """Integers of one scale as those of another, of int8 or int16 per tensor."""
+    given, quant = stored.type.quant, node.attrs.output
+    if given is None or not (given.per_tensor and quant.per_tensor):
+        return None
+    if not {stored.type.dtype, node.attrs.dtype} <= {"int8", "int16"}:
+        return None
+    factor = given.scale[0] / quant.scale[0]
+    attrs = RequantizeAttrs((factor,), quant, *bounds, rounding, node.attrs.dtype)
+    made = rewriter.builder.op("requantize", [stored], attrs, **_identity(node, node))
     return (made,)
 
 

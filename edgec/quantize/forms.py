@@ -11,7 +11,10 @@
    or stays as it is.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
    (`edgec.quantize.recurrent`).
-5. What is computed element by element from one quantized value needs no form: the passes make a
+5. Values are int8, those that are chosen int16. Where one of those that share parameters is int16,
+   all are; a mean of int16 shares its input's. A sum or product that reads or makes int16 is one of
+   int16.
+6. What is computed element by element from one quantized value needs no form: the passes make a
    table of it. Everything else stays in float, between a dequantize and the next quantize.
 """
 
@@ -39,10 +42,9 @@ class Forms:
     """Decides for every node and value of one float function."""
 
     def __init__(
-        self, function: Function, kept: Collection[Node] = (), dtype: str = "int8"
+        self, function: Function, kept: Collection[Node] = (), wide: Collection[Value] = ()
     ) -> None:
-        """kept: nodes that stay in float. dtype: of values; means of int16 keep their scale."""
-        sharing = SHARING if dtype == "int8" else (*SHARING, "avg_pool2d")
+        """kept: nodes that stay in float. wide: values of int16."""
         self.function = function
         self.kept = frozenset(kept)
         self.producers = function.producers()
@@ -57,8 +59,10 @@ class Forms:
                 self._integer.add(node)
         self._leave_edges()
         for node in function.nodes:
-            if node in self._integer and node.op.name in sharing:
+            if node in self._integer and node.op.name in SHARING:
                 self._join(node)
+        self._wide = {self.leader(value) for value in wide}
+        self._join_means()
 
     def has_integer_form(self, node: Node) -> bool:
         """Whether a node becomes an operator on integers."""
@@ -101,6 +105,33 @@ class Forms:
         while value in self._above:
             value = self._above[value]
         return value
+
+    def is_wide(self, value: Value) -> bool:
+        """Whether a value is stored in int16, if it is stored."""
+        return self.leader(value) in self._wide
+
+    def stored_output(self, node: Node) -> Value:
+        """What a node's integers are: its first output, or that of the clip that is part of it."""
+        if self.ends_in_clip(node):
+            return self.consumers[node.output][0].output
+        return node.outputs[0]
+
+    def stored_inputs(self, node: Node) -> tuple[Value, ...]:
+        """The values that a node with an integer form reads as integers, without constants."""
+        every = node.op.name in (*BINARY, "concat")
+        return tuple(
+            value
+            for value in (node.inputs if every else node.inputs[:1])
+            if not isinstance(value, Constant)
+        )
+
+    def stored_values(self) -> list[Value]:
+        """All values that are stored in integers, in order."""
+        found: dict[Value, None] = {}
+        for node in self.function.nodes:
+            if node in self._integer:
+                found.update(dict.fromkeys((*self.stored_inputs(node), self.stored_output(node))))
+        return list(found)
 
     def _trace(self, node: Node) -> None:
         """Find the one value that each output is an elementwise function of, else itself."""
@@ -171,8 +202,24 @@ class Forms:
         )
 
     def _join(self, node: Node) -> None:
-        operands = node.inputs if node.op.name == "concat" else node.inputs[:1]
-        for value in operands:
-            first, second = self.leader(value), self.leader(node.output)
-            if first is not second:
-                self._above[second] = first
+        for value in node.inputs if node.op.name == "concat" else node.inputs[:1]:
+            self._join_values(value, node.output)
+
+    def _join_values(self, one: Value, other: Value) -> None:
+        first, second = self.leader(one), self.leader(other)
+        if first is not second:
+            self._above[second] = first
+
+    def _join_means(self) -> None:
+        """Means with an int16 side share parameters, until none is left that does not."""
+        means = [n for n in self.function.nodes if n in self._integer and n.op.name == "avg_pool2d"]
+        changed = True
+        while changed:
+            changed = False
+            for node in means:
+                sides = node.inputs[0], self.stored_output(node)
+                leaders = {self.leader(value) for value in sides}
+                if len(leaders) == 2 and leaders & self._wide:
+                    self._join_values(*sides)
+                    self._wide.add(self.leader(sides[0]))
+                    changed = True

@@ -18,6 +18,9 @@ from edgec.quantize.forms import SHARING, WEIGHTED
 from edgec.quantize.recurrent import store
 from edgec.quantize.scheme import Scheme, Stored, quantize_bias
 
+#: Operators whose operands and result have one dtype, and that int16 has.
+MEETING = ("add", "mul")
+
 
 @dataclass(frozen=True)
 class Quantized:
@@ -43,7 +46,7 @@ class _Inserter:
         self.left_out = left_out
         self.forms = scheme.forms
         self.used: dict[Value, Stored] = {}
-        self._restored: dict[Value, Value] = {}
+        self._restored: dict[tuple[Value, bool], Value] = {}
 
     def visit(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -51,7 +54,8 @@ class _Inserter:
         """The node on quantized operands; None keeps a node in float as it is."""
         if self.forms.is_fused_clip(node):
             (made,) = rewriter.keep(node, inputs)
-            return (self._through(rewriter, node.output, made),)
+            above = self.forms.producers[node.inputs[0]]
+            return (self._through(rewriter, node.output, made, self._in_int16(above)),)
         if not self.forms.has_integer_form(node):
             return self._with_stored_weights(rewriter, node, inputs)
         if node.op.name in WEIGHTED and self._makes_left_out(node):
@@ -63,12 +67,17 @@ class _Inserter:
         elif node.op.name == "lstm_float":
             return self._recurrent(rewriter, node, inputs)
         else:
-            pairs = zip(node.inputs, inputs, strict=True)
-            operands = tuple(self._operand(rewriter, old, new) for old, new in pairs)
+            pairs, is_wide = zip(node.inputs, inputs, strict=True), self._in_int16(node)
+            operands = tuple(self._operand(rewriter, old, new, is_wide) for old, new in pairs)
         (made,) = rewriter.keep(node, operands)
         if self.forms.ends_in_clip(node):
             return (made,)
-        return (self._through(rewriter, node.output, made),)
+        return (self._through(rewriter, node.output, made, self._in_int16(node)),)
+
+    def _in_int16(self, node: Node) -> bool:
+        """Whether a node is a sum or product that has int16 on any side, and so on all."""
+        values = (*self.forms.stored_inputs(node), self.forms.stored_output(node))
+        return node.op.name in MEETING and any(self.forms.is_wide(value) for value in values)
 
     def _with_stored_weights(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -115,33 +124,55 @@ class _Inserter:
             above = self.forms.producers.get(above.inputs[0])
         return above is node
 
-    def _operand(self, rewriter: Rewriter, old: Value, new: Value) -> Value:
-        """The dequantized form of an operand; what was computed in float is quantized here."""
-        above = rewriter.producer(new)
-        if above is not None and above.op.name == "dequantize":
-            return new
-        if old not in self._restored:
-            self._restored[old] = (
-                self._constant(rewriter, old)
-                if isinstance(old, Constant)
-                else self._through(rewriter, old, new)
-            )
-        return self._restored[old]
+    def _operand(self, rewriter: Rewriter, old: Value, new: Value, is_wide: bool = False) -> Value:
+        """The dequantized form of an operand; what was computed in float is quantized here.
 
-    def _through(self, rewriter: Rewriter, old: Value, new: Value) -> Value:
-        """`new` after quantize and dequantize with the parameters of `old`."""
+        is_wide: what is int8 is read as int16.
+        """
+        key = old, is_wide and not self.forms.is_wide(old)
+        if key not in self._restored:
+            self._restored[key] = self._dequantized_operand(rewriter, old, new, key[1])
+        return self._restored[key]
+
+    def _dequantized_operand(
+        self, rewriter: Rewriter, old: Value, new: Value, widened: bool
+    ) -> Value:
+        if isinstance(old, Constant):
+            return self._constant(rewriter, old, widened)
+        above = rewriter.producer(new)
+        if above is None or above.op.name != "dequantize":
+            new = self._through(rewriter, old, new)
+        if not widened or old is self.left_out:
+            return new
+        return self._rounded(rewriter, f"{old.name}.int16", new, self.scheme.values[old].widened())
+
+    def _through(self, rewriter: Rewriter, old: Value, new: Value, in_int16: bool = False) -> Value:
+        """`new` after quantize and dequantize with the parameters of `old`.
+
+        in_int16: it is computed in int16 first, whatever it is stored in.
+        """
         if old is self.left_out:
             return new
         stored = self.used.setdefault(old, self.scheme.values[old])
-        integers = rewriter.builder.op(
-            "quantize", [new], QuantizeAttrs(stored.quant, stored.dtype),
-            name=f"{old.name}.q", origins=[old.origin], sources=(),
-        )  # fmt: skip
-        return rewriter.builder.op("dequantize", [integers], name=f"{old.name}.dq", sources=())
+        if in_int16 and stored.dtype != "int16":
+            new = self._rounded(rewriter, f"{old.name}.int16", new, stored.widened())
+        return self._rounded(rewriter, old.name, new, stored, old)
 
-    def _constant(self, rewriter: Rewriter, old: Constant) -> Value:
+    def _rounded(
+        self, rewriter: Rewriter, name: str, new: Value, stored: Stored, old: Value | None = None
+    ) -> Value:
+        """A value after quantize and dequantize; `old` is what its integers stand for."""
+        integers = rewriter.builder.op(
+            "quantize", [new], QuantizeAttrs(stored.quant, stored.dtype), name=f"{name}.q",
+            origins=[None if old is None else old.origin], sources=(),
+        )  # fmt: skip
+        return rewriter.builder.op("dequantize", [integers], name=f"{name}.dq", sources=())
+
+    def _constant(self, rewriter: Rewriter, old: Constant, widened: bool) -> Value:
         """A constant operand in integers, dequantized."""
         stored = self.scheme.values[old]
+        if widened:
+            stored = stored.widened()
         attrs = QuantizeAttrs(stored.quant, stored.dtype)
         quantize = get_op("quantize")
         types = quantize.infer(attrs, old.type)

@@ -26,6 +26,8 @@ LEVELS = 256
 FLOAT = "float32"
 #: int16 reaches so much farther than what was seen: a bit of sixteen is cheaper than clipping.
 ROOM = 2.0
+#: Steps of int16 for one of int8: the most with which every difference from a zero point fits.
+WIDENING = 128
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
 LEAST_SCALE = 2.0**-40
 #: The largest stored bias, and the largest sum of products: together they stay within int32, with
@@ -46,6 +48,12 @@ class Stored:
         info = np.iinfo(self.dtype)
         scale, zero_point = self.quant.scale[0], self.quant.zero_point[0]
         return (int(info.min) - zero_point) * scale, (int(info.max) - zero_point) * scale
+
+    def widened(self) -> Stored:
+        """int16 for int8: what holds all of it exactly, with 128 steps for each; else itself."""
+        if self.dtype != "int8":
+            return self
+        return Stored(Quant((self.quant.scale[0] / WIDENING,), (0,)), "int16")
 
 
 @dataclass(frozen=True)
@@ -94,17 +102,18 @@ def make_scheme(
     group: int = 0,
     dtype: str = "int8",
     kept: Collection[Node] = (),
+    wide: Collection[Value] = (),
 ) -> Scheme:
     """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
 
     Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
     where they are not 8. group: inputs that share a scale in four bits, at most; 0: all. dtype: of
     values, int8, int16, which is always symmetric, or float32, with which weights alone are stored
-    in integers. kept: nodes that stay in float.
+    in integers. kept: nodes that stay in float. wide: values of int16 where others are int8.
     """
     if dtype == FLOAT:
         return _weights_alone(function, bits or {}, group, kept)
-    forms = Forms(function, kept, dtype)
+    forms = decide_forms(function, dtype, kept, wide)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size:
@@ -116,10 +125,10 @@ def make_scheme(
         leader = forms.leader(value)
         lowest, highest = shared.get(leader, (0.0, 0.0))
         shared[leader] = min(low, lowest), max(high, highest)
-    stored = {
-        leader: Stored(activation_quant(*seen, symmetric, dtype), dtype)
-        for leader, seen in shared.items()
-    }
+    stored = {}
+    for leader, seen in shared.items():
+        storage = "int16" if forms.is_wide(leader) else "int8"
+        stored[leader] = Stored(activation_quant(*seen, symmetric, storage), storage)
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
@@ -130,6 +139,22 @@ def make_scheme(
         if node.op.name == "lstm_float" and forms.has_integer_form(node):
             values.update(_recurrent_operands(node, values, known))
     return Scheme(forms, values, weights)
+
+
+def decide_forms(
+    function: Function, dtype: str, kept: Collection[Node], wide: Collection[Value]
+) -> Forms:
+    """The forms with all values int8 or int16, or these; LSTMs know int8 alone, else floats."""
+    if dtype == "int16":
+        wide = (*function.values(), *function.constants())
+    forms = Forms(function, kept, wide)
+    floats = {
+        node
+        for node in function.nodes
+        if node.op.name == "lstm_float"
+        and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
+    }
+    return Forms(function, {*kept, *floats}, wide) if floats else forms
 
 
 def _weights_alone(

@@ -180,3 +180,13 @@ def test_integers_to_integers_equal_tflm(x: str, y: str, tmp_path) -> None:
         b = model.tensor("b", (2, 300), y, scale=output, zero_point=points[1])
         model.operator("QUANTIZE", [a], [b])
         check_operator(model.build([a], [b]), tmp_path, seed)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 128.0, 256.0])
+def test_int8_times_a_power_of_two_equals_tflm(factor: float, tmp_path) -> None:
+    """A product without a rounding, limited where int16 ends."""
+    model = TfliteBuilder()
+    a = model.tensor("a", (2, 300), "int8", scale=0.25, zero_point=-7)
+    b = model.tensor("b", (2, 300), "int16", scale=0.25 / factor, zero_point=0)
+    model.operator("QUANTIZE", [a], [b])
+    check_operator(model.build([a], [b]), tmp_path, 0)

@@ -26,7 +26,7 @@ def documented(text: str) -> dict[str, str]:
     """Names of the options in a section's table, each with the first cell of its row."""
     rows = {}
     for row in re.findall(r"^\| (`-.*?) \| ", text, re.M):
-        for name in re.findall(r"(?<![\w|\\-])--?[a-z][a-z-]*", row):
+        for name in re.findall(r"(?<![\w|\\-])--?[a-z][a-z0-9-]*", row):
             rows[name] = row.replace("\\|", "|")
     return rows
 

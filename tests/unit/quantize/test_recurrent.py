@@ -113,6 +113,14 @@ def as_tflite(node: Node) -> bytes:
     return model.build([given], [y])
 
 
+@pytest.mark.parametrize("name", ["x", "lstm.y"])
+def test_beside_int16_it_stays_in_float(name: str, tmp_path: Path) -> None:
+    path = lstm_file(tmp_path / "f.onnx")
+    made = quantize_model(path, sequences(20), Recipe("minmax", int16=(name,)))
+    kinds = [node.op.name for node in made.integers.nodes]
+    assert kinds.count("lstm_float") == 1 and "lstm" not in kinds and "dense" in kinds
+
+
 def test_the_bits_of_tflite_micro(tmp_path: Path) -> None:
     node = lstm_node(made_of().integers)
     path = tmp_path / "m.tflite"

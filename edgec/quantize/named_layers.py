@@ -1,0 +1,77 @@
+"""Find the layers that a user wants otherwise, by the names that tables and pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
+
+from edgec.errors import EdgecError
+from edgec.graph.ir import Function, Node, Value
+from edgec.quantize.forms import Forms
+
+#: Layers that an error names.
+MOST_NAMED = 12
+
+Found = TypeVar("Found", Node, Value)
+
+
+def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
+    """The nodes of these names; a node is called like its output, or that of the clip behind it.
+
+    Raises EdgecError for a name that no node with an integer form has.
+    """
+    forms = Forms(function)
+    layers = [node for node in function.nodes if forms.has_integer_form(node)]
+    known: dict[str, Node] = {}
+    for node in layers:
+        for name in _names(node, forms):
+            known.setdefault(name, node)
+    shown = [node.name for node in layers]
+    return frozenset(_find(names, known, shown, "to keep in float"))
+
+
+def named_values(
+    function: Function, names: Collection[str], kept: Collection[Node] = ()
+) -> frozenset[Value]:
+    """The values of these names: they are called like themselves, or like the layer they are of.
+
+    kept: nodes that stay in float. Raises EdgecError for a name that no stored value has.
+    """
+    forms = Forms(function, kept)
+    known: dict[str, Value] = {}
+    shown = []
+    for value in forms.stored_values():
+        for name in _words(value):
+            known.setdefault(name, value)
+        shown.append([*_words(value)][-1])
+    for node in function.nodes:
+        if forms.has_integer_form(node):
+            for name in _names(node, forms):
+                known.setdefault(name, forms.stored_output(node))
+    return frozenset(_find(names, known, shown, "to store in int16"))
+
+
+def _find(
+    names: Collection[str], known: Mapping[str, Found], shown: Collection[str], what: str
+) -> Iterator[Found]:
+    for name in names:
+        if name not in known:
+            raise EdgecError(
+                f"there is no layer {name!r} {what}",
+                details=tuple(f"layer {one}" for one in list(shown)[:MOST_NAMED]),
+                hint="the table of `edgec quantize` names all layers",
+            )
+        yield known[name]
+
+
+def _names(node: Node, forms: Forms) -> Iterator[str]:
+    yield node.name
+    yield from _words(node.outputs[0])
+    if forms.ends_in_clip(node):
+        yield from _words(forms.stored_output(node))
+
+
+def _words(value: Value) -> Iterator[str]:
+    yield value.name
+    if value.origin is not None:
+        yield value.origin.tensor
