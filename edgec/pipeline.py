@@ -35,6 +35,7 @@ from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.reorder import orders
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
+from edgec.memory.short_weights import with_short_weights
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import spare_bytes, spare_float_kernels, spare_kernels
 from edgec.options import Io, Optimize, Options
@@ -216,6 +217,9 @@ def compile_module(
         if options.optimize == "balanced" and policy.trades_scratch:
             choice = streamed_if_smaller(module.main, groups, policy, options, alone)
     groups, chosen = choice.groups, choice.variants
+    if options.optimize == "balanced":
+        chosen = with_short_weights(module.main, groups, chosen, io=options.io)
+        choice = replace(choice, variants=chosen)
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 
     problem = placement_problem(module.main, groups, chosen, io=options.io)

@@ -62,7 +62,8 @@ class Microkernel:
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
-    that uses it grows by, with all that it calls; 0 if that is not worth a thought.
+    that uses it grows by, with all that it calls; 0 if that is not worth a thought. `weight_bits`
+    are those that its stream stores a weight in, if less than the meaning's.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Microkernel:
     stream: Stream | None = None
     instructions: Callable[..., float] | None = None
     code_bytes: int = 0
+    weight_bits: int = 8
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
         """What the C function's pointers stand for; a stream for the first of its sources."""

@@ -149,6 +149,16 @@ class Policy:
         return self.options.optimize == "time"
 
     @property
+    def _bits(self) -> tuple[int, ...]:
+        """Bits that kernels may store weights in; with both, what is saved is weighed later.
+
+        Rows of a layer must agree on them.
+        """
+        if self._is_fast:
+            return (8,)
+        return (8, 4) if self.options.optimize == "balanced" and not self.in_rows else (4,)
+
+    @property
     def rescaling(self) -> str:
         """How accumulators are rescaled in plain loops where that is proven to be the same.
 
@@ -190,8 +200,9 @@ class Policy:
         """
         if form == MATRIX or form in ROWS:
             return schedule_vectors(
-                func, form, tables, window, self.core.features, paired=self._is_fast
-            )
+                func, form, tables, window, self.core.features,
+                paired=self._is_fast, bits=self._bits,
+            )  # fmt: skip
         if form in PRODUCTS:
             products = [
                 schedule_product(

@@ -35,7 +35,7 @@ def spare_kernels(
     """
     best = list(chosen)
     total = sum(variant.instructions for variant in chosen)
-    before = _live_bytes(function, groups, best, io)
+    before = live_bytes(function, groups, best, io)
     while True:
         called = {name for variant in best for name in kernels_of(variant.function)}
         trials: list[tuple[int, str, list[Variant]]] = []
@@ -50,7 +50,7 @@ def spare_kernels(
             if len(trial) == len(best) and slower < gain * total:
                 trials.append((slower, name, trial))
         for _, _, trial in sorted(trials, key=lambda t: t[:2]):
-            if _live_bytes(function, groups, trial, io) <= before:
+            if live_bytes(function, groups, trial, io) <= before:
                 best = trial
                 break
         else:
@@ -85,14 +85,14 @@ def spare_bytes(
         _without_kernels(_is_of_floats, lowered, variant)
         for lowered, variant in zip(groups, chosen, strict=True)
     ]
-    most = _live_bytes(function, groups, plain, io)
-    if _live_bytes(function, groups, chosen, io) <= most:
+    most = live_bytes(function, groups, plain, io)
+    if live_bytes(function, groups, chosen, io) <= most:
         return tuple(chosen)
     gains = [v.instructions - c.instructions for v, c in zip(plain, chosen, strict=True)]
     best = list(plain)
     for position in sorted(range(len(best)), key=lambda p: -gains[p]):
         trial = [*best[:position], chosen[position], *best[position + 1 :]]
-        if gains[position] > 0 and _live_bytes(function, groups, trial, io) <= most:
+        if gains[position] > 0 and live_bytes(function, groups, trial, io) <= most:
             best = trial
     return tuple(best)
 
@@ -132,11 +132,12 @@ def _without(
     return min(others, key=lambda v: v.instructions, default=None)
 
 
-def _live_bytes(
+def live_bytes(
     function: Function,
     groups: Sequence[LoweredGroup],
     variants: Sequence[Variant],
     io: Io,
 ) -> int:
+    """The most bytes of values and scratch that exist at once."""
     problem = placement_problem(function, groups, variants, io=io)
     return lower_bound_bytes(problem.buffers, problem.overlaps)

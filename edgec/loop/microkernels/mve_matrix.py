@@ -8,7 +8,8 @@ slices begins inside its first one, behind lanes that are not used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -133,46 +134,80 @@ def _nested(definition: Definition, first: str) -> PrimFunc:
     return schedule.func
 
 
+@dataclass(frozen=True)
+class Storage:
+    """How slices of a unit of channels lie in a stream: a byte for each weight."""
+
+    #: Weights in a byte.
+    weights: int = 1
+
+    def pack(self, slices: Array) -> Array:
+        """The bytes of int8 slices [slices, channels of the unit, inputs]."""
+        return slices
+
+    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
+        """What `pack` was given."""
+        return packed.reshape(-1, unit, inputs)
+
+
+BYTES = Storage()
+
+
 def slices_of(run: int, inputs: int = SLICE) -> int:
     """Slices that a run of inputs takes; `inputs` are in one."""
     return -(-run // inputs)
 
 
-def pack_slices(w: Array, first: int, unit: int, inputs: int) -> Array:
+def pack_slices(w: Array, first: int, unit: int, inputs: int, storage: Storage = BYTES) -> Array:
     """The weights of a unit of channels of w [channels, runs, run], as int32 words."""
     runs, run = w.shape[1:]
     slices = slices_of(run, inputs)
     part = np.pad(w[first : first + unit], ((0, 0), (0, 0), (slices * inputs - run, 0)))
-    in_order = part.reshape(unit, runs * slices, inputs).transpose(1, 0, 2)
+    in_order = storage.pack(part.reshape(unit, runs * slices, inputs).transpose(1, 0, 2))
     return np.ascontiguousarray(in_order).view("<i4").reshape(-1)
 
 
-def unpack_slices(words: Array, runs: int, run: int, unit: int, inputs: int) -> Array:
+def unpack_slices(
+    words: Array, runs: int, run: int, unit: int, inputs: int, storage: Storage = BYTES
+) -> Array:
     """What `pack_slices` was given: [unit, runs, run]."""
     slices = slices_of(run, inputs)
     packed = np.ascontiguousarray(words).astype("<i4").view(np.int8)
-    in_order = packed.reshape(runs, slices, unit, inputs).transpose(2, 0, 1, 3)
+    in_order = storage.unpack(packed, unit, inputs)
+    in_order = in_order.reshape(runs, slices, unit, inputs).transpose(2, 0, 1, 3)
     return in_order.reshape(unit, runs, slices * inputs)[:, :, slices * inputs - run :]
 
 
-def pack_products(rescaling: Rescaling, arrays: Mapping[str, Array], runs: int, unit: int) -> Array:
+def pack_products(
+    rescaling: Rescaling,
+    arrays: Mapping[str, Array],
+    runs: int,
+    unit: int,
+    storage: Storage = BYTES,
+) -> Array:
     """The constants of a product in the order of use, as int32 words; weights [channels, ...]."""
     channels = len(arrays["bias"])
     w = arrays["w"].reshape(channels, runs, -1)
     parts: list[Array] = []
     for first in unit_starts(channels, unit):
         lanes = slice(first, first + unit)
-        parts.append(pack_slices(w, first, unit, slice_of(rescaling)))
+        parts.append(pack_slices(w, first, unit, slice_of(rescaling), storage))
         for name in ("bias", *rescaling.tables):
             parts.append(rescaling.words(name, arrays[name][lanes]))
     return np.concatenate(parts)
 
 
 def unpack_products(
-    rescaling: Rescaling, words: Array, runs: int, run: int, channels: int, unit: int
+    rescaling: Rescaling,
+    words: Array,
+    runs: int,
+    run: int,
+    channels: int,
+    unit: int,
+    storage: Storage = BYTES,
 ) -> dict[str, Any]:
     """The constants in a stream by their names in the meaning."""
-    size = product_words(rescaling, runs, run, unit, unit)
+    size = product_words(rescaling, runs, run, unit, unit, storage)
     dtypes = {"bias": "int32", **rescaling.tables}
     found: dict[str, Any] = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
     w = np.zeros((channels, runs, run), np.int64)
@@ -180,40 +215,49 @@ def unpack_products(
         part = words[number * size : (number + 1) * size]
         lanes = slice(first, first + unit)
         weights = part[: -len(dtypes) * unit]
-        w[lanes] = unpack_slices(weights, runs, run, unit, slice_of(rescaling))
+        w[lanes] = unpack_slices(weights, runs, run, unit, slice_of(rescaling), storage)
         for position, name in enumerate(dtypes):
             entries = part[len(part) - (len(dtypes) - position) * unit :][:unit]
             found[name][lanes] = rescaling.entries(name, entries)
     return {**found, "w": w}
 
 
-def product_words(rescaling: Rescaling, runs: int, run: int, channels: int, unit: int) -> int:
+def product_words(
+    rescaling: Rescaling, runs: int, run: int, channels: int, unit: int, storage: Storage = BYTES
+) -> int:
     """Words of a stream."""
     inputs = slice_of(rescaling)
-    own = runs * slices_of(run, inputs) * inputs // 4 + 1 + len(rescaling.tables)
-    return len(unit_starts(channels, unit)) * unit * own
+    weights = runs * slices_of(run, inputs) * inputs // storage.weights
+    own = weights * unit // 4 + (1 + len(rescaling.tables)) * unit
+    return len(unit_starts(channels, unit)) * own
 
 
-def _dense_stream(rescaling: Rescaling) -> Stream:
+def dense_stream(rescaling: Rescaling, storage: Storage) -> Stream:
+    """The constants of `dense`."""
     return Stream(
         rescaling.sources,
-        words=lambda depth, channels, **_: product_words(rescaling, 1, depth, channels, DENSE_UNIT),
-        pack=lambda arrays, **_: pack_products(rescaling, arrays, 1, DENSE_UNIT),
+        words=lambda depth, channels, **_: product_words(
+            rescaling, 1, depth, channels, DENSE_UNIT, storage
+        ),
+        pack=lambda arrays, **_: pack_products(rescaling, arrays, 1, DENSE_UNIT, storage),
         unpack=lambda words, depth, channels, **_: unpack_products(
-            rescaling, words, 1, depth, channels, DENSE_UNIT
+            rescaling, words, 1, depth, channels, DENSE_UNIT, storage
         ),
     )
 
 
-def _conv_stream(rescaling: Rescaling) -> Stream:
+def conv_stream(rescaling: Rescaling, storage: Storage) -> Stream:
+    """The constants of `conv`."""
     return Stream(
         rescaling.sources,
         words=lambda kernel_h, kernel_w, in_channels, channels, **_: product_words(
-            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT, storage
         ),
-        pack=lambda arrays, kernel_h, **_: pack_products(rescaling, arrays, kernel_h, CONV_UNIT),
+        pack=lambda arrays, kernel_h, **_: pack_products(
+            rescaling, arrays, kernel_h, CONV_UNIT, storage
+        ),
         unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **_: unpack_products(
-            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT
+            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT, storage
         ),
     )
 
@@ -222,15 +266,16 @@ def _tail(minimum: int, zero_point: int = 0) -> int:
     return 0 if minimum >= zero_point else 6
 
 
-def _dense_instructions(
+def dense_instructions(
     rescaling: Rescaling, depth: int, channels: int, minimum: int, maximum: int, **at: int
 ) -> float:
+    """About how many instructions a call of `dense` takes."""
     whole = slices_of(depth, slice_of(rescaling)) - 1
     each = 50 + 17 * whole + 2 * -(-whole // 4) + _tail(minimum, **at)
     return 80 + each * -(-channels // DENSE_UNIT)
 
 
-def _conv_instructions(
+def conv_instructions(
     rescaling: Rescaling,
     kernel_h: int,
     kernel_w: int,
@@ -243,42 +288,69 @@ def _conv_instructions(
     maximum: int,
     **at: int,
 ) -> float:
+    """About how many instructions a call of `conv` takes."""
     whole = slices_of(kernel_w * in_channels, slice_of(rescaling)) - 1
     row = 16 + 14 * whole + 4 * max(-(-whole // 4), 1)
     each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(minimum, **at)
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 
+@dataclass(frozen=True)
+class Products:
+    """How kernels of products are registered; `suffix` is in their names behind what they do."""
+
+    rescaling: Rescaling
+    header: str
+    storage: Storage = BYTES
+    suffix: str = ""
+
+    def register(
+        self,
+        name: str,
+        meaning: Callable[..., PrimFunc],
+        stream: Callable[[Rescaling, Storage], Stream],
+        instructions: Callable[..., float],
+        code_bytes: int,
+        **contract: Any,
+    ) -> None:
+        """The kernel of the products `name`, with what differs from kernel to kernel."""
+        register(
+            Microkernel(
+                self.rescaling.kernel(name + self.suffix, "mve"),
+                partial(meaning, self.rescaling),
+                header=self.header,
+                needs=frozenset({"mve"}) | self.rescaling.needs,
+                alignment=(("bias", 4),),
+                stream=stream(self.rescaling, self.storage),
+                instructions=partial(instructions, self.rescaling),
+                code_bytes=code_bytes,
+                weight_bits=8 // self.storage.weights,
+                **contract,
+            )
+        )
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The last sizes of a kernel; int16 has no zero points."""
+        limits = ("minimum", "maximum")
+        return ("zero_point", *limits) if self.rescaling.dtype == "int8" else limits
+
+    def register_dense(self, instructions: Callable[..., float], code_bytes: int) -> None:
+        """The kernel that means `dense`."""
+        sizes = ("depth", "channels", *self.limits)
+        self.register("dense", dense, dense_stream, instructions, code_bytes, sizes=sizes)
+
+    def register_conv(self, instructions: Callable[..., float], code_bytes: int) -> None:
+        """The kernel that means `conv`."""
+        sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
+        self.register(
+            "conv", conv, conv_stream, instructions, code_bytes,
+            sizes=(*sizes, *self.limits), in_order=("out_p", 2),
+        )  # fmt: skip
+
+
 for _rescaling in (*RESCALINGS, TFLM16_HIGH):
-    _limits = (*(("zero_point",) if _rescaling.dtype == "int8" else ()), "minimum", "maximum")
     _header = f"mve/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h"
-    register(
-        Microkernel(
-            _rescaling.kernel("dense", "mve"),
-            partial(dense, _rescaling),
-            sizes=("depth", "channels", *_limits),
-            header=_header,
-            needs=frozenset({"mve"}) | _rescaling.needs,
-            alignment=(("bias", 4),),
-            stream=_dense_stream(_rescaling),
-            instructions=partial(_dense_instructions, _rescaling),
-            code_bytes=680,
-        )
-    )
-    register(
-        Microkernel(
-            _rescaling.kernel("conv", "mve"),
-            partial(conv, _rescaling),
-            sizes=(
-                "kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels",
-                *_limits,
-            ),
-            header=_header,
-            needs=frozenset({"mve"}) | _rescaling.needs,
-            alignment=(("bias", 4),),
-            in_order=("out_p", 2),
-            stream=_conv_stream(_rescaling),
-            instructions=partial(_conv_instructions, _rescaling),
-            code_bytes=890,
-        )
-    )  # fmt: skip
+    _products = Products(_rescaling, _header)
+    _products.register_dense(dense_instructions, 680)
+    _products.register_conv(conv_instructions, 890)

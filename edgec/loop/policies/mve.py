@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -16,16 +17,18 @@ from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.mve_depthwise import fits_pairs
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
+from edgec.loop.microkernels.mve_nibbles import MOST_DEPTH, NIBBLES
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
 from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, TFLM16_HIGH, Rescaling
 from edgec.loop.policies.common import decompose, find_param, with_constant
+from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
 
-#: Scales of floats are below this, so that a zero point fits beside any result.
-MOST_SCALE = 0.5
+#: Scales of floats are below this, or what they give is, so that a zero point fits beside it.
+MOST_SCALE, MOST_RESULT = 0.5, 1 << 30
 #: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
 MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
@@ -49,16 +52,20 @@ def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Limits:
-    """How sums are rescaled, what is added, and the range that the result is then limited to."""
+    """How sums are rescaled, what is added, and the range that the result is then limited to.
+
+    weights: what the names of kernels say of how they store weights.
+    """
 
     zero_point: int
     minimum: int
     maximum: int
     rescaling: Rescaling = TFLM
+    weights: str = ""
 
     def kernel(self, products: str) -> str:
         """The name of the kernel of these products."""
-        return self.rescaling.kernel(products, "mve")
+        return self.rescaling.kernel(products + self.weights, "mve")
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -77,19 +84,25 @@ def schedule_vectors(
     features: frozenset[str],
     *,
     paired: bool = False,
+    bits: tuple[int, ...] = (8, 4),
 ) -> list[Schedule]:
     """A function lowered in one of the forms on microkernels; empty where they cannot do it.
 
     features: of the core. paired: taps of depthwise windows may be paired anew, so that weights of
-    -128 fit.
+    -128 fit. bits: that weights may be stored in; four only where they fit, and if there are no
+    others, eight where they do not.
     """
     limits = find_limits(func)
     if limits is None or not limits.rescaling.needs <= features:
         return []
-    if "scale" in tables and not 0 < tables["scale"].min() <= tables["scale"].max() < MOST_SCALE:
+    if not _fits_scales(tables):
         return []
+    storages = [limits]
+    if 4 in bits and _fits_nibbles(func, form, tables["w"], limits.rescaling):
+        short = replace(limits, weights=NIBBLES)
+        storages = [limits, short] if 8 in bits else [short]
     found = []
-    for rows in _rows_at_once(func, form, window):
+    for rows, limits in product(_rows_at_once(func, form, window), storages):
         schedule = Schedule(func)
         try:
             if form == MATRIX:
@@ -107,6 +120,13 @@ def schedule_vectors(
             continue
         found.append(schedule)
     return found
+
+
+def _fits_nibbles(func: PrimFunc, form: str, w: Array, rescaling: Rescaling) -> bool:
+    """Whether there are kernels by weights of four bits, and these are such weights."""
+    is_known = func.name != "depthwise_conv2d" or form == COLUMN_ROWS
+    depth = w.size // find_param(func, "out").shape[-1]
+    return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
 
 
 def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]:
@@ -221,12 +241,24 @@ def _require_pairs(w: Array, paired: bool) -> None:
         raise ScheduleError("two products do not fit in int16")
 
 
+def _fits_scales(tables: Mapping[str, Array]) -> bool:
+    """Whether a zero point fits beside what scales of floats give, for any int8 inputs."""
+    if "scale" not in tables:
+        return True
+    scale = tables["scale"].astype(np.float64)
+    depth = tables["w"].size // len(tables["bias"])
+    most = np.abs(tables["bias"].astype(np.int64)) + depth * 128 * 128
+    fits = (scale < MOST_SCALE) | ((most <= INT32_MAX) & (most * scale < MOST_RESULT))
+    return bool(np.all((scale > 0) & fits))
+
+
 def _require_room(tables: Mapping[str, Array]) -> None:
     """Every rescaled sum must be at least 128 away from the ends of int32, for the zero point."""
+    if "scale" in tables:
+        return  # all of these are
     w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
-    halved = tables["shift"] < 0 if "shift" in tables else tables["scale"] < MOST_SCALE
-    if not np.all((most < INT32_MAX - 128) | halved):
+    if not np.all((most < INT32_MAX - 128) | (tables["shift"] < 0)):
         raise ScheduleError("a sum and the zero point may not fit in int32")
 
 

@@ -22,7 +22,8 @@
 
 /* clang-format on */
 
-/* ec_depthwise_blocks_s8_mve with ONNX Runtime's rounding; scales are below a half. */
+/* ec_depthwise_blocks_s8_mve with ONNX Runtime's rounding; scales are below a half, or
+ * rescaled sums below 2^30. */
 static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t *x,
                                                       const int32_t *stream, int32_t taps,
                                                       int32_t step, int32_t row_step, int32_t rows,

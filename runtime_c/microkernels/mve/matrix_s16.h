@@ -84,7 +84,7 @@ static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DENSE_SUMS_MVE("vctp.16",
+        EC_DENSE_SUMS_MVE("", "vctp.16",
             EC_DENSE_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"),
             EC_DENSE_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"))
         EC_DENSE_STORE_S16_MVE
@@ -124,7 +124,7 @@ static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int3
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_CONV_WINDOWS_MVE("vctp.16",
+        EC_CONV_WINDOWS_MVE("vctp.16", "56",
             EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"),
             EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladava.s16"),
             EC_CONV_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"),

@@ -129,12 +129,13 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q3\n"
 
-/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
- * first slice. */
-#define EC_DENSE_SUMS_MVE(lanes, first, whole) \
+/* Assembly: dense up to the sums of eight channels, in q0 and q1; `more` may load lr, which is kept at
+ * [sp, #16], `lanes` makes the predicate of the first slice. */
+#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r1, {r4-r12}\n" \
+    more \
     "mov r3, r2\n" \
     lanes " r6\n" \
     "vpnot\n" \
@@ -147,7 +148,7 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "it eq\n" \
     "adreq.w r6, 5f\n" \
     "orr r6, r6, #1\n" \
-    "push {r4-r6, r11}\n" \
+    "push {r4-r6, r11, lr}\n" \
     "add r9, r0, r7\n" \
     "subs r9, #8\n" \
     "mov r11, r8\n" \
@@ -172,7 +173,7 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
 
 /* Assembly: the same of int8. */
 #define EC_DENSE_SUMS_S8_MVE \
-    EC_DENSE_SUMS_MVE("vctp.8", \
+    EC_DENSE_SUMS_MVE("", "vctp.8", \
         EC_DENSE_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
         EC_DENSE_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"))
 
@@ -192,13 +193,13 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "it ne\n" \
     "movne r7, r9\n" \
     "bne.w 0b\n" \
-    "add sp, #16\n" \
+    "add sp, #20\n" \
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1. */
-#define EC_DENSE_MVE(rescale) \
-    EC_DENSE_SUMS_S8_MVE \
+/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1 that `sums` makes. */
+#define EC_DENSE_MVE(sums, rescale) \
+    sums \
     rescale \
     "vadd.i32 q0, q0, r11\n" \
     "vadd.i32 q1, q1, r11\n" \
@@ -245,7 +246,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_TFLM_MVE)
+        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE)
         : "+r"(r0), "+r"(r1), "+r"(r2)
         :
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -284,19 +285,21 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vqrdmulh.s32 q1, q1, q2\n" \
     "vldrw.32 q2, [r5], #16\n" \
     "cbz r7, 7f\n" \
-    "vand q4, q0, q2\n" \
-    "vand q5, q1, q2\n" \
+    "vand q3, q0, q2\n" \
+    "vand q4, q1, q2\n" \
+    "vshr.s32 q3, q3, #31\n" \
     "vshr.s32 q4, q4, #31\n" \
-    "vshr.s32 q5, q5, #31\n" \
-    "vadd.i32 q0, q0, q4\n" \
-    "vadd.i32 q1, q1, q5\n" \
+    "vadd.i32 q0, q0, q3\n" \
+    "vadd.i32 q1, q1, q4\n" \
     "7:\n" \
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n"
 
-/* Assembly: convolution, all of it. The slices: `first` of a window, `more` of its other rows, `whole`
- * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each. */
-#define EC_CONV_WINDOWS_MVE(lanes, first, more, whole, store, bytes) \
+/* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
+ * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
+ * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
+ * alone. */
+#define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "sub sp, #56\n" \
@@ -310,7 +313,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vpnot\n" \
     "vdup.32 q6, r3\n" \
     "vdup.32 q7, r4\n" \
-    "movs r1, #56\n" /* bytes of code for a slice */ \
+    "movs r1, #" slice "\n" \
     "adr.w r3, 4f\n" \
     "mls r3, r2, r1, r3\n" \
     "orr r3, r3, #1\n" \
@@ -380,18 +383,22 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* Assembly: the same of int8; `rescale` makes results without a zero point. */
+/* Assembly: results of the sums of int8, stored; `rescale` makes them without a zero point. */
+#define EC_CONV_STORE_S8_MVE(rescale) \
+    rescale \
+    "vadd.i32 q0, q0, r6\n" \
+    "vadd.i32 q1, q1, r6\n" \
+    EC_DENSE_LIMIT_MVE \
+    "vstrb.32 q0, [r0], #4\n" \
+    "vstrb.32 q1, [r2], #4\n"
+
+/* Assembly: convolution of int8, all of it. */
 #define EC_CONV_MVE(rescale) \
-    EC_CONV_WINDOWS_MVE("vctp.8", \
+    EC_CONV_WINDOWS_MVE("vctp.8", "56", \
         EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
         EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladava.s8"), \
         EC_CONV_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"), \
-        rescale \
-        "vadd.i32 q0, q0, r6\n" \
-        "vadd.i32 q1, q1, r6\n" \
-        EC_DENSE_LIMIT_MVE \
-        "vstrb.32 q0, [r0], #4\n" \
-        "vstrb.32 q1, [r2], #4\n", \
+        EC_CONV_STORE_S8_MVE(rescale), \
         "4")
 
 /* clang-format on */

@@ -41,7 +41,8 @@
 
 /* clang-format on */
 
-/* ec_dense_s8_mve with ONNX Runtime's rounding; scales are below a half. */
+/* ec_dense_s8_mve with ONNX Runtime's rounding; scales are below a half, or rescaled sums
+ * below 2^30. */
 static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                            int32_t depth, int32_t channels, int32_t zero_point,
                                            int32_t minimum, int32_t maximum) {
@@ -54,7 +55,7 @@ static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const i
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_ONNX_MVE)
+        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
         : "+r"(r0), "+r"(r1), "+r"(r2)
         :
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -65,7 +66,8 @@ static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const i
 #endif
 }
 
-/* ec_conv_s8_mve with ONNX Runtime's rounding; scales are below a half. */
+/* ec_conv_s8_mve with ONNX Runtime's rounding; scales are below a half, or rescaled sums
+ * below 2^30. */
 static EC_KERNEL void ec_conv_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
                                           int32_t pitch, int32_t step, int32_t pixels,

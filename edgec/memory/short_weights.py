@@ -1,0 +1,78 @@
+"""Store weights in four bits where that pays.
+
+A kernel by weights of four bits takes half the bytes for them, some instructions more, and code of
+its own. It is taken where it saves at least that part of all constants that it costs in
+instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from edgec.graph.ir import Function
+from edgec.loop.microkernel import get_microkernel, kernels_of
+from edgec.memory.spare_kernels import live_bytes
+from edgec.options import Io
+from edgec.passes.lower_groups import LoweredGroup, Variant
+
+
+def with_short_weights(
+    function: Function,
+    groups: Sequence[LoweredGroup],
+    chosen: Sequence[Variant],
+    *,
+    io: Io = "arena",
+) -> tuple[Variant, ...]:
+    """Return the variants with some replaced by others whose kernels store weights in four bits.
+
+    The most bytes that live at once never grow by it.
+    """
+    best = list(chosen)
+    offered = {name for lowered in groups for v in lowered.variants for name in _short(v)}
+    before: int | None = None
+    for name in sorted(offered):
+        trial = [
+            _with_kernel(name, lowered, variant)
+            for lowered, variant in zip(groups, best, strict=True)
+        ]
+        if not _pays(best, trial):
+            continue
+        if before is None:
+            before = live_bytes(function, groups, chosen, io)
+        if live_bytes(function, groups, trial, io) <= before:
+            best = trial
+    return tuple(best)
+
+
+def _short(variant: Variant) -> Set[str]:
+    names = kernels_of(variant.function)
+    return {name for name in names if get_microkernel(name).weight_bits < 8}
+
+
+def _with_kernel(name: str, lowered: LoweredGroup, variant: Variant) -> Variant:
+    """The fastest variant that calls this kernel, if its constants and scratch take no more."""
+    others = [
+        v
+        for v in lowered.variants
+        if name in kernels_of(v.function)
+        and _constant_bytes(v) < _constant_bytes(variant)
+        and v.scratch_bytes <= variant.scratch_bytes
+    ]
+    return min(others, key=lambda v: v.instructions, default=variant)
+
+
+def _pays(before: Sequence[Variant], after: Sequence[Variant]) -> bool:
+    slower = sum(v.instructions for v in after) - sum(v.instructions for v in before)
+    saved = sum(map(_constant_bytes, before)) - sum(map(_constant_bytes, after))
+    saved -= _kernel_bytes(after) - _kernel_bytes(before)
+    instructions = sum(v.instructions for v in before)
+    return saved > 0 and saved * instructions >= slower * sum(map(_constant_bytes, before))
+
+
+def _constant_bytes(variant: Variant) -> int:
+    return sum(array.nbytes for array in variant.constants.values())
+
+
+def _kernel_bytes(variants: Sequence[Variant]) -> int:
+    called = {name for variant in variants for name in kernels_of(variant.function)}
+    return sum(get_microkernel(name).code_bytes for name in called)
