@@ -64,7 +64,7 @@ def faults_of_commands(text: str) -> list[str]:
                 found.append(f"edgec {name}")
                 continue
             known = {*options_of(name), "--help", "-h"}
-            named = re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(rest))
+            named = re.findall(r"(?<![\w-])(--?[a-z][a-z0-9-]*)", " ".join(rest))
             found += [f"edgec {name} {option}" for option in named if option not in known]
     return found
 
