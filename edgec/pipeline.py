@@ -37,7 +37,12 @@ from edgec.memory.reorder import orders
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
 from edgec.memory.short_weights import with_short_weights
 from edgec.memory.solve import plan_memory
-from edgec.memory.spare_kernels import spare_bytes, spare_float_kernels, spare_kernels
+from edgec.memory.spare_kernels import (
+    spare_bytes,
+    spare_float_kernels,
+    spare_kernels,
+    take_small_kernels,
+)
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
@@ -291,6 +296,8 @@ def _choose(
     io = options.io
     trades = options.optimize == "balanced" and policy.trades_scratch
     chosen = _choose_by_live_bytes(function, groups, options, io, trades)
+    if options.optimize == "size":
+        chosen = take_small_kernels(groups, chosen)
     if options.optimize == "balanced":
         chosen = spare_float_kernels(groups, chosen)
         chosen = spare_bytes(function, groups, chosen, io=io)

@@ -21,7 +21,7 @@ from edgec.resources import resource_dir
 _COMMENT = r"^/\*(?:[^*]|\*(?!/))*\*/\n"
 _PIECE = re.compile(
     _COMMENT
-    + r"(?:static (?:inline|EC_KERNEL|EC_SHARED) [^\n]*?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
+    + r"(?:static (?:inline|EC_KERNEL|EC_SHARED) [^\n]*?\n?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
     + r"|(?P<define>#define EC_\w+(?:.*\\\n)*.*\n)"
     + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
     re.M,

@@ -35,7 +35,12 @@ from edgec.loop.policies.depthwise import plane_forms, schedule_planes
 from edgec.loop.policies.dsp_depthwise import column_forms, column_schedules, window_schedules
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product
 from edgec.loop.policies.elements import schedule_add, schedule_mul, sum_forms
-from edgec.loop.policies.float_rows import FLOAT_KERNELS, float_schedules
+from edgec.loop.policies.float_rows import (
+    FLOAT_KERNELS,
+    float_schedules,
+    narrow_halves,
+    narrow_steps,
+)
 from edgec.loop.policies.int16 import schedule_short_windows, schedule_shorts, short_forms
 from edgec.loop.policies.matrix import (
     CHANNELS_AT_ONCE,
@@ -85,6 +90,8 @@ DIRECT = "direct"
 TABLES = ("lookup", "logistic", "tanh", "leaky_relu", "hard_swish")
 #: So many multiply-accumulates are worth a step of its own for what follows them: a hundred bytes.
 MANY_PRODUCTS = 10_000
+#: So many float16 weights stay so, even where loops of float32 would be as fast: a kilobyte.
+MANY_HALVES = 512
 
 
 @dataclass(frozen=True)
@@ -177,9 +184,12 @@ class Policy:
         return self.core.is_embedded and not self.core.multiplies_wide
 
     @property
+    def _has_fpu(self) -> bool:
+        return self.core.is_embedded and self.core.has("fpu")
+
+    @property
     def _has_float_kernels(self) -> bool:
-        is_small = self.options.optimize == "size"
-        return self.core.is_embedded and self.core.has("fpu") and not is_small
+        return self._has_fpu and self.options.optimize != "size"
 
     @property
     def trades_scratch(self) -> bool:
@@ -230,13 +240,9 @@ class Policy:
             by_two = self.options.optimize != "size"
             return window_schedules(func, tables, window, self.core.features, by_two=by_two)
         found = self._plain_schedules(func, form, tables, window)
-        if form == DIRECT and self._has_float_kernels:
-            kernels = float_schedules(func, window)
-            # Estimates are for scalars; on vectors the kernels are several times as fast as loops.
-            # Rows of one layer would else choose apart, and keep its weights in two orders.
-            alone = self.core.has("mve") or self.in_rows
-            found = kernels if kernels and alone else [*kernels, *found]
-        if "w" in tables:
+        if form == DIRECT and self._has_fpu:
+            found = self._float_schedules(func, found, tables.get("w"), window)
+        elif "w" in tables:
             self._pack(found, tables["w"])
         for schedule in found if not self.rescaling else ():  # lines leave few shifts
             if "shift" in buffers_of(schedule.func) and (tables["shift"] < 0).all():
@@ -248,6 +254,38 @@ class Policy:
             on_kernel = self._on_dsp(func, tables)
             return found if on_kernel is None else [on_kernel, *found]
         return found
+
+    def _float_schedules(
+        self,
+        func: PrimFunc,
+        loops: list[Schedule],
+        weights: Array | None,
+        window: Window | None,
+    ) -> list[Schedule]:
+        """Plain loops of a core with an FPU, and kernels of floats in their place.
+
+        Float16 weights stay so but for `time`: on kernels that costs next to nothing. Integers that
+        count steps do for `size` alone, since it is slower.
+        """
+        narrow: list[Schedule] = []
+        if weights is not None:
+            self._pack(loops, weights)
+            is_small = self.options.optimize == "size"
+            stored = {buffer.dtype for buffer in loops[0].func.params if buffer.name == "w"}
+            if is_small and "uint8" not in stored:  # two to a byte
+                narrow = narrow_steps(func, window, weights)
+                narrow = narrow or narrow_halves(func, window, weights)
+            elif not is_small and self.options.optimize != "time":
+                narrow = narrow_halves(func, window, weights)
+        if self.options.optimize == "size":
+            return loops if self.in_rows else [*loops, *narrow]
+        kernels = narrow or float_schedules(func, window)
+        # Estimates are for scalars; on vectors the kernels are several times as fast as loops.
+        # Rows of one layer would else choose apart, and keep its weights in two orders.
+        alone = self.core.has("mve") or self.in_rows
+        if narrow and weights is not None:
+            alone = alone or weights.size >= MANY_HALVES
+        return kernels if kernels and alone else [*kernels, *loops]
 
     def _begin(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule:
         """A schedule whose weights are told by steps and shifts where they can be.

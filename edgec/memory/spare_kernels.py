@@ -20,6 +20,8 @@ LEAST_GAIN_PER_KIB = 0.001
 #: Kernels that use the floating-point unit make the frames of interrupts larger, too: together they
 #: must save so many instructions, a few milliseconds.
 LEAST_INSTRUCTIONS = 300_000
+#: Where size counts, a kernel of floats may take this part of the constants that it reads.
+MOST_CODE = 1 / 32
 
 
 def spare_kernels(
@@ -94,6 +96,28 @@ def spare_bytes(
         trial = [*best[:position], chosen[position], *best[position + 1 :]]
         if gains[position] > 0 and live_bytes(function, groups, trial, io) <= most:
             best = trial
+    return tuple(best)
+
+
+def take_small_kernels(
+    groups: Sequence[LoweredGroup], chosen: Sequence[Variant]
+) -> tuple[Variant, ...]:
+    """Return the variants of `size`, or those that call a kernel of floats, which are faster.
+
+    All groups that can call one do, or none: it has to be small beside the constants it reads.
+    """
+    best = list(chosen)
+    names = {name for g in groups for v in g.variants for name in kernels_of(v.function)}
+    for name in sorted(names):
+        kernel = get_microkernel(name)
+        calls: dict[int, Variant] = {}
+        for position, lowered in enumerate(groups):
+            found = [v for v in lowered.variants if kernels_of(v.function) == {name}]
+            if found:
+                calls[position] = found[0]
+        read = sum(array.nbytes for v in calls.values() for array in v.constants.values())
+        if _is_of_floats(kernel) and kernel.code_bytes <= MOST_CODE * read:
+            best = [calls.get(position, variant) for position, variant in enumerate(best)]
     return tuple(best)
 
 

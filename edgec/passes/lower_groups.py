@@ -168,16 +168,9 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
     function = simplify(schedule.func)
     constants: dict[str, Array] = {}
     for param in function.params:
-        if param.scope != "constant":
-            continue
-        packed = schedule.packed.get(param.name)
-        if packed is None:
+        if param.scope == "constant":
             array = _table(schedule, lowering, param.name)
-        else:
-            array = packed.pack(
-                {name: _table(schedule, lowering, own) for name, own in packed.sources.items()}
-            )
-        constants[param.name] = np.asarray(array, order="C")  # a scalar stays one
+            constants[param.name] = np.asarray(array, order="C")  # a scalar stays one
     return Variant(
         schedule=schedule,
         function=function,
@@ -190,6 +183,10 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
 
 
 def _table(schedule: Schedule, lowering: Lowering, name: str) -> Array:
+    packed = schedule.packed.get(name)
+    if packed is not None:
+        sources = packed.sources.items()
+        return packed.pack({meant: _table(schedule, lowering, own) for meant, own in sources})
     repack = schedule.repacked.get(name)
     table = lowering.tables[name]
     return repack(table) if repack else table

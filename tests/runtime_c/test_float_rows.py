@@ -12,39 +12,45 @@ from kernel_images import START, build_image, meant, run_on_core
 from mve_machine import Call, MveMachine, has_qemu
 
 import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.ir import Buffer
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE, float_bits
+from edgec.loop.microkernels.float_rows import (
+    CONV,
+    CONV_HALVES,
+    CONV_STEPS,
+    DEPTHWISE,
+    float_bits,
+)
 from edgec.sim.core import CoreSimulator
 from edgec.target.core import find_core
 from edgec.target.toolchain import available_toolchains
 
-SOURCE = """
-#include "microkernels/fpu/conv_f32.h"
-#include "microkernels/fpu/depthwise_f32.h"
-"""
+KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS)
+SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = ", ".join(f"n[{i}]" for i in range(16))
-ON_CORES = f"""
-void call_conv(float *out, const float *x, const float *s, WORDS(n));
-void call_conv(float *out, const float *x, const float *s, WORDS(n)) {{
-    {CONV}(out, x, s, {NUMBERS});
-}}
-void call_depthwise(float *out, const float *x, const float *s, WORDS(n));
-void call_depthwise(float *out, const float *x, const float *s, WORDS(n)) {{
-    {DEPTHWISE}(out, x, s, {NUMBERS});
+ON_CORES = "".join(
+    f"""
+void call_{name}(float *out, const float *x, const {word} *s, WORDS(n));
+void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
+    {name}(out, x, s, {NUMBERS});
 }}
 """
-ON_M55 = f"""
-static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {{
-    {CONV}(out, x, s, {NUMBERS});
-}}
-static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {{
-    {DEPTHWISE}(out, x, s, {NUMBERS});
+    for name, word in zip(KERNELS, ("float", "float", "int32_t", "int32_t"), strict=True)
+)
+ON_M55 = "".join(
+    f"""
+static void run_{name}(void *out, const void *x, const void *s, const int32_t *n) {{
+    {name}(out, x, s, {NUMBERS});
 }}
 """
+    for name in KERNELS
+)
 FPU_BUILDS = [
     ("cortex-m4", "gcc", ("-O2",)),
     pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
     ("cortex-m33", "clang", ("-Os",)),
+    ("cortex-m4", "gcc", ("-O2", "-DEC_NO_ASM")),
+    pytest.param(("cortex-m4", "gcc", ("-O0",)), marks=pytest.mark.full),
 ]
 MVE_BUILDS = [
     ("gcc", ("-O2",)),
@@ -52,9 +58,11 @@ MVE_BUILDS = [
     pytest.param(("gcc", ("-O2", "-DEC_NO_ASM")), marks=pytest.mark.full),
     ("clang", ("-Os",)),
 ]
-KERNELS = (CONV, DEPTHWISE)
 #: Numbers that are handled apart: products and sums of them are denormal, infinite or no number.
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-39, 1e-20, -1e-19, 3e38, 1.2e-38, 1e-44)
+
+#: The same of float16: the smallest, the largest denormal, and the largest.
+HALVES = (0.0, -0.0, 2.0**-24, -(2.0**-24), 1023 * 2.0**-24, -(2.0**-14), 65504.0, -65504.0)
 
 
 def conv_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
@@ -81,18 +89,16 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
     """(kernel's position, numbers, [output before, x, stream]) for all kinds of channels."""
     rng = np.random.default_rng(seed)
     found = []
-    for position, numbers_of in enumerate((conv_numbers, depthwise_numbers)):
-        kernel = get_microkernel(KERNELS[position])
+    for position, name in enumerate(KERNELS):
+        numbers_of = depthwise_numbers if name == DEPTHWISE else conv_numbers
+        kernel = get_microkernel(name)
         for channels in (1, 3, 4, 6, 8, 16, 20, 35):
             for bounds in (0, 1, 2, 3):
                 numbers = numbers_of(rng, channels, bounds)
                 meaning = meaning_of(kernel, numbers)
                 sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
                 out, x = (np.zeros(p.elements, np.float32) for p in meaning.params[:2])
-                constants = {
-                    p.name: values(rng, p.shape, special and p.name == "w")
-                    for p in meaning.params[2:]
-                }
+                constants = {p.name: constant(rng, p, special) for p in meaning.params[2:]}
                 x = values(rng, (x.size,), special)
                 assert kernel.stream is not None
                 stream = kernel.stream.pack(constants, **sizes)
@@ -101,6 +107,19 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
                     assert array.tobytes() == constants[name].reshape(array.shape).tobytes()
                 found.append((position, numbers, [out + 77, x, stream]))
     return found
+
+
+def constant(rng: np.random.Generator, param: Buffer, special: bool) -> np.ndarray:
+    """Biases, steps, and weights as they are stored."""
+    if param.dtype == "int8":
+        return rng.integers(-128, 128, param.shape).astype(np.int8)
+    if param.dtype == "uint16":
+        array = rng.normal(size=param.shape)
+        if special:
+            some = rng.random(param.shape) < 0.3
+            array = np.where(some, rng.choice(HALVES, param.shape), array)
+        return array.astype(np.float16).view(np.uint16)
+    return values(rng, param.shape, special and param.name != "bias")
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], special: bool) -> np.ndarray:
@@ -136,7 +155,7 @@ def machine(request, tmp_path_factory):
     tools = [t for t in tools if t.is_zig == (compiler == "clang")]
     if not tools:
         pytest.skip(f"no {compiler} for cortex-m55")
-    functions = ("run_conv", "run_depthwise")
+    functions = [f"run_{name}" for name in KERNELS]
     at = tmp_path_factory.mktemp("float_rows")
     return MveMachine(tools[0], SOURCE + ON_M55, functions, flags, at)
 
@@ -149,8 +168,7 @@ def expected(position: int, numbers: tuple[int, ...], arrays: list[np.ndarray]) 
 @pytest.mark.parametrize("special", [False, True])
 def test_on_cores_with_an_fpu(core, special):
     for position, numbers, arrays in cases(special, 5):
-        function = ("call_conv", "call_depthwise")[position]
-        got = run_on_core(core, function, arrays[0], arrays[1:], numbers)
+        got = run_on_core(core, f"call_{KERNELS[position]}", arrays[0], arrays[1:], numbers)
         assert_same(got, expected(position, numbers, arrays), (position, numbers))
 
 

@@ -1,12 +1,16 @@
 """Rows of float32 convolutions (`runtime_c/microkernels/fpu/`): their meaning and streams.
 
-Both kernels read one stream, unit after unit of four channels, of which the last may have fewer:
-the biases of a unit, then for each input of a window the weights of its channels.
+All kernels read one stream, unit after unit of four channels, of which the last may have fewer:
+the biases of a unit, then for each input of a window the weights of its channels. Weights may be
+stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
+behind the biases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,8 @@ import numpy.typing as npt
 
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store
 from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.primitives.halves import pack_halves
+from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.term import TermLike, Var, as_term
 from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
 from edgec.loop.window import clipped
@@ -21,6 +27,8 @@ from edgec.loop.window import clipped
 Array = npt.NDArray[Any]
 
 CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
+#: The convolution of weights that are stored as float16, and as int8 with a step for each channel.
+CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
 #: Channels of a unit, and pixels that are computed at once.
 UNIT, PIXELS = 4, 4
 #: Which limits a sum has.
@@ -154,24 +162,60 @@ def _row_of_sums(
     return PrimFunc("row", params, (acc,), body)
 
 
-def pack(arrays: Mapping[str, Array], *, by_channel: bool) -> Array:
-    """Bias and weights in the order of use. by_channel: the channel is the last axis."""
-    bias, w = arrays["bias"], arrays["w"]
-    flat = w.reshape(-1, len(bias)) if by_channel else w.reshape(len(bias), -1).T
-    both = np.concatenate([bias.reshape(1, -1), flat])
-    units = [both[:, c : c + UNIT].reshape(-1) for c in range(0, len(bias), UNIT)]
-    return np.concatenate(units).astype(np.float32)
+def conv_row_of_halves(**sizes: Any) -> PrimFunc:
+    """`conv_row` of weights that are stored as float16."""
+    return pack_halves(conv_row(**sizes), "w")[0]
 
 
-def unpack(words: Array, channels: int, *, by_channel: bool) -> dict[str, Array]:
-    """The constants in a stream."""
-    inputs = len(words) // channels
-    both = np.empty((inputs, channels), np.float32)
-    for c in range(0, channels, UNIT):
-        lanes = min(UNIT, channels - c)
-        part = words[c * inputs : (c + lanes) * inputs]
-        both[:, c : c + lanes] = part.reshape(inputs, lanes)
-    return {"bias": both[0], "w": both[1:] if by_channel else both[1:].T}
+def conv_row_of_steps(channels: int, **sizes: Any) -> PrimFunc:
+    """`conv_row` of weights that are stored as int8, each times the step of its channel."""
+    return pack_steps(conv_row(channels=channels, **sizes), "w", 0, [1.0] * channels)[0]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a stream holds weights: their dtype, what stands before them, the dtype of the stream.
+
+    by_channel: the channel is the last axis of the weights; else it is the first.
+    """
+
+    by_channel: bool = False
+    weights: str = "float32"
+    heads: tuple[str, ...] = ("bias",)
+    words: str = "float32"
+
+    def length(self, inputs: int, channels: int) -> int:
+        """Words of a stream."""
+        stored = np.dtype(self.weights).itemsize * inputs * channels
+        return len(self.heads) * channels + -(-stored // 4)
+
+    def pack(self, arrays: Mapping[str, Array]) -> Array:
+        """Bias, steps and weights in the order of use."""
+        w, channels = arrays["w"].astype(self.weights), len(arrays["bias"])
+        flat = w.reshape(-1, channels) if self.by_channel else w.reshape(channels, -1).T
+        rows = [arrays[name].astype(np.float32).reshape(1, -1) for name in self.heads]
+        units = [
+            part[:, c : c + UNIT].tobytes()
+            for c in range(0, channels, UNIT)
+            for part in (*rows, flat)
+        ]
+        held = b"".join(units)
+        return np.frombuffer(held + bytes(-len(held) % 4), self.words).copy()
+
+    def unpack(self, words: Array, inputs: int, channels: int) -> dict[str, Array]:
+        """The constants in a stream."""
+        held, place = words.astype(self.words).tobytes(), 0
+        parts = {name: np.empty((1, channels), np.float32) for name in self.heads}
+        parts["w"] = np.empty((inputs, channels), self.weights)
+        for c in range(0, channels, UNIT):
+            for part in parts.values():
+                unit = part[:, c : c + UNIT]
+                taken = np.frombuffer(held, part.dtype, unit.size, place)
+                part[:, c : c + UNIT] = taken.reshape(unit.shape)
+                place += taken.nbytes
+        flat = parts.pop("w")
+        found = {name: part[0] for name, part in parts.items()}
+        return {**found, "w": flat if self.by_channel else flat.T}
 
 
 def _row_instructions(
@@ -194,10 +238,16 @@ def _row_instructions(
 
 
 def _conv_instructions(
-    kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int, **_: int
+    taps: tuple[float, float],
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    pixels: int,
+    channels: int,
+    **_: int,
 ) -> float:
     inputs = kernel_h * kernel_w * in_channels
-    return _row_instructions(43, 16, inputs, kernel_h, kernel_w, (pixels, channels))
+    return _row_instructions(*taps, inputs, kernel_h, kernel_w, (pixels, channels))
 
 
 def _depthwise_instructions(
@@ -212,11 +262,15 @@ def _register(
     meaning: Callable[..., PrimFunc],
     sizes: tuple[str, ...],
     header: str,
-    inputs: Callable[..., int],
+    form: _Form,
     instructions: Callable[..., float],
+    code_bytes: int = 1200,
 ) -> None:
-    """A kernel of rows. inputs: of a window, for one channel of output."""
-    by_channel = name == DEPTHWISE
+    """A kernel of rows."""
+
+    def inputs(kernel_h: int, kernel_w: int, in_channels: int = 1, **_: int) -> int:
+        return kernel_h * kernel_w * in_channels  # of a window, for one channel of output
+
     register(
         Microkernel(
             name,
@@ -228,29 +282,45 @@ def _register(
             alignment=(("bias", 4),),
             in_order=("out_p", PIXELS),
             stream=Stream(
-                ("bias", "w"),
-                words=lambda channels, **sizes: channels * (1 + inputs(**sizes)),
-                pack=lambda arrays, **_: pack(arrays, by_channel=by_channel),
-                unpack=lambda words, channels, **_: unpack(words, channels, by_channel=by_channel),
-                dtype="float32",
+                (*form.heads, "w"),
+                words=lambda channels, **sizes: form.length(inputs(**sizes), channels),
+                pack=lambda arrays, **_: form.pack(arrays),
+                unpack=lambda words, channels, **sizes: form.unpack(
+                    words, inputs(**sizes), channels
+                ),
+                dtype=form.words,
             ),
             instructions=instructions,
-            code_bytes=1200,
+            code_bytes=code_bytes,
         )
     )
 
 
-_register(
-    CONV,
-    conv_row,
-    (
-        "height", "width", "in_channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
-        "dilation_h", "top", "left", "pixels", "channels", "bounds", "low", "high",
-    ),
-    "fpu/conv_f32.h",
-    lambda kernel_h, kernel_w, in_channels, **_: kernel_h * kernel_w * in_channels,
-    _conv_instructions,
+_CONV_SIZES = (
+    "height", "width", "in_channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
+    "dilation_h", "top", "left", "pixels", "channels", "bounds", "low", "high",
 )  # fmt: skip
+_register(
+    CONV, conv_row, _CONV_SIZES, "fpu/conv_f32.h", _Form(), partial(_conv_instructions, (43, 16))
+)
+_register(
+    CONV_HALVES,
+    conv_row_of_halves,
+    _CONV_SIZES,
+    "fpu/conv_f32_f16.h",
+    _Form(weights="uint16", words="int32"),
+    partial(_conv_instructions, (45, 14)),
+    2600,
+)
+_register(
+    CONV_STEPS,
+    conv_row_of_steps,
+    _CONV_SIZES,
+    "fpu/conv_f32_s8.h",
+    _Form(weights="int8", heads=("bias", "w_step"), words="int32"),
+    partial(_conv_instructions, (55, 24)),
+    2800,
+)
 _register(
     DEPTHWISE,
     depthwise_row,
@@ -259,6 +329,6 @@ _register(
         "dilation_w", "top", "left", "pixels", "channels", "bounds", "low", "high",
     ),
     "fpu/depthwise_f32.h",
-    lambda kernel_h, kernel_w, **_: kernel_h * kernel_w,
+    _Form(by_channel=True),
     _depthwise_instructions,
 )  # fmt: skip

@@ -5,35 +5,72 @@ from __future__ import annotations
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
-from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE, LOWER, UPPER, float_bits
+from edgec.loop.microkernels.float_rows import (
+    CONV,
+    CONV_HALVES,
+    CONV_STEPS,
+    DEPTHWISE,
+    LOWER,
+    UPPER,
+    float_bits,
+)
 from edgec.loop.policies.common import decompose, find_param
+from edgec.loop.primitives.halves import fits_halves
+from edgec.loop.primitives.steps import steps_along
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.loop.window import Window
 
 #: Functions that have a kernel.
 FLOAT_KERNELS = ("conv2d", "dense", "depthwise_conv2d")
+#: Those that have kernels of float16 and of integers that count steps.
+NARROW_KERNELS = ("conv2d", "dense")
 
 
 def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
+    return _schedules(Schedule(func), window, CONV)
+
+
+def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
+    """The same with weights stored as float16, where they are such and a kernel reads them."""
+    if func.name not in NARROW_KERNELS or not fits_halves(weights):
+        return []
+    schedule = Schedule(func)
+    schedule.pack_halves("w")
+    return _schedules(schedule, window, CONV_HALVES)
+
+
+def narrow_steps(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
+    """The same with weights stored as int8 that count the steps of their channel."""
+    steps = steps_along(weights, 0) if func.name in NARROW_KERNELS else None
+    if steps is None:
+        return []
+    schedule = Schedule(func)
+    schedule.pack_steps("w", 0, steps.tolist())
+    return _schedules(schedule, window, CONV_STEPS)
+
+
+def _schedules(schedule: Schedule, window: Window | None, conv: str) -> list[Schedule]:
+    """conv: the kernel of convolutions and matrix products."""
+    func = schedule.func
     if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
         return []
     limits = find_limits(func)
     if limits is None:
         return []
-    schedule = Schedule(func)
     try:
         if window is None:
-            _dense(schedule, limits)
+            _dense(schedule, limits, conv)
         else:
-            _rows(schedule, window, limits)
+            _rows(schedule, window, limits, conv)
     except ScheduleError:
         return []
     return [schedule]
 
 
-def _dense(schedule: Schedule, limits: dict[str, int]) -> None:
+def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
     """All rows of inputs as pixels of one image."""
     pixels, channels = find_param(schedule.func, "out").shape
     depth = find_param(schedule.func, "w").shape[1]
@@ -41,10 +78,10 @@ def _dense(schedule: Schedule, limits: dict[str, int]) -> None:
     decompose(schedule, "acc")
     schedule.simplify()
     loop = "out_d0" if pixels > 1 else "out_d1"
-    schedule.tensorize(loop, CONV, _pixels(pixels, depth, channels) | limits, {"row": "0"})
+    schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
 
 
-def _rows(schedule: Schedule, window: Window, limits: dict[str, int]) -> None:
+def _rows(schedule: Schedule, window: Window, limits: dict[str, int], conv: str) -> None:
     _, height, width, channels = find_param(schedule.func, "out").shape
     schedule.compute_at("acc", "out_d3")
     decompose(schedule, "acc")
@@ -53,7 +90,7 @@ def _rows(schedule: Schedule, window: Window, limits: dict[str, int]) -> None:
         loop = schedule.fuse("out_d1", "out_d2")
         schedule.simplify()
         sizes = _pixels(height * width, window.shape[2], channels)
-        schedule.tensorize(loop, CONV, sizes | limits, {"row": "0"})
+        schedule.tensorize(loop, conv, sizes | limits, {"row": "0"})
         return
     schedule.simplify()
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
@@ -73,7 +110,7 @@ def _rows(schedule: Schedule, window: Window, limits: dict[str, int]) -> None:
         sizes["in_channels"] = window.shape[2]
     loop = "out_d2" if width > 1 else "out_d3"
     row = "out_d1" if height > 1 else "0"
-    schedule.tensorize(loop, DEPTHWISE if is_depthwise else CONV, sizes, {"row": row})
+    schedule.tensorize(loop, DEPTHWISE if is_depthwise else conv, sizes, {"row": row})
 
 
 def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:

@@ -2,6 +2,9 @@
  *
  * A stream holds bias and weights in the order of use. Per unit of four channels (the last one may
  * have fewer): the biases, then for each input of a window the weights of the unit's channels.
+ * `stored` is the bytes of a weight: 4 a float32; 2 a float16; 1 an int8 that counts the steps of
+ * its channel, which stand behind the biases. What is stored so becomes a float32, with one
+ * rounding where it is a product of a step, before it is used.
  *
  * Each output is its bias, then product after product added in the order of the window, two
  * roundings for each. Kernels only choose which outputs are computed together.
@@ -21,7 +24,76 @@
 #define EC_FPU_ACCUMULATE_F32_H
 
 #include "edgec/ec_kernel.h"
+#include "math/ec_float.h"
 #include "microkernels/c/clip_taps.h"
+
+/* The float at p, which is aligned to 4 bytes. */
+static inline EC_INLINE float ec_load_f32(const void *p) {
+    float value;
+    EC_COPY(&value, EC_WORDS(p), sizeof value);
+    return value;
+}
+
+/* Bytes from the beginning of a unit to its weights. */
+static inline EC_INLINE int32_t ec_unit_head(int32_t lanes, int32_t stored) {
+    return stored == 1 ? 8 * lanes : 4 * lanes;
+}
+
+/* The float16 of these bits. */
+static inline EC_INLINE float ec_half_f32(uint32_t bits) {
+#if EC_DSP_FPU_ASM
+    float wide;
+    __asm__("vcvtb.f32.f16 %0, %1" : "=t"(wide) : "t"(ec_f32_from_bits(bits)));
+    return wide;
+#else
+    return ec_f32_from_f16(bits);
+#endif
+}
+
+/* The two float16 of the word at p, which is aligned to 4 bytes. */
+static inline EC_INLINE void ec_two_halves_f32(float *low, float *high, const void *p) {
+#if EC_DSP_FPU_ASM
+    const float both = ec_load_f32(p);
+    __asm__("vcvtb.f32.f16 %0, %1" : "=t"(*low) : "t"(both));
+    __asm__("vcvtt.f32.f16 %0, %1" : "=t"(*high) : "t"(both));
+#else
+    const uint32_t both = (uint32_t)ec_load_aligned(p);
+    *low = ec_f32_from_f16(both & 0xFFFFu);
+    *high = ec_f32_from_f16(both >> 16);
+#endif
+}
+
+/* Four weights at v, of the channels whose steps are given. */
+static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *v, int32_t stored,
+                                                 const float *steps) {
+    if (stored == 4) {
+        weights[0] = ec_load_f32(v);
+        weights[1] = ec_load_f32(v + 4);
+        weights[2] = ec_load_f32(v + 8);
+        weights[3] = ec_load_f32(v + 12);
+    } else if (stored == 2) {
+        ec_two_halves_f32(weights, weights + 1, v);
+        ec_two_halves_f32(weights + 2, weights + 3, v + 4);
+    } else {
+        weights[0] = (float)(int8_t)v[0] * steps[0];
+        weights[1] = (float)(int8_t)v[1] * steps[1];
+        weights[2] = (float)(int8_t)v[2] * steps[2];
+        weights[3] = (float)(int8_t)v[3] * steps[3];
+    }
+}
+
+/* Weight `position` of those at v, of a channel of this step. */
+static inline EC_INLINE float ec_weight_f32(const uint8_t *v, int32_t position, int32_t stored,
+                                            float step) {
+    if (stored == 4) {
+        return ec_load_f32(v + 4 * position);
+    }
+    if (stored == 2) {
+        const uint32_t low = v[2 * position];
+        return ec_half_f32(low | (uint32_t)v[2 * position + 1] << 8);
+    }
+    return (float)(int8_t)v[position] * step;
+}
 
 /* Four sums limited and stored: by limits[0] from below if bounds is odd, by limits[1] from above
  * if it is 2 or 3. What does not compare becomes the limit. */
@@ -48,25 +120,116 @@ static inline void ec_store_sums_f32(float *out, float a, float b, float c, floa
 /* One input of each channel times its weight, added to four sums; x goes on to the next. */
 #define EC_FOUR_PRODUCTS_F32(x, a, b, c, d) \
     do {                                    \
-        a += (x)[0] * w0;                   \
-        b += (x)[apart] * w1;               \
-        c += (x)[2 * apart] * w2;           \
-        d += (x)[3 * apart] * w3;           \
+        a += (x)[0] * weight[0];            \
+        b += (x)[apart] * weight[1];        \
+        c += (x)[2 * apart] * weight[2];    \
+        d += (x)[3 * apart] * weight[3];    \
         (x) += tap;                         \
     } while (0)
+
+/* clang-format off */
+
+/* Assembly: the four weights in s8 to s11 times x, added to the sums %0 to %3. */
+#define EC_ADD_PRODUCTS_F32_ASM(x) \
+    "vmul.f32 s8, s8, " x "\n" \
+    "vmul.f32 s9, s9, " x "\n" \
+    "vadd.f32 %0, %0, s8\n" \
+    "vmul.f32 s10, s10, " x "\n" \
+    "vadd.f32 %1, %1, s9\n" \
+    "vmul.f32 s11, s11, " x "\n" \
+    "vadd.f32 %2, %2, s10\n" \
+    "vadd.f32 %3, %3, s11\n"
+
+/* Assembly: the four float16 in two words as s8 to s11. */
+#define EC_WIDEN_FOUR_F32_ASM(low, high) \
+    "vcvtb.f32.f16 s8, " low "\n" \
+    "vcvtt.f32.f16 s9, " low "\n" \
+    "vcvtb.f32.f16 s10, " high "\n" \
+    "vcvtt.f32.f16 s11, " high "\n"
+
+/* Assembly: the four int8 at %4 + n times their steps %7 to %10 as s8 to s11. */
+#define EC_SCALE_FOUR_F32_ASM(n) \
+    "ldrsb r0, [%4, #" n "]\n" \
+    "ldrsb r1, [%4, #" n " + 1]\n" \
+    "ldrsb r2, [%4, #" n " + 2]\n" \
+    "ldrsb r3, [%4, #" n " + 3]\n" \
+    "vmov s8, s9, r0, r1\n" \
+    "vmov s10, s11, r2, r3\n" \
+    "vcvt.f32.s32 s8, s8\n" \
+    "vcvt.f32.s32 s9, s9\n" \
+    "vcvt.f32.s32 s10, s10\n" \
+    "vcvt.f32.s32 s11, s11\n" \
+    "vmul.f32 s8, s8, %7\n" \
+    "vmul.f32 s9, s9, %8\n" \
+    "vmul.f32 s10, s10, %9\n" \
+    "vmul.f32 s11, s11, %10\n"
+
+/* clang-format on */
+
+/* Add to four sums the products of the inputs at x, which lie together, and their weights at v: two
+ * inputs at a time, `pairs` times and at least once. */
+static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const uint8_t *v,
+                                              int32_t stored, const float *steps, int32_t pairs) {
+#if EC_DSP_FPU_ASM
+    /* clang-format off */
+    if (stored == 2) {
+        __asm__ volatile(
+            "1:\n"
+            "vldmia %4!, {s12-s15}\n"
+            "vldmia %5!, {s16-s17}\n"
+            EC_WIDEN_FOUR_F32_ASM("s12", "s13")
+            EC_ADD_PRODUCTS_F32_ASM("s16")
+            EC_WIDEN_FOUR_F32_ASM("s14", "s15")
+            EC_ADD_PRODUCTS_F32_ASM("s17")
+            "subs %6, %6, #1\n"
+            "bne 1b\n"
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
+              "+r"(pairs)
+            :
+            : "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            "1:\n"
+            "vldmia %5!, {s12-s13}\n"
+            EC_SCALE_FOUR_F32_ASM("0")
+            EC_ADD_PRODUCTS_F32_ASM("s12")
+            EC_SCALE_FOUR_F32_ASM("4")
+            EC_ADD_PRODUCTS_F32_ASM("s13")
+            "add %4, %4, #8\n"
+            "subs %6, %6, #1\n"
+            "bne 1b\n"
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
+              "+r"(pairs)
+            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
+            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
+    }
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < 2 * pairs; ++i) {
+        float weights[4];
+        ec_four_weights_f32(weights, v + 4 * stored * i, stored, steps);
+        sums[0] += x[i] * weights[0];
+        sums[1] += x[i] * weights[1];
+        sums[2] += x[i] * weights[2];
+        sums[3] += x[i] * weights[3];
+    }
+#endif
+}
 
 /* out[p * channels + c] for p < 4 and c < whole, a multiple of 4: the sums of the windows of
  * x + p * step, limited. w: the stream. by_vectors: computes a unit by EC_SUMS_F32_MVE, and returns
  * 0 if it did. */
 static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole,
                                                  const float *x, int32_t step, int32_t apart,
-                                                 int32_t tap, const float *w, const int32_t *window,
-                                                 const int32_t *runs, int32_t bounds,
-                                                 const float *limits,
+                                                 int32_t tap, int32_t stored, const uint8_t *w,
+                                                 const int32_t *window, const int32_t *runs,
+                                                 int32_t bounds, const float *limits,
                                                  int32_t (*by_vectors)(const uintptr_t *)) {
-    for (int32_t c = 0; c < whole; c += 4, w += 4 * (1 + window[0])) {
+    const int32_t head = ec_unit_head(4, stored);
+    const int32_t unit = head + 4 * stored * window[0];
+    for (int32_t c = 0; c < whole; c += 4, w += unit) {
         const float *from = x + c * apart;
-        const float *weights = w + 4 * (1 + window[1]);
+        const uint8_t *weights = w + head + 4 * stored * window[1];
 #if EC_MVE_FLOAT_ASM
         const uintptr_t words[13] = {
             (uintptr_t)from,
@@ -75,7 +238,7 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
             (uintptr_t)runs[0],
             (uintptr_t)runs[1],
             (uintptr_t)(4 * (runs[2] - tap * runs[1])),
-            (uintptr_t)(16 * (window[2] - runs[1])),
+            (uintptr_t)(4 * stored * (window[2] - runs[1])),
             (uintptr_t)w,
             (uintptr_t)(out + c),
             (uintptr_t)(4 * channels),
@@ -89,7 +252,10 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
 #else
         (void)by_vectors;
 #endif
-        float a0 = w[0], a1 = w[1], a2 = w[2], a3 = w[3];
+        float weight[4], steps[4];
+        ec_four_weights_f32(steps, w + head - 16, 4, limits);
+        float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
+        float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
         float b0 = a0, b1 = a1, b2 = a2, b3 = a3;
         float c0 = a0, c1 = a1, c2 = a2, c3 = a3;
         float d0 = a0, d1 = a1, d2 = a2, d3 = a3;
@@ -98,17 +264,17 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
             const float *xb = xa + step;
             const float *xc = xb + step;
             const float *xd = xc + step;
-            const float *v = weights;
+            const uint8_t *v = weights;
             for (int32_t i = runs[1]; i > 0; --i) {
-                const float w0 = v[0], w1 = v[1], w2 = v[2], w3 = v[3];
-                v += 4;
+                ec_four_weights_f32(weight, v, stored, steps);
+                v += 4 * stored;
                 EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
                 EC_FOUR_PRODUCTS_F32(xb, b0, b1, b2, b3);
                 EC_FOUR_PRODUCTS_F32(xc, c0, c1, c2, c3);
                 EC_FOUR_PRODUCTS_F32(xd, d0, d1, d2, d3);
             }
             from += runs[2];
-            weights += 4 * window[2];
+            weights += 4 * stored * window[2];
         }
         ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
         ec_store_sums_f32(out + channels + c, b0, b1, b2, b3, bounds, limits);
@@ -118,70 +284,90 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
 }
 
 /* The same of one pixel; by_vectors: four units at once. */
-static inline EC_INLINE void ec_sums_of_one_f32(float *out, int32_t whole, const float *x,
-                                                int32_t apart, int32_t tap, const float *w,
-                                                const int32_t *window, const int32_t *runs,
-                                                int32_t bounds, const float *limits,
-                                                int32_t (*by_vectors)(const uintptr_t *)) {
+static inline EC_INLINE void
+ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int32_t tap,
+                   int32_t stored, const uint8_t *w, const int32_t *window, const int32_t *runs,
+                   int32_t bounds, const float *limits, int32_t (*by_vectors)(const uintptr_t *)) {
+    const int32_t head = ec_unit_head(4, stored);
+    const int32_t unit = head + 4 * stored * window[0];
     for (int32_t c = 0; c < whole; c += 4) {
         const float *from = x + c * apart;
-        const float *weights = w + 4 * (1 + window[1]);
+        const uint8_t *weights = w + head + 4 * stored * window[1];
 #if EC_MVE_FLOAT_ASM
+        float room[16]; /* for steps */
         const uintptr_t words[13] = {
             (uintptr_t)weights,
-            (uintptr_t)(16 * (1 + window[0])),
+            (uintptr_t)unit,
             (uintptr_t)from,
             (uintptr_t)runs[0],
             (uintptr_t)runs[1],
-            (uintptr_t)(16 * (window[2] - runs[1])),
+            (uintptr_t)(4 * stored * (window[2] - runs[1])),
             (uintptr_t)(4 * (runs[2] - tap * runs[1])),
             (uintptr_t)w,
             (uintptr_t)(out + c),
             16,
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            (uintptr_t)(4 * tap),
+            stored == 1 ? (uintptr_t)room : (uintptr_t)(4 * tap),
         };
         if (whole - c >= 16 && runs[0] > 0 && runs[1] > 0 && by_vectors(words) == 0) {
             c += 12;
-            w += 16 * (1 + window[0]);
+            w += 4 * unit;
             continue;
         }
 #else
         (void)by_vectors;
 #endif
-        float a0 = w[0], a1 = w[1], a2 = w[2], a3 = w[3];
+        float weight[4], steps[4];
+        ec_four_weights_f32(steps, w + head - 16, 4, limits);
+        float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
+        float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
         for (int32_t row = 0; row < runs[0]; ++row) {
             const float *xa = from;
-            const float *v = weights;
-            for (int32_t i = runs[1]; i > 0; --i) {
-                const float w0 = v[0], w1 = v[1], w2 = v[2], w3 = v[3];
-                v += 4;
+            const uint8_t *v = weights;
+            int32_t i = runs[1];
+            if (stored != 4 && i > 1) {
+                float sums[4] = { a0, a1, a2, a3 };
+                ec_add_pairs_f32(sums, xa, v, stored, steps, i / 2);
+                a0 = sums[0];
+                a1 = sums[1];
+                a2 = sums[2];
+                a3 = sums[3];
+                xa += i / 2 * 2;
+                v += 4 * stored * (i / 2 * 2);
+                i %= 2;
+            }
+            for (; i > 0; --i) {
+                ec_four_weights_f32(weight, v, stored, steps);
+                v += 4 * stored;
                 EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
             }
             from += runs[2];
-            weights += 4 * window[2];
+            weights += 4 * stored * window[2];
         }
         ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
-        w += 4 * (1 + window[0]);
+        w += unit;
     }
 }
 
 /* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. */
-static EC_SHARED void ec_rest_of_unit_f32(float *out, int32_t lanes, const float *x, int32_t apart,
-                                          int32_t tap, const float *w, const int32_t *window,
-                                          const int32_t *runs, int32_t bounds,
-                                          const float *limits) {
+static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, const float *x,
+                                                 int32_t apart, int32_t tap, int32_t stored,
+                                                 const uint8_t *w, const int32_t *window,
+                                                 const int32_t *runs, int32_t bounds,
+                                                 const float *limits) {
+    const int32_t head = ec_unit_head(lanes, stored);
     for (int32_t c = 0; c < lanes; ++c) {
         const float *from = x + c * apart;
-        const float *weights = w + lanes * (1 + window[1]) + c;
-        float sum = w[c];
+        const uint8_t *weights = w + head + (lanes * window[1] + c) * stored;
+        const float step = ec_load_f32(w + head + 4 * (c - lanes));
+        float sum = ec_load_f32(w + 4 * c);
         for (int32_t row = 0; row < runs[0]; ++row) {
             for (int32_t i = 0; i < runs[1]; ++i) {
-                sum += from[i * tap] * weights[i * lanes];
+                sum += from[i * tap] * ec_weight_f32(weights, i * lanes, stored, step);
             }
             from += runs[2];
-            weights += lanes * window[2];
+            weights += lanes * stored * window[2];
         }
         if ((bounds & 1) != 0) {
             sum = sum > limits[0] ? sum : limits[0];
@@ -193,26 +379,40 @@ static EC_SHARED void ec_rest_of_unit_f32(float *out, int32_t lanes, const float
     }
 }
 
+/* The same of weights that are floats. */
+static EC_SHARED void ec_rest_of_unit_f32(float *out, int32_t lanes, const float *x, int32_t apart,
+                                          int32_t tap, const uint8_t *w, const int32_t *window,
+                                          const int32_t *runs, int32_t bounds,
+                                          const float *limits) {
+    ec_sums_of_rest_f32(out, lanes, x, apart, tap, 4, w, window, runs, bounds, limits);
+}
+
 /* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
  * over x [height, width, across], whose first tap is at (row * stride_h - top, p * stride_w -
  * left); what lies outside of x is left out. A tap has `depth` inputs of each channel. bounds: 1 if
  * there is a lower limit, plus 2 if there is an upper one; low and high are the bits of these
- * floats. Pixels are computed in order, by `four` as many at once and by `one`. Nothing is read but
+ * floats. Pixels are computed in order, by `four` as many at once and by `one`,
+ * channels that are no whole unit by `rest`. Nothing is read but
  * x, within its rows, and the stream. */
 static inline EC_INLINE void ec_row_of_sums_f32(
-    float *out, const float *x, const float *stream, int32_t height, int32_t width, int32_t across,
-    int32_t depth, int32_t apart, int32_t tap, int32_t kernel_h, int32_t kernel_w, int32_t stride_h,
-    int32_t stride_w, int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left,
-    int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high, int32_t row,
-    void (*four)(float *, int32_t, int32_t, const float *, int32_t, int32_t, const float *,
+    float *out, const float *x, const void *stream, int32_t stored, int32_t height, int32_t width,
+    int32_t across, int32_t depth, int32_t apart, int32_t tap, int32_t kernel_h, int32_t kernel_w,
+    int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w, int32_t top,
+    int32_t left, int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
+    int32_t row,
+    void (*four)(float *, int32_t, int32_t, const float *, int32_t, int32_t, const uint8_t *,
                  const int32_t *, const int32_t *, int32_t, const float *),
-    void (*one)(float *, int32_t, const float *, int32_t, const float *, const int32_t *,
-                const int32_t *, int32_t, const float *)) {
+    void (*one)(float *, int32_t, const float *, int32_t, const uint8_t *, const int32_t *,
+                const int32_t *, int32_t, const float *),
+    void (*rest)(float *, int32_t, const float *, int32_t, int32_t, const uint8_t *,
+                 const int32_t *, const int32_t *, int32_t, const float *)) {
     const int32_t first = row * stride_h - top;
     const int32_t reach = (kernel_w - 1) * dilation_w + 1;
     const int32_t pitch = kernel_w * depth;
     const int32_t whole = channels / 4 * 4;
-    const float *const last = stream + whole * (1 + kernel_h * pitch);
+    const uint8_t *const first_unit = stream;
+    const uint8_t *const last =
+        first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
     float limits[2];
     int32_t runs[3];
     int32_t window[3];
@@ -238,14 +438,14 @@ static inline EC_INLINE void ec_row_of_sums_f32(
         window[1] = above + from * depth;
         const float *inputs = rows + (column + from * dilation_w) * across;
         if (some == 4) {
-            four(out, channels, whole, inputs, stride_w * across, tap, stream, window, runs, bounds,
-                 limits);
+            four(out, channels, whole, inputs, stride_w * across, tap, first_unit, window, runs,
+                 bounds, limits);
         } else {
-            one(out, whole, inputs, tap, stream, window, runs, bounds, limits);
+            one(out, whole, inputs, tap, first_unit, window, runs, bounds, limits);
         }
         for (; some > 0; --some, ++p) {
-            ec_rest_of_unit_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
-                                last, window, runs, bounds, limits);
+            rest(out + whole, channels - whole, inputs + whole * apart, apart, tap, last, window,
+                 runs, bounds, limits);
             inputs += stride_w * across;
             out += channels;
         }
@@ -254,13 +454,14 @@ static inline EC_INLINE void ec_row_of_sums_f32(
 
 /* clang-format off */
 
-/* Assembly: four vectors of sums for MVE. `first` loads the biases at r2 into q0 to q3, `each` adds
- * one product to each. r0 points to words: 0 the first of four pointers, 1 the bytes from one to
- * the next, 2 another pointer, 3 runs, 4 steps of a run, 5 and 6 what the four and the other
- * advance between runs, 7 biases, 8 output, 9 the bytes from vector to vector of it, 10 bounds,
- * 11 limits, 12 bytes for r3. Leaves r0 = 0, or something else and stores nothing if a denormal was
- * flushed. */
-#define EC_SUMS_F32_MVE(first, each) \
+/* Assembly: four vectors of sums for MVE. `first` loads the biases at r2 into q0 to q3, and what
+ * `each` keeps in vectors; `each` adds one product to each. r0 points to words: 0 the first of four
+ * pointers, which are a to d in `each`, 1 the bytes from one to the next (lr in `first`), 2 another
+ * pointer (`other`), 3 runs, 4 steps of a run, 5 and 6 what the four and the other advance between
+ * runs, 7 biases, 8 output, 9 the bytes from vector to vector of it, 10 bounds, 11 limits, 12 what
+ * r3 is. `each` has those of r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. Leaves r0 =
+ * 0, or something else and stores nothing if a denormal was flushed. */
+#define EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "vmrs r1, fpscr\n" \
@@ -268,23 +469,23 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     "vmsr fpscr, r1\n" \
     "push {r0}\n" \
     "ldr r3, [r0, #48]\n" \
-    "ldrd r8, r1, [r0]\n" \
-    "ldrd r12, r4, [r0, #8]\n" \
+    "ldrd " other ", r4, [r0, #8]\n" \
     "ldrd r5, r6, [r0, #16]\n" \
     "ldrd r7, r2, [r0, #24]\n" \
-    "add r9, r8, r1\n" \
-    "add r10, r9, r1\n" \
-    "add r11, r10, r1\n" \
+    "ldrd " a ", lr, [r0]\n" \
     first \
+    "add " b ", " a ", lr\n" \
+    "add " c ", " b ", lr\n" \
+    "add " d ", " c ", lr\n" \
     "2:\n" \
     "dls lr, r5\n" \
     "1:\n" \
     each \
     "le lr, 1b\n" \
-    ".irp d, r8, r9, r10, r11\n" \
+    ".irp d, " a ", " b ", " c ", " d "\n" \
     "add \\d, \\d, r6\n" \
     ".endr\n" \
-    "add r12, r12, r7\n" \
+    "add " other ", " other ", r7\n" \
     "subs r4, r4, #1\n" \
     "bne 2b\n" \
     "pop {r12}\n" \
@@ -320,9 +521,9 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     "pop {r4-r11, lr}\n"
 
 /* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`. */
-#define EC_RUN_SUMS_F32_MVE(words, first, each) \
+#define EC_RUN_SUMS_F32_MVE(words, first, each, a, b, c, d, other) \
     register uintptr_t r0 __asm__("r0") = (uintptr_t)(words); \
-    __asm__ volatile(EC_SUMS_F32_MVE(first, each) \
+    __asm__ volatile(EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
         : "+r"(r0) \
         : \
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory"); \
@@ -335,11 +536,11 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     "vmov q2, q0\n" \
     "vmov q3, q0\n"
 
-/* Assembly: the biases of four units, which are r1 bytes apart. */
+/* Assembly: the biases of four units, which are lr bytes apart. */
 #define EC_FOUR_BIASES_F32_MVE \
     ".irp d, q0, q1, q2, q3\n" \
     "vldrw.32 \\d, [r2]\n" \
-    "add r2, r2, r1\n" \
+    "add r2, r2, lr\n" \
     ".endr\n"
 
 /* clang-format on */

@@ -24,7 +24,8 @@ static EC_KERNEL int32_t ec_conv_four_f32_mve(const uintptr_t *words) {
         "vadd.f32 q1, q1, q6\n"
         "vmul.f32 q6, q4, r3\n"
         "vadd.f32 q2, q2, q5\n"
-        "vadd.f32 q3, q3, q6\n");
+        "vadd.f32 q3, q3, q6\n",
+        "r8", "r9", "r10", "r11", "r12");
     /* clang-format on */
 #else
     (void)words;
@@ -34,11 +35,11 @@ static EC_KERNEL int32_t ec_conv_four_f32_mve(const uintptr_t *words) {
 
 /* Whole units of four pixels (see ec_sums_of_four_f32). */
 static EC_SHARED void ec_conv_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
-                                       int32_t step, int32_t tap, const float *w,
+                                       int32_t step, int32_t tap, const uint8_t *w,
                                        const int32_t *window, const int32_t *runs, int32_t bounds,
                                        const float *limits) {
     (void)tap;
-    ec_sums_of_four_f32(out, channels, whole, x, step, 0, 1, w, window, runs, bounds, limits,
+    ec_sums_of_four_f32(out, channels, whole, x, step, 0, 1, 4, w, window, runs, bounds, limits,
                         ec_conv_four_f32_mve);
 }
 
@@ -59,7 +60,8 @@ static EC_KERNEL int32_t ec_conv_one_f32_mve(const uintptr_t *words) {
         "vadd.f32 q1, q1, q5\n"
         "vmul.f32 q7, q7, r0\n"
         "vadd.f32 q2, q2, q6\n"
-        "vadd.f32 q3, q3, q7\n");
+        "vadd.f32 q3, q3, q7\n",
+        "r8", "r9", "r10", "r11", "r12");
     /* clang-format on */
 #else
     (void)words;
@@ -69,10 +71,11 @@ static EC_KERNEL int32_t ec_conv_one_f32_mve(const uintptr_t *words) {
 
 /* Whole units of one pixel. */
 static EC_SHARED void ec_conv_one_f32(float *out, int32_t whole, const float *x, int32_t tap,
-                                      const float *w, const int32_t *window, const int32_t *runs,
+                                      const uint8_t *w, const int32_t *window, const int32_t *runs,
                                       int32_t bounds, const float *limits) {
     (void)tap;
-    ec_sums_of_one_f32(out, whole, x, 0, 1, w, window, runs, bounds, limits, ec_conv_one_f32_mve);
+    ec_sums_of_one_f32(out, whole, x, 0, 1, 4, w, window, runs, bounds, limits,
+                       ec_conv_one_f32_mve);
 }
 
 /* A row of a convolution over all channels of x (see ec_row_of_sums_f32). */
@@ -82,9 +85,10 @@ static EC_SHARED void ec_conv_row_f32(float *out, const float *x, const float *s
                                       int32_t stride_w, int32_t dilation_h, int32_t top,
                                       int32_t left, int32_t pixels, int32_t channels,
                                       int32_t bounds, int32_t low, int32_t high, int32_t row) {
-    ec_row_of_sums_f32(out, x, stream, height, width, in_channels, in_channels, 0, 1, kernel_h,
+    ec_row_of_sums_f32(out, x, stream, 4, height, width, in_channels, in_channels, 0, 1, kernel_h,
                        kernel_w, stride_h, stride_w, dilation_h, 1, top, left, pixels, channels,
-                       bounds, low, high, row, ec_conv_four_f32, ec_conv_one_f32);
+                       bounds, low, high, row, ec_conv_four_f32, ec_conv_one_f32,
+                       ec_rest_of_unit_f32);
 }
 
 #endif /* EC_FPU_CONV_F32_H */

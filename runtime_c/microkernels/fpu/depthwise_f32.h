@@ -28,7 +28,8 @@ static EC_KERNEL int32_t ec_depthwise_four_f32_mve(const uintptr_t *words) {
         "add r11, r11, r3\n"
         "vmul.f32 q5, q5, q4\n"
         "vadd.f32 q2, q2, q7\n"
-        "vadd.f32 q3, q3, q5\n");
+        "vadd.f32 q3, q3, q5\n",
+        "r8", "r9", "r10", "r11", "r12");
     /* clang-format on */
 #else
     (void)words;
@@ -39,11 +40,11 @@ static EC_KERNEL int32_t ec_depthwise_four_f32_mve(const uintptr_t *words) {
 /* Whole units of four pixels (see ec_sums_of_four_f32). */
 static EC_SHARED void ec_depthwise_four_f32(float *out, int32_t channels, int32_t whole,
                                             const float *x, int32_t step, int32_t tap,
-                                            const float *w, const int32_t *window,
+                                            const uint8_t *w, const int32_t *window,
                                             const int32_t *runs, int32_t bounds,
                                             const float *limits) {
 
-    ec_sums_of_four_f32(out, channels, whole, x, step, 1, tap, w, window, runs, bounds, limits,
+    ec_sums_of_four_f32(out, channels, whole, x, step, 1, tap, 4, w, window, runs, bounds, limits,
                         ec_depthwise_four_f32_mve);
 }
 
@@ -68,7 +69,8 @@ static EC_KERNEL int32_t ec_depthwise_one_f32_mve(const uintptr_t *words) {
         "vadd.f32 q2, q2, q5\n"
         "vmul.f32 q6, q6, q4\n"
         "add r12, r12, r3\n"
-        "vadd.f32 q3, q3, q6\n");
+        "vadd.f32 q3, q3, q6\n",
+        "r8", "r9", "r10", "r11", "r12");
     /* clang-format on */
 #else
     (void)words;
@@ -78,11 +80,11 @@ static EC_KERNEL int32_t ec_depthwise_one_f32_mve(const uintptr_t *words) {
 
 /* Whole units of one pixel. */
 static EC_SHARED void ec_depthwise_one_f32(float *out, int32_t whole, const float *x, int32_t tap,
-                                           const float *w, const int32_t *window,
+                                           const uint8_t *w, const int32_t *window,
                                            const int32_t *runs, int32_t bounds,
                                            const float *limits) {
 
-    ec_sums_of_one_f32(out, whole, x, 1, tap, w, window, runs, bounds, limits,
+    ec_sums_of_one_f32(out, whole, x, 1, tap, 4, w, window, runs, bounds, limits,
                        ec_depthwise_one_f32_mve);
 }
 
@@ -93,10 +95,10 @@ static EC_SHARED void ec_depthwise_row_f32(float *out, const float *x, const flo
                                            int32_t dilation_h, int32_t dilation_w, int32_t top,
                                            int32_t left, int32_t pixels, int32_t channels,
                                            int32_t bounds, int32_t low, int32_t high, int32_t row) {
-    ec_row_of_sums_f32(out, x, stream, height, width, channels, 1, 1, dilation_w * channels,
+    ec_row_of_sums_f32(out, x, stream, 4, height, width, channels, 1, 1, dilation_w * channels,
                        kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left,
                        pixels, channels, bounds, low, high, row, ec_depthwise_four_f32,
-                       ec_depthwise_one_f32);
+                       ec_depthwise_one_f32, ec_rest_of_unit_f32);
 }
 
 #endif /* EC_FPU_DEPTHWISE_F32_H */

@@ -14,10 +14,10 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.interpret import interpret as run_loops
-from edgec.loop.microkernel import kernels_of
-from edgec.loop.microkernels.float_rows import CONV, DEPTHWISE
+from edgec.loop.microkernel import get_microkernel, kernels_of
+from edgec.loop.microkernels.float_rows import CONV, CONV_HALVES, CONV_STEPS, DEPTHWISE
 from edgec.loop.policy import policy_for
-from edgec.memory.spare_kernels import spare_bytes
+from edgec.memory.spare_kernels import MOST_CODE, spare_bytes, take_small_kernels
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
@@ -47,13 +47,21 @@ REFUSED = {
 }
 
 
-def layer(op: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], attrs: Any) -> Function:
-    """A layer with random weights, its result limited to [-1, 6]."""
+def layer(
+    op: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], attrs: Any, stored: str = ""
+) -> Function:
+    """A layer with random weights, its result limited to [-1, 6]. stored: what they stand for."""
     rng = np.random.default_rng(sum(x_shape))
     channels = w_shape[2] if op == "depthwise_conv2d" else w_shape[0]
+    weights = rng.normal(size=w_shape).astype(np.float32)
+    if stored == "halves":
+        weights = weights.astype(np.float16).astype(np.float32)
+    elif stored == "steps":
+        step = rng.uniform(0.01, 0.1, (channels,) + (1,) * (len(w_shape) - 1)).astype(np.float32)
+        weights = rng.integers(-128, 128, w_shape).astype(np.float32) * step
     b = GraphBuilder()
     x = b.param("x", TensorType(x_shape, "float32"))
-    w = b.constant("w", rng.normal(size=w_shape).astype(np.float32))
+    w = b.constant("w", weights)
     bias = b.constant("bias", rng.normal(size=channels).astype(np.float32))
     sums = b.op(op, [x, w, bias], attrs, name="sums")
     return b.finish([b.op("clip", [sums], ClipAttrs(-1.0, 6.0), name="clip")])
@@ -77,6 +85,45 @@ def test_kernels_mean_the_layer(name: str, core: str) -> None:
     for variant in found:
         got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
         assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+@pytest.mark.parametrize("optimize", ["size", "balanced", "time"])
+@pytest.mark.parametrize("stored", ["halves", "steps"])
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "depthwise"])
+def test_kernels_of_narrow_weights_mean_the_layer(
+    name: str, stored: str, optimize: Optimize
+) -> None:
+    *given, kernel = LAYERS[name]
+    function = layer(*given, stored=stored)
+    found = menu(function, "cortex-m4", optimize).variants
+    narrow = CONV_HALVES if stored == "halves" else CONV_STEPS
+    if optimize == "time" or (optimize == "balanced" and stored == "steps"):
+        narrow = kernel
+    assert [kernels_of(v.function) for v in found if kernels_of(v.function)] == [{narrow}]
+    x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
+    (expected,) = interpret(function, [x])
+    for variant in found:
+        got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+        assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+def test_many_halves_stay_so() -> None:
+    """Also where plain loops of floats would be as fast."""
+    for channels, kernels in ((51, [{CONV_HALVES}, set()]), (52, [{CONV_HALVES}])):
+        function = layer("dense", (1, 10), (channels, 10), None, "halves")
+        assert [kernels_of(v.function) for v in menu(function, "cortex-m4").variants] == kernels
+
+
+@pytest.mark.parametrize("channels", [100, 200])
+def test_kernels_are_small_beside_what_they_read_where_size_counts(channels: int) -> None:
+    function = layer("dense", (1, 400), (channels, 400), None, "halves")
+    lowered = menu(function, "cortex-m4", "size")
+    loops, kernel = lowered.variants
+    assert not kernels_of(loops.function)
+    assert loops.code_bytes < kernel.code_bytes
+    pays = get_microkernel(CONV_HALVES).code_bytes < MOST_CODE * 2 * channels * 400
+    assert pays == (channels == 200)
+    assert take_small_kernels([lowered], [loops]) == ((kernel,) if pays else (loops,))
 
 
 @pytest.mark.parametrize("name", ["padded", "depthwise"])

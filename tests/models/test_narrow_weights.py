@@ -1,0 +1,68 @@
+"""Float models whose weights are float16 or int8 times steps: kernels read them as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from built_models import build
+from onnx_builder import OnnxBuilder
+from test_same_bits import need_tools
+
+from edgec.loop.microkernel import kernels_of
+from edgec.loop.microkernels.float_rows import CONV_HALVES, CONV_STEPS
+from edgec.runners.engine import open_session
+from edgec.runners.oracle import open_oracle
+
+SHAPE = (1, 3, 9, 7)
+#: Weights of `network`.
+COUNT = 15 * 3 * 9 + 18 * 15 + 91 * 18 * 63
+KERNELS = {"float16": CONV_HALVES, "int8": CONV_STEPS}
+
+
+def network(path: Path, stored: str) -> Path:
+    """Convolutions over windows and pixels, and a dense layer; units that are not whole."""
+    rng = np.random.default_rng(3)
+    model = OnnxBuilder(3, SHAPE)
+
+    def weights(name: str, *shape: int) -> str:
+        if stored == "float16":
+            numbers = rng.normal(0, 0.1, shape).astype(np.float16)
+            numbers.reshape(-1)[:3] = (-0.0, 2.0**-24, -(2.0**-15))
+            return model.add("Cast", [model.constant(numbers, name)], to=1)
+        counts = model.constant(rng.integers(-128, 128, shape).astype(np.int8), name)
+        steps = rng.uniform(1e-4, 1e-3, shape[0]).astype(np.float32)
+        inputs = [counts, model.constant(steps, f"{name}_steps")]
+        inputs.append(model.constant(np.zeros(shape[0], np.int8), f"{name}_zeros"))
+        return model.add("DequantizeLinear", inputs, axis=0)
+
+    y = model.add("Conv", ["x", weights("w1", 15, 3, 3, 3)], pads=[1, 1, 1, 1])
+    y = model.add("Relu", [y])
+    y = model.add("Relu", [model.add("Conv", [y, weights("w2", 18, 15, 1, 1)])])
+    y = model.add("Flatten", [y])
+    return model.save(model.add("Gemm", [y, weights("w3", 91, 18 * 63)], transB=1), path)
+
+
+@pytest.mark.parametrize("optimize", ["size", "balanced"])
+@pytest.mark.parametrize("stored", KERNELS)
+@pytest.mark.parametrize("board", ["mps2_an386", "mps3_an547"])
+def test_the_same_bits(board: str, stored: str, optimize: str, tmp_path: Path) -> None:
+    engine = "qemu" if board == "mps3_an547" else "core"
+    need_tools(engine, "gcc", board)
+    path = network(tmp_path / f"{stored}.onnx", stored)
+    compiled, built = build(path, board, optimize=optimize)
+    called = {name for v in compiled.chosen for name in kernels_of(v.function)}
+    held = sum(array.nbytes for v in compiled.chosen for array in v.constants.values())
+    if stored == "int8" and optimize == "balanced":
+        assert not called & {*KERNELS.values()} and held > 4 * COUNT
+    else:
+        assert called == {KERNELS[stored]}
+        assert held < COUNT * np.dtype(stored).itemsize + 2048  # biases, steps, few floats
+    x = np.random.default_rng(1).normal(0, 1, SHAPE).astype(np.float32)
+    with open_session(engine, built) as session:
+        assert session.selftest() == 0
+        (found,) = session.run([x]).outputs
+    assert found.tobytes() == compiled.reference([x])[0].tobytes()
+    (exact,) = open_oracle(path).run([x]).outputs
+    np.testing.assert_allclose(found, exact, rtol=0, atol=2e-6 * np.abs(exact).max())
