@@ -276,7 +276,9 @@ def _costs(
     for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True):
         inside = [node.name for node in lowered.group.nodes]
         weighted = [node.name for node in nodes if node.name in inside]
-        size = sum(array.nbytes for array in variant.constants.values())
         for name in weighted:  # several only where rows stream through them
-            found[name] = size // len(weighted), variant.instructions // len(weighted)
+            found[name] = (
+                variant.constant_bytes // len(weighted),
+                variant.instructions // len(weighted),
+            )
     return {node: found.get(node.name, (stored_bytes(node, bits), 0)) for node in nodes}

@@ -214,14 +214,7 @@ class Policy:
                 paired=self._is_fast, bits=self._bits,
             )  # fmt: skip
         if form in PRODUCTS:
-            products = [
-                schedule_product(
-                    func, form, tables, window, self.core.features,
-                    paired=self.pairs_channels, in_rows=in_rows,
-                )
-                for in_rows in ([True, False] if self.in_rows else [False])
-            ]  # fmt: skip
-            return [product for product in products if product is not None]
+            return self._products(func, form, tables, window)
         if form in STEPS:
             return schedule_steps(func, form, tables)
         if form == FLOORED:
@@ -286,6 +279,24 @@ class Policy:
         if narrow and weights is not None:
             alone = alone or weights.size >= MANY_HALVES
         return kernels if kernels and alone else [*kernels, *loops]
+
+    def _products(
+        self, func: PrimFunc, form: str, tables: Mapping[str, Array], window: Window | None
+    ) -> list[Schedule]:
+        """On kernels of the DSP extension, with weights of all bits that they may have."""
+
+        def scheduled(*, in_rows: bool = False, nibbles: bool = False) -> Schedule | None:
+            return schedule_product(
+                func, form, tables, window, self.core.features,
+                paired=self.pairs_channels, in_rows=in_rows, nibbles=nibbles,
+            )  # fmt: skip
+
+        short = scheduled(nibbles=True) if 4 in self._bits else None
+        if short is not None and 8 not in self._bits:
+            return [short]
+        found = [scheduled(in_rows=True)] if self.in_rows else []
+        found += [scheduled(), short]
+        return [product for product in found if product is not None]
 
     def _begin(self, func: PrimFunc, tables: Mapping[str, Array]) -> Schedule:
         """A schedule whose weights are told by steps and shifts where they can be.

@@ -41,12 +41,12 @@ MOST_CHOICES = 100
 class Choice:
     """One variant of a group, as memory and time see it.
 
-    `overlaps` are legal if this variant runs; `code_bytes` is an estimate.
+    `overlaps` are legal if this variant runs; `flash_bytes`, of code and constants, is an estimate.
     """
 
     scratch_bytes: int
     instructions: int
-    code_bytes: int = 0
+    flash_bytes: int = 0
     overlaps: tuple[Overlap, ...] = ()
 
 
@@ -94,7 +94,7 @@ def select_variants(
     """Return the choice that suits `optimize`, planned.
 
     time: the fewest instructions, then the smallest peak. ram: the smallest peak, then the fewest
-    instructions. size: the least code, then the smallest peak. balanced: the smallest peak within
+    instructions. size: the least flash, then the smallest peak. balanced: the smallest peak within
     BALANCED_SLOWDOWN of the fewest instructions. A region's capacity comes before all of these:
     raises PlanError only if no choice that was tried fits.
     """
@@ -105,7 +105,7 @@ def select_variants(
         return table.first_that_fits(limits, lambda c: c.instructions)
     if optimize == "size":
         limits = [math.inf, *reversed(table.limits)]
-        return table.first_that_fits(limits, lambda c: c.code_bytes)
+        return table.first_that_fits(limits, lambda c: c.flash_bytes)
     budget = math.inf
     if optimize == "balanced":
         budget = BALANCED_SLOWDOWN * table.instructions(table.fastest(math.inf))
@@ -169,7 +169,7 @@ def choose_variants(
                 Choice(
                     v.scratch_bytes,
                     v.instructions,
-                    v.code_bytes if optimize == "size" else 0,
+                    v.code_bytes + v.constant_bytes if optimize == "size" else 0,
                     permitted.get((position, at), ()),
                 )
                 for at, v in enumerate(lowered.variants)

@@ -55,7 +55,7 @@ def _with_kernel(name: str, lowered: LoweredGroup, variant: Variant) -> Variant:
         v
         for v in lowered.variants
         if name in kernels_of(v.function)
-        and _constant_bytes(v) < _constant_bytes(variant)
+        and v.constant_bytes < variant.constant_bytes
         and v.scratch_bytes <= variant.scratch_bytes
     ]
     return min(others, key=lambda v: v.instructions, default=variant)
@@ -63,14 +63,14 @@ def _with_kernel(name: str, lowered: LoweredGroup, variant: Variant) -> Variant:
 
 def _pays(before: Sequence[Variant], after: Sequence[Variant]) -> bool:
     slower = sum(v.instructions for v in after) - sum(v.instructions for v in before)
-    saved = sum(map(_constant_bytes, before)) - sum(map(_constant_bytes, after))
+    saved = _constant_bytes(before) - _constant_bytes(after)
     saved -= _kernel_bytes(after) - _kernel_bytes(before)
     instructions = sum(v.instructions for v in before)
-    return saved > 0 and saved * instructions >= slower * sum(map(_constant_bytes, before))
+    return saved > 0 and saved * instructions >= slower * _constant_bytes(before)
 
 
-def _constant_bytes(variant: Variant) -> int:
-    return sum(array.nbytes for array in variant.constants.values())
+def _constant_bytes(variants: Sequence[Variant]) -> int:
+    return sum(variant.constant_bytes for variant in variants)
 
 
 def _kernel_bytes(variants: Sequence[Variant]) -> int:

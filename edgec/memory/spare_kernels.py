@@ -115,7 +115,7 @@ def take_small_kernels(
             found = [v for v in lowered.variants if kernels_of(v.function) == {name}]
             if found:
                 calls[position] = found[0]
-        read = sum(array.nbytes for v in calls.values() for array in v.constants.values())
+        read = sum(variant.constant_bytes for variant in calls.values())
         if _is_of_floats(kernel) and kernel.code_bytes <= MOST_CODE * read:
             best = [calls.get(position, variant) for position, variant in enumerate(best)]
     return tuple(best)

@@ -90,6 +90,11 @@ class Variant:
         return estimate_code_bytes(self.function) + called
 
     @cached_property
+    def constant_bytes(self) -> int:
+        """What its constants take."""
+        return sum(array.nbytes for array in self.constants.values())
+
+    @cached_property
     def overlaps(self) -> tuple[tuple[Value, int], ...]:
         """Inputs whose bytes the output may take over, and by how many bytes it starts below.
 

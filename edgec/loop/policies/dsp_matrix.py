@@ -11,6 +11,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.microkernels.matrix import can_share_words
+from edgec.loop.microkernels.matrix_nibbles import MOST_NIBBLE_SUM
 from edgec.loop.microkernels.matrix_offset import FEWEST_QUADS
 from edgec.loop.microkernels.rescaling import TFLM, Rescaling
 from edgec.loop.policies.common import find_param, rescaling_of
@@ -23,6 +24,7 @@ from edgec.loop.policies.constant_channels import (
     sum_bounds,
 )
 from edgec.loop.primitives.loops import Tail
+from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -58,12 +60,13 @@ def schedule_product(
     *,
     paired: bool = False,
     in_rows: bool = False,
+    nibbles: bool = False,
 ) -> Schedule | None:
     """A function lowered as a product, on microkernels; None where they cannot do it.
 
     features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
     in_rows: the function is one row of many, so that its last pixels matter: where three do not
-    divide them, two or four of them are done by two.
+    divide them, two or four of them are done by two. nibbles: the weights stay in four bits.
     """
     pixels, channels = find_param(func, "out").shape
     found = rescaling_of(func)
@@ -83,6 +86,9 @@ def schedule_product(
     quads = tables["w"].shape[1]
     if form == OFFSET_ROW and not (rescaling is TFLM and fits_offsets(constants["w"])):
         return None
+    if nibbles and (form == OFFSET_ROW or in_rows or not fits_nibble_products(constants)):
+        return None
+    stored = "_nibbles" if nibbles else ""
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
     try:
@@ -99,7 +105,7 @@ def schedule_product(
                 schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
             schedule.simplify()
             for end, width in blocks:
-                kernel = rescaling.kernel(f"matrix_{width}")
+                kernel = rescaling.kernel(f"matrix_{width}{stored}")
                 schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **sizes})
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
@@ -111,7 +117,7 @@ def schedule_product(
             schedule.simplify()
             depth = find_param(func, "x").elements // pixels
             if form == ROW:
-                kernel = rescaling.kernel("matrix_1")
+                kernel = rescaling.kernel(f"matrix_1{stored}")
                 schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
                 schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
             else:
@@ -122,7 +128,7 @@ def schedule_product(
             schedule.compute_at("acc", "out_d1")
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
-            kernel = rescaling.kernel("matrix_1_plain")
+            kernel = rescaling.kernel(f"matrix_1_plain{stored}")
             schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
     except ScheduleError:
         return None
@@ -202,6 +208,13 @@ def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
         return bool(w.min(initial=0) >= -127)
     first = np.arange(0, len(w) - 1, 1 if len(w) % 2 else 2)  # units overlap where it is odd
     return bool(can_share_words(w)[first, first + 1].all())
+
+
+def fits_nibble_products(tables: Mapping[str, Array]) -> bool:
+    """Whether weights have four bits, and sums are small enough for kernels that read such."""
+    least, most = sum_bounds(tables)
+    is_small = most.max() < MOST_NIBBLE_SUM and least.min() >= -MOST_NIBBLE_SUM
+    return is_small and fits_nibbles(tables["w"])
 
 
 def fits_offsets(w: Array) -> bool:

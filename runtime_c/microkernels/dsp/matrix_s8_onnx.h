@@ -24,6 +24,76 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
 /* The registers that the assembly here changes. */
 #define EC_MATRIX_FLOATS "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"
 
+/* clang-format off */
+
+/* Assembly: sums of three pixels in r8-r10, of a, and r11, r12, lr, of b, by the scales in the stream
+ * to int8. The zero point is on the stack behind the number of channels. */
+#define EC_MATRIX_3_ONNX_STORE \
+    "vldmia r1!, {s0-s1}\n" \
+    "vmov s2, s3, r8, r9\n" \
+    "vmov s4, s5, r10, r11\n" \
+    "vmov s6, s7, r12, lr\n" \
+    ".irp x, s2, s3, s4, s5, s6, s7\n" \
+    "vcvt.f32.s32 \\x, \\x\n" \
+    ".endr\n" \
+    ".irp x, s2, s3, s4\n" \
+    "vmul.f32 \\x, \\x, s0\n" \
+    ".endr\n" \
+    ".irp x, s5, s6, s7\n" \
+    "vmul.f32 \\x, \\x, s1\n" \
+    ".endr\n" \
+    ".irp x, s2, s3, s4, s5, s6, s7\n" \
+    "vcvtr.s32.f32 \\x, \\x\n" \
+    ".endr\n" \
+    "vmov r8, r9, s2, s3\n" \
+    "vmov r10, r11, s4, s5\n" \
+    "vmov r12, lr, s6, s7\n" \
+    "ldrd r2, r3, [sp, #28]\n" \
+    "ldr r0, [sp, #16]\n" \
+    ".irp x, r8, r9, r10, r11, r12, lr\n" \
+    "add \\x, \\x, r3\n" \
+    "ssat \\x, #8, \\x\n" \
+    ".endr\n" \
+    "strb r8, [r0]\n" \
+    "strb r9, [r0, r2]\n" \
+    "strb r10, [r0, r2, lsl #1]\n" \
+    "adds r0, #1\n" \
+    "strb r11, [r0]\n" \
+    "strb r12, [r0, r2]\n" \
+    "strb lr, [r0, r2, lsl #1]\n" \
+    "adds r0, #1\n"
+
+/* Assembly: what stores the results of four channels, and the end of a frame of so many bytes. */
+#define EC_MATRIX_1_ONNX_END(frame) \
+    "6:\n" \
+    "vldmia r1!, {s0-s3}\n" \
+    "vmov s4, s5, r10, r11\n" \
+    "vmov s6, s7, r12, lr\n" \
+    ".irp x, 4, 5, 6, 7\n" \
+    "vcvt.f32.s32 s\\x, s\\x\n" \
+    ".endr\n" \
+    "vmul.f32 s4, s4, s0\n" \
+    "vmul.f32 s5, s5, s1\n" \
+    "vmul.f32 s6, s6, s2\n" \
+    "vmul.f32 s7, s7, s3\n" \
+    ".irp x, 4, 5, 6, 7\n" \
+    "vcvtr.s32.f32 s\\x, s\\x\n" \
+    ".endr\n" \
+    "ldr r2, [sp, #24]\n" \
+    "vmov r10, r11, s4, s5\n" \
+    "vmov r12, lr, s6, s7\n" \
+    ".irp x, r10, r11, r12, lr\n" \
+    "add \\x, \\x, r2\n" \
+    "ssat \\x, #8, \\x\n" \
+    "strb \\x, [r0], #1\n" \
+    ".endr\n" \
+    EC_MATRIX_1_NEXT("4") \
+    "9:\n" \
+    "add sp, #" frame "\n" \
+    "pop {r4-r11, lr}\n"
+
+/* clang-format on */
+
 /* ec_matrix_3_s8_dsp with ONNX Runtime's rounding. Registers of floats: s0, s1 scales, s2-s7 the
  * results. */
 static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
@@ -39,39 +109,7 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "sub r11, r11, r8\n"
         "sub r12, r12, r9\n"
         "sub lr, lr, r10\n"
-        "vldmia r1!, {s0-s1}\n"
-        "vmov s2, s3, r8, r9\n"
-        "vmov s4, s5, r10, r11\n"
-        "vmov s6, s7, r12, lr\n"
-        ".irp x, s2, s3, s4, s5, s6, s7\n"
-        "vcvt.f32.s32 \\x, \\x\n"
-        ".endr\n"
-        ".irp x, s2, s3, s4\n"
-        "vmul.f32 \\x, \\x, s0\n"
-        ".endr\n"
-        ".irp x, s5, s6, s7\n"
-        "vmul.f32 \\x, \\x, s1\n"
-        ".endr\n"
-        ".irp x, s2, s3, s4, s5, s6, s7\n"
-        "vcvtr.s32.f32 \\x, \\x\n"
-        ".endr\n"
-        "vmov r8, r9, s2, s3\n"
-        "vmov r10, r11, s4, s5\n"
-        "vmov r12, lr, s6, s7\n"
-        "ldrd r2, r3, [sp, #28]\n"
-        "ldr r0, [sp, #16]\n"
-        ".irp x, r8, r9, r10, r11, r12, lr\n"
-        "add \\x, \\x, r3\n"
-        "ssat \\x, #8, \\x\n"
-        ".endr\n"
-        "strb r8, [r0]\n"
-        "strb r9, [r0, r2]\n"
-        "strb r10, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
-        "strb r11, [r0]\n"
-        "strb r12, [r0, r2]\n"
-        "strb lr, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
+        EC_MATRIX_3_ONNX_STORE
         EC_MATRIX_NEXT("r0")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
@@ -91,33 +129,6 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
 #endif
 }
 
-/* Assembly: what stores the results of four channels, and the end. */
-#define EC_MATRIX_1_ONNX_END                        \
-    "6:\n"                                          \
-    "vldmia r1!, {s0-s3}\n"                         \
-    "vmov s4, s5, r10, r11\n"                       \
-    "vmov s6, s7, r12, lr\n"                        \
-    ".irp x, 4, 5, 6, 7\n"                          \
-    "vcvt.f32.s32 s\\x, s\\x\n"                     \
-    ".endr\n"                                       \
-    "vmul.f32 s4, s4, s0\n"                         \
-    "vmul.f32 s5, s5, s1\n"                         \
-    "vmul.f32 s6, s6, s2\n"                         \
-    "vmul.f32 s7, s7, s3\n"                         \
-    ".irp x, 4, 5, 6, 7\n"                          \
-    "vcvtr.s32.f32 s\\x, s\\x\n"                    \
-    ".endr\n"                                       \
-    "ldr r2, [sp, #24]\n"                           \
-    "vmov r10, r11, s4, s5\n"                       \
-    "vmov r12, lr, s6, s7\n"                        \
-    ".irp x, r10, r11, r12, lr\n"                   \
-    "add \\x, \\x, r2\n"                            \
-    "ssat \\x, #8, \\x\n"                           \
-    "strb \\x, [r0], #1\n"                          \
-    ".endr\n" EC_MATRIX_1_NEXT("4") "9:\n"          \
-                                    "add sp, #28\n" \
-                                    "pop {r4-r11, lr}\n"
-
 /* ec_matrix_1_s8_dsp with ONNX Runtime's rounding. */
 static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
                                               int32_t octets, int32_t channels,
@@ -132,7 +143,7 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "add r7, r1, r4, lsl #4\n"
         EC_MATRIX_1_BEGIN("106", "adr.w r7, 6f\n")
         EC_MATRIX_1_OCTETS
-        EC_MATRIX_1_ONNX_END,
+        EC_MATRIX_1_ONNX_END("28"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
@@ -162,7 +173,7 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
         "add r7, r1, r4, lsl #3\n"
         EC_MATRIX_1_BEGIN("122", "adr.w r7, 6f\n")
         EC_MATRIX_1_PLAIN_OCTETS
-        EC_MATRIX_1_ONNX_END,
+        EC_MATRIX_1_ONNX_END("28"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else

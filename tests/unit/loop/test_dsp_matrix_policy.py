@@ -116,6 +116,50 @@ def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
     assert replay(func, schedule.trace_json()).func == schedule.func
 
 
+def four_bits(channels, quads):
+    return {**tables(channels, quads),
+            "w": RNG.integers(-8, 8, (channels, quads, 2, 2)).astype(np.int8)}  # fmt: skip
+
+
+@pytest.mark.parametrize("zero_point", [-128, 9])
+@pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
+def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
+    constants = four_bits(5, shape.depth // 4)
+    func = product(form, shape, height, constants, zero_point)
+    schedule = schedule_product(func, form, constants, shape, FEATURES, nibbles=True)
+    if form == OFFSET_ROW:
+        assert schedule is None
+        return
+    assert schedule is not None
+    text = print_func(schedule.func)
+    assert "_nibbles_" in text and kernel.replace("plain_s8", "plain_nibbles_s8") in text
+    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
+    expected = interpret(func, {"x": x, **constants})["out"]
+    (packed,) = schedule.packed.values()
+    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
+    assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
+    assert replay(func, schedule.trace_json()).func == schedule.func
+
+
+def test_four_bits_and_sums_have_to_fit():
+    shape = window((3, 4, 64), out_width=4)
+    constants = four_bits(6, 16)
+    # No channel is always the same.
+    constants["shift"][:], constants["multiplier"][:] = -12, 1 << 30
+    func = product(COLUMNS, shape, 3, constants, 9)
+
+    def scheduled(**changed):
+        return schedule_product(func, COLUMNS, {**constants, **changed}, shape, FEATURES,
+                                nibbles=True)  # fmt: skip
+
+    assert scheduled() is not None
+    wide, grown = constants["w"].copy(), constants["bias"].copy()
+    wide[2, 3, 1, 0] = 8
+    assert scheduled(w=wide) is None
+    grown[1] = (1 << 19) - 1
+    assert scheduled(bias=grown) is None
+
+
 ROWS = [
     (COLUMNS, window((1, 5, 8), out_width=5), "ec_pack_rows_2_s8_dsp"),
     (COLUMNS, window((1, 16, 8), out_width=16), "ec_pack_rows_2_s8_dsp"),
