@@ -178,7 +178,7 @@ class _Search:
             if set(over) == {"RAM"}:
                 break  # weights do not change it
             if "flash" in over:
-                flash = min(flash, point.weights_bytes - over["flash"])
+                flash = min(flash, point.size_bytes - over["flash"])
             if "instructions" in over and self.limits.instructions and figures.instructions:
                 share = self.limits.instructions / figures.instructions
                 estimate = min(estimate, point.instructions * share)
@@ -210,7 +210,7 @@ class _Search:
     def _failure(self, points: Sequence[Point]) -> BudgetExceeded:
         """What to say when nothing keeps the limits; the nearest that was built is named."""
         assert self.board is not None
-        smallest = min(points, key=lambda p: p.weights_bytes)
+        smallest = min(points, key=lambda p: p.size_bytes)
         figures = build_figures(
             self._model(smallest).quantized.function, self.board, self.options, self.limits
         )

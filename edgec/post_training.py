@@ -34,6 +34,7 @@ from edgec.quantize.reconstruct import correct_biases, reconstruct, with_roundin
 from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.trials import (
+    Held,
     Trial,
     before_softmax,
     best_first,
@@ -59,6 +60,8 @@ BLAME_SAMPLES = 8
 #: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
 #: `edgec.mixed_precision` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
+#: Values begin in int8: those of `mixed` until `edgec.mixed_values` chooses.
+INT8_FIRST = ("int8", "mixed")
 #: Weights of a model that stays in float.
 HALF = "float16"
 
@@ -72,10 +75,11 @@ class Recipe:
     layer's output. correct_biases: take the mean error out of biases. equalize: of EQUALIZE,
     whether to make channels of neighbouring layers alike in range first. weights: of WEIGHT_BITS,
     or HALF, with which all else stays as it is. activations: `int8`; `int16`, with the ranges of
-    `minmax`; or `float32`, with which weights alone are stored in integers. keep_float: layers, by
-    name, that stay in float. int16: values, by name or by that of the layer that makes them, that
-    are stored in int16 where the others are int8, with the ranges of `minmax`. group: how many
-    inputs share a scale in weights of four bits, at most; 0: all of a channel.
+    `minmax`; `float32`, with which weights alone are stored in integers; or `mixed`, int8 at first.
+    keep_float: layers, by name, that stay in float. int16: values, by name or by that of the layer
+    that makes them, that are stored in int16 where the others are int8, with the ranges of
+    `minmax`. group: how many inputs share a scale in weights of four bits, at most; 0: all of a
+    channel.
     """
 
     observer: str = "auto"
@@ -95,7 +99,7 @@ class Recipe:
             ("observer", self.observer, observers),
             ("choice of equalization", self.equalize, EQUALIZE),
             ("storage of weights", self.weights, (*WEIGHT_BITS, HALF)),
-            ("storage of values", self.activations, ("int8", "int16", FLOAT)),
+            ("storage of values", self.activations, (*INT8_FIRST, "int16", FLOAT)),
         ):
             if given not in known:
                 raise EdgecError(
@@ -107,7 +111,7 @@ class Recipe:
                 hint=f"groups are for int4 and mixed, and of {LEAST_GROUP} inputs at least",
             )
         others = HALF if self.weights == HALF else self.activations
-        if self.int16 and others != "int8":
+        if self.int16 and others not in INT8_FIRST:
             raise EdgecError(
                 f"int16 for some layers, but {others} for the others",
                 hint="it is for layers among those of int8",
@@ -139,6 +143,7 @@ class PostTraining:
 
     statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
     trials: the ways that were tried, the one that was taken first; none if there was no choice.
+    plan: what it was made by; none if nothing has ranges to choose.
     """
 
     source: Function
@@ -148,6 +153,7 @@ class PostTraining:
     ranges: Mapping[Value, Range]
     recipe: Recipe
     trials: tuple[Trial, ...] = ()
+    plan: Plan | None = None
 
     @cached_property
     def integers(self) -> Function:
@@ -233,67 +239,81 @@ def quantize_function(
         forms.append(function)
     found = calibrate_all(forms, chain(first, stream), progress)
     names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
-    if recipe.activations != "int8":  # nothing needs to be clipped
+    if recipe.activations not in INT8_FIRST:  # nothing needs to be clipped
         names = ("minmax",)
-    plans = [_Plan(form, statistics, recipe) for form, statistics in zip(forms, found, strict=True)]
-    ways = list(product(plans, names))
+    firsts = [Plan(form, seen, recipe, names[0]) for form, seen in zip(forms, found, strict=True)]
+    plans = [first.other(observer=name) for first, name in product(firsts, names)]
     trials = []
-    if len(ways) > 1:
+    if len(plans) > 1:
         tests = held_out(function, found[0])
-        errors = [
-            output_error(tests, [plan.integers(fold, name) for fold in range(len(tests))])
-            for plan, name in ways
-        ]
+        errors = [plan.error(tests) for plan in plans]
         order = best_first(errors)
+        plans = [plans[n] for n in order]
         trials = [
-            Trial(ways[n][1], ways[n][0].function is not function, decibels(errors[n]))
-            for n in order
+            Trial(plan.observer, plan.function is not function, decibels(errors[n]))
+            for plan, n in zip(plans, order, strict=True)
         ]
-        ways = [ways[n] for n in order]
-    plan, name = ways[0]
-    function, statistics = plan.function, plan.statistics
-    scheme, ranges = plan.scheme(statistics, name)
-    if recipe.correct_biases:
-        scheme = settle_biases(function, scheme, statistics.kept)
-    quantized = insert_qdq(function, scheme)
-    made = PostTraining(function, quantized, statistics, scheme, ranges, recipe, tuple(trials))
-    if recipe.weights != "int4":
-        return made
-    return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+    return plans[0].finished(trials)
 
 
-class _Plan:
-    """A float function and what was seen of it, from which schemes are made."""
+class Plan:
+    """A float function, what was seen of it and an observer, from which schemes are made."""
 
-    def __init__(self, function: Function, statistics: Statistics, recipe: Recipe) -> None:
-        self.function, self.statistics, self.recipe = function, statistics, recipe
-        self._rounding: Mapping[Node, Weights] = {}
+    def __init__(
+        self, function: Function, statistics: Statistics, recipe: Recipe, observer: str
+    ) -> None:
+        self.function, self.statistics = function, statistics
+        self.recipe, self.observer = recipe, observer
+        self._rounding: dict[Node, Weights] = {}
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
-    def scheme(self, seen: Seen, observer: str) -> tuple[Scheme, dict[Value, Range]]:
+    def other(self, *, recipe: Recipe | None = None, observer: str = "") -> Plan:
+        """The same with another observer, or other names of layers in the recipe."""
+        recipe, observer = recipe or self.recipe, observer or self.observer
+        made = Plan(self.function, self.statistics, recipe, observer)
+        made._rounding = self._rounding
+        return made
+
+    def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
-        recipe, moments = self.recipe, self.statistics.moments
-        ranges = observed_ranges(self.function, seen, observer, symmetric=recipe.symmetric)
+        recipe, function, moments = self.recipe, self.function, self.statistics.moments
+        ranges = observed_ranges(function, seen, self.observer, symmetric=recipe.symmetric)
         if recipe.int16:  # nothing of it needs to be clipped
-            forms, widest = (
-                recipe.forms(self.function),
-                observed_ranges(self.function, seen, "minmax"),
-            )
+            forms, widest = recipe.forms(function), observed_ranges(function, seen, "minmax")
             ranges |= {value: whole for value, whole in widest.items() if forms.is_wide(value)}
         scheme = recipe.scheme(self.function, ranges, self._bits)
         if recipe.reconstruct:
             # Scales of weights hardly depend on ranges: one choice serves all.
-            self._rounding = self._rounding or reconstruct(scheme.weights, moments)
+            missing = {n: w for n, w in scheme.weights.items() if n not in self._rounding}
+            self._rounding.update(reconstruct(missing, moments))
             scheme = replace(scheme, weights=with_rounding(scheme.weights, self._rounding))
         if recipe.correct_biases:
             scheme = replace(scheme, weights=correct_biases(scheme.weights, moments))
         return scheme, ranges
 
-    def integers(self, fold: int, observer: str) -> Function:
-        """What is tried: integers whose ranges are fitted to what a fold of the trials shows."""
-        scheme, _ = self.scheme(fitted_to(self.statistics)[fold], observer)
-        return with_passes(insert_qdq(before_softmax(self.function), scheme).function, "onnx")
+    def error(self, tests: Sequence[Held]) -> float:
+        """That of integers on samples held out, with ranges that each time the others show."""
+        integers = []
+        for seen in fitted_to(self.statistics):
+            scheme, _ = self.scheme(seen)
+            quantized = insert_qdq(before_softmax(self.function), scheme)
+            integers.append(with_passes(quantized.function, "onnx"))
+        return output_error(tests, integers)
+
+    def finished(self, trials: Sequence[Trial] = ()) -> PostTraining:
+        """The quantized model, with ranges that all samples show."""
+        recipe, statistics = self.recipe, self.statistics
+        scheme, ranges = self.scheme(statistics)
+        if recipe.correct_biases:
+            scheme = settle_biases(self.function, scheme, statistics.kept)
+        quantized = insert_qdq(self.function, scheme)
+        made = PostTraining(
+            self.function, quantized, statistics, scheme, ranges, recipe, tuple(trials), self
+        )
+        if recipe.weights != "int4":
+            return made
+        return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
 
 
 def _with_half_weights(

@@ -69,10 +69,13 @@ LIMIT = LimitType()
               " with the least loss, layer by layer; float16: and all else in float.")  # fmt: skip
 @click.option("--group", type=click.IntRange(0), default=0, metavar="N",
               help="For int4 and mixed: how many inputs share a scale; default all.")  # fmt: skip
-@click.option("--activations", type=click.Choice(["int8", "int16", "float32"]),
+@click.option("--activations", type=click.Choice(["int8", "int16", "mixed", "float32"]),
               default="int8", show_default=True,
-              help="How values between layers are stored;"
-              " float32: weights alone in integers.")  # fmt: skip
+              help="How values between layers are stored; mixed: int8, and int16 where the goal"
+              " needs it; float32: weights alone in integers.")  # fmt: skip
+@click.option("--min-sqnr", "goal_db", type=click.FloatRange(1, 120), metavar="DB",
+              help="For mixed values: how near to float the outputs must be, on samples held out;"
+              " default 30.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
               help="A layer that stays in float; more than once for more.")  # fmt: skip
 @click.option("--int16", multiple=True, metavar="LAYER",
@@ -121,6 +124,7 @@ def command(
     weights: str,
     group: int,
     activations: str,
+    goal_db: float | None,
     keep_float: tuple[str, ...],
     int16: tuple[str, ...],
     from_start: bool,
@@ -144,9 +148,11 @@ def command(
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
     from edgec.cli.samples import load_labels, ports_of
     from edgec.mixed_precision import Limits, loss_parts, mix
+    from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
     from edgec.post_training import Recipe, float_function, quantize_function
     from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization
+    from edgec.report.values import values_report
     from edgec.runners.sample_files import open_samples
     from edgec.staging import staged_file
     from edgec.target.board import load_board
@@ -175,6 +181,8 @@ def command(
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
     _check_limits(is_mixed, max_weights, builds, board)
+    has_mixed_values = activations == "mixed"
+    _check_goal(has_mixed_values, goal_db, weights)
     chosen_board = None if board is None else load_board(board)
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
         made = quantize_function(function, samples, recipe, step)
@@ -184,6 +192,11 @@ def command(
         with count_bar("choosing bits", loss_parts(made), quiet=as_json) as step:
             mixed = mix(made, limits, chosen_board, progress=step)
         made = mixed.made
+    mixed_values = None
+    if has_mixed_values:
+        with count_bar("choosing values", value_parts(made), quiet=as_json) as step:
+            mixed_values = mix_values(made, goal_db or DEFAULT_SQNR_DB, step)
+        made = mixed_values.made
     blames = None
     if not no_blame:
         with count_bar("leaving layers out", made.layers(), quiet=as_json) as step:
@@ -195,9 +208,10 @@ def command(
         "output": str(output),
         "observer": observer,
         "calibration_samples": len(samples),
-        "recipe": dataclasses.asdict(recipe),
+        "recipe": dataclasses.asdict(made.recipe),
         "trials": [dataclasses.asdict(trial) for trial in made.trials],
         "precision": None if mixed is None else precision_report(mixed),
+        "values": None if mixed_values is None else values_report(mixed_values),
         **dataclasses.asdict(explanation),
     }
     content = made.onnx_bytes()
@@ -231,6 +245,14 @@ def _check_limits(
         )
     if has_build and board is None:
         raise click.UsageError("--max-flash, --max-ram and --max-instructions need --board")
+
+
+def _check_goal(is_mixed: bool, goal_db: float | None, weights: str) -> None:
+    """A goal belongs to mixed values, and these to weights of one kind."""
+    if goal_db is not None and not is_mixed:
+        raise click.UsageError("--min-sqnr is for --activations mixed")
+    if is_mixed and weights not in ("int8", "int4"):
+        raise click.UsageError(f"--activations mixed goes with int8 or int4 weights, not {weights}")
 
 
 def _most_bytes(made: PostTraining, limit: tuple[float, bool] | None) -> int | None:

@@ -23,7 +23,7 @@ class Option:
     """One precision of one layer. loss: of all outputs, in any unit; never negative."""
 
     bits: int
-    weights_bytes: int
+    size_bytes: int
     instructions: int
     loss: float
 
@@ -33,7 +33,7 @@ class Point:
     """An assignment: which option of each layer, and the sums."""
 
     chosen: tuple[int, ...]
-    weights_bytes: int
+    size_bytes: int
     instructions: int
     loss: float
 
@@ -62,7 +62,7 @@ def _sums(layers: Sequence[Sequence[Option]], part: float) -> list[_Sum] | None:
     sums: list[_Sum] = [(0, 0, 0, ())]
     for options in layers:
         steps = [
-            (o.weights_bytes, round(o.instructions / time_step), round(o.loss / loss_step), place)
+            (o.size_bytes, round(o.instructions / time_step), round(o.loss / loss_step), place)
             for place, o in enumerate(options)
         ]
         sums = _undominated(
@@ -84,15 +84,15 @@ def least_loss(
     within = [
         point
         for point in points
-        if point.weights_bytes <= most_bytes and point.instructions <= most_instructions
+        if point.size_bytes <= most_bytes and point.instructions <= most_instructions
     ]
-    return min(within, key=lambda p: (p.loss, p.weights_bytes), default=None)
+    return min(within, key=lambda p: (p.loss, p.size_bytes), default=None)
 
 
 def front_of(points: Sequence[Point]) -> list[Point]:
     """Those that no other is as good as in bytes and loss, whatever their instructions."""
     found: list[Point] = []
-    for point in sorted(points, key=lambda p: (p.weights_bytes, p.loss)):
+    for point in sorted(points, key=lambda p: (p.size_bytes, p.loss)):
         if not found or point.loss < found[-1].loss:
             found.append(point)
     return found
@@ -102,7 +102,7 @@ def _point(layers: Sequence[Sequence[Option]], chosen: tuple[int, ...]) -> Point
     taken = [options[place] for options, place in zip(layers, chosen, strict=True)]
     return Point(
         chosen,
-        sum(option.weights_bytes for option in taken),
+        sum(option.size_bytes for option in taken),
         sum(option.instructions for option in taken),
         sum(option.loss for option in taken),
     )

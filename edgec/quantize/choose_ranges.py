@@ -13,12 +13,12 @@ import numpy as np
 
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.types import Array, Quant
+from edgec.graph.types import Array
 from edgec.quantize.calibrate import Seen, has_weights
 from edgec.quantize.forms import Forms
 from edgec.quantize.moments import as_rows, input_rows, weights_of
 from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.scheme import LEVELS, Range, activation_quant
+from edgec.quantize.scheme import LEVELS, Range, Stored, activation_quant, rounded
 
 #: Rows of a layer's input that are measured, for each sample.
 MOST_ROWS = 256
@@ -77,7 +77,7 @@ def _best_observers(
             return
         measures = _measures(value, array, readers.get(value, []))
         for name, quant in candidates[leader].items():
-            noise = _fake(array, quant) - array
+            noise = rounded(array, Stored(quant)) - array
             errors[leader][name] += sum(measure(noise) for measure in measures)
 
     for sample in seen.kept:
@@ -108,10 +108,3 @@ def _through(node: Node, array: Array) -> Callable[[Array], float]:
 def _relative(array: Array, function: Callable[[Array], Array]) -> Callable[[Array], float]:
     power = float(np.sum(function(array).astype(np.float64) ** 2)) or 1.0
     return lambda noise: float(np.sum(function(noise).astype(np.float64) ** 2)) / power
-
-
-def _fake(array: Array, quant: Quant) -> Array:
-    """float32 values after quantize and dequantize in int8."""
-    scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
-    stored = np.clip(np.rint(array / scale) + zero_point, -128, 127)
-    return np.asarray((stored - zero_point) * scale, np.float32)

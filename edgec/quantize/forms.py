@@ -133,6 +133,10 @@ class Forms:
                 found.update(dict.fromkeys((*self.stored_inputs(node), self.stored_output(node))))
         return list(found)
 
+    def source(self, value: Value) -> Value:
+        """The one value that this one is an elementwise function of, else itself."""
+        return self._sources.get(value, value)
+
     def _trace(self, node: Node) -> None:
         """Find the one value that each output is an elementwise function of, else itself."""
         for output in node.outputs:

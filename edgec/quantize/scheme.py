@@ -270,6 +270,14 @@ def own_steps(rows: Array, most: int) -> Array:
     return np.where(fits, largest / (top * np.floor(most / top)), 0.0)
 
 
+def rounded(array: Array, stored: Stored) -> Array:
+    """float32 values after quantize and dequantize, per tensor."""
+    info = np.iinfo(stored.dtype)
+    scale, zero_point = np.float32(stored.quant.scale[0]), stored.quant.zero_point[0]
+    steps = np.clip(np.rint(array / scale) + zero_point, info.min, info.max)
+    return np.asarray((steps - zero_point) * scale, np.float32)
+
+
 def quantize_bias(bias: Array, x_scale: float, weights: Quant) -> tuple[Array, Quant]:
     """int32 bias in the accumulators' own scale, x_scale * weight scale of each channel."""
     scales = np.float32(x_scale) * np.asarray(weights.scale, np.float32)

@@ -9,12 +9,10 @@ from markupsafe import Markup
 
 from edgec.mixed_precision import BITS, Mixed
 from edgec.report.figures import plural, short_title
-from edgec.report.svg import element, number, picture
+from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, format_table
 from edgec.report.table import number as number_column
 
-WIDTH, HEIGHT = 400.0, 200.0  # readable on a phone as it is
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
 #: Points of the front that are told and drawn.
 MOST_POINTS = 24
 
@@ -37,7 +35,7 @@ def precision_report(mixed: Mixed) -> dict[str, Any]:
         ],
         "front": [
             {
-                "weights_bytes": point.weights_bytes,
+                "weights_bytes": point.size_bytes,
                 "loss": point.loss,
                 "short_layers": sum(BITS[place] == 4 for place in point.chosen),
                 "taken": point == mixed.taken,
@@ -57,7 +55,7 @@ def _some(mixed: Mixed) -> list[Any]:
     points = list(mixed.front)
     step = max(1, -(-len(points) // MOST_POINTS))
     kept = {*points[::step], points[-1], mixed.taken}
-    return sorted(kept, key=lambda point: (point.weights_bytes, point.loss))
+    return sorted(kept, key=lambda point: (point.size_bytes, point.loss))
 
 
 def precision_lines(report: Mapping[str, Any]) -> list[str]:
@@ -95,37 +93,16 @@ def precision_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def precision_chart(front: Sequence[Mapping[str, Any]]) -> Markup:
-    """Bytes of weights against loss: below a point and left of it, no mix is known."""
-    most_bytes: int = max(point["weights_bytes"] for point in front)
-    most_loss = float(max(point["loss"] for point in front)) or 1.0
-
-    def x(point: Mapping[str, Any]) -> float:
-        return LEFT + float(point["loss"]) / most_loss * (WIDTH - LEFT - RIGHT)
-
-    def y(size: float) -> float:
-        return HEIGHT - BOTTOM - size / most_bytes * (HEIGHT - TOP - BOTTOM)
-
-    ordered = sorted(front, key=lambda point: (point["loss"], point["weights_bytes"]))
-    path = [f"M{number(x(ordered[0]))} {number(y(ordered[0]['weights_bytes']))}"]
-    path += [f"H{number(x(p))}V{number(y(p['weights_bytes']))}" for p in ordered[1:]]
-    marks = [
-        element("line", x1=LEFT, y1=y(0), x2=WIDTH - RIGHT, y2=y(0), class_="axis"),
-        element("line", x1=LEFT, y1=TOP, x2=LEFT, y2=y(0), class_="axis"),
-        element("path", d="".join(path), class_="front"),
-    ]
-    for point in ordered:
-        title = (
+    """Bytes of weights against loss."""
+    dots = [
+        Dot(
+            point["weights_bytes"],
+            point["loss"],
             f"{point['weights_bytes']:,} bytes, loss {point['loss']:.2e},"
-            f" {plural(point['short_layers'], 'layer')} in four bits"
-            + (", taken" if point["taken"] else "")
+            f" {plural(point['short_layers'], 'layer')} in four bits",
+            point["taken"],
         )
-        marks.append(
-            element("circle", element("title", title), cx=x(point), cy=y(point["weights_bytes"]),
-                    r=6.0 if point["taken"] else 4.0,
-                    class_="taken" if point["taken"] else "point")
-        )  # fmt: skip
-    for size in (ordered[0]["weights_bytes"], ordered[-1]["weights_bytes"]):
-        marks.append(element("text", f"{size:,}", x=LEFT - 6, y=y(size) + 4, class_="end"))
-    marks.append(element("text", "no loss", x=LEFT, y=HEIGHT - 12))
-    marks.append(element("text", f"{most_loss:.1e}", x=WIDTH - RIGHT, y=HEIGHT - 12, class_="end"))
-    return picture(WIDTH, HEIGHT, "Bytes of weights against loss", *marks)
+        for point in front
+    ]
+    most = max(dot.lost for dot in dots)
+    return loss_front(dots, "no loss", f"{most or 1.0:.1e}", "Bytes of weights against loss")

@@ -16,6 +16,7 @@ from edgec.report.precision import precision_chart, precision_lines
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
 from edgec.report.table import format_table, number
+from edgec.report.values import values_chart, values_lines, values_rows, values_total
 
 #: Layers that are named as those to blame.
 MOST_BLAMED = 3
@@ -67,6 +68,8 @@ def print_quantization(report: Mapping[str, Any]) -> None:
         lines.append(f"taken: {taken} on samples held out; next {others[0]}")
     if report["precision"] is not None:
         lines += precision_lines(report["precision"])
+    if report["values"] is not None:
+        lines += values_lines(report["values"])
     lines.append(f"written to {report['output']}")
     click.echo("\n".join(lines))
 
@@ -105,6 +108,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             ],
             chart=_chart(report),
             precision=_precision(report["precision"]),
+            values=_values(report["values"]),
             rows=rows,
             long_table=LONG_TABLE,
             settings=[
@@ -140,6 +144,14 @@ def _precision(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     share = 100 * found["weights_bytes"] / found["int8_weights_bytes"]
     total = f"{found['weights_bytes']:,} bytes of weights, {share:.1f} % of int8"
     return {"chart": precision_chart(found["front"]), "rows": rows, "total": total}
+
+
+def _values(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The front's drawing and the layers' rows of a mix of values."""
+    if found is None:
+        return None
+    chart = values_chart(found["front"])
+    return {"chart": chart, "rows": values_rows(found), "total": values_total(found)}
 
 
 def _word(value: Any) -> str:

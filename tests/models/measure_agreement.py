@@ -32,6 +32,7 @@ from word_images import pictures as word_pictures  # noqa: E402  tests are no pa
 from edgec import __version__  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
+from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
 from edgec.post_training import Recipe, float_function, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import load_samples  # noqa: E402
 
@@ -57,6 +58,36 @@ def runner(model: bytes) -> Run:
 
 def float_runner(function: Function) -> Run:
     return runner(to_onnx(function, producer_version=__version__).SerializeToString())
+
+
+@dataclass(frozen=True)
+class Made:
+    """Quantized models: how to run each, and for mixes of values how many of them are which."""
+
+    runs: tuple[Run, ...]
+    mix: dict[str, int]
+
+
+def quantized(
+    functions: Sequence[Function],
+    samples: Sequence[Sequence[Sequence[Array]]],
+    recipe: Recipe,
+    goal_db: float = DEFAULT_SQNR_DB,
+) -> Made:
+    """Each function quantized with its samples; goal_db: of mixed values."""
+    runs, mix = [], dict.fromkeys(("values_bytes", "int8_values_bytes"), 0)
+    mix |= dict.fromkeys(("int8_layers", "int16_layers", "float_layers"), 0)
+    for function, calibration in zip(functions, samples, strict=True):
+        made = quantize_function(function, calibration, recipe)
+        if recipe.activations == "mixed":
+            mixed = mix_values(made, goal_db)
+            made = mixed.made
+            for layer in mixed.layers:
+                mix[f"{'float' if layer.bits == 32 else f'int{layer.bits}'}_layers"] += 1
+                mix["values_bytes"] += layer.value_bytes
+                mix["int8_values_bytes"] += layer.elements
+        runs.append(runner(made.onnx_bytes()))
+    return Made(tuple(runs), mix if recipe.activations == "mixed" else {})
 
 
 def decibels(exact: Sequence[Array], found: Sequence[Array]) -> float:
@@ -94,7 +125,7 @@ def overlap(a: Array, b: Array) -> float:
     return common / max(sum(areas) - common, 1e-12)
 
 
-def measure_faces(file: str, activations: str) -> dict[str, Any]:
+def measure_faces(file: str, activations: str, goal_db: float = DEFAULT_SQNR_DB) -> dict[str, Any]:
     """UltraFace: scores and boxes, and the faces that follow from them."""
     function = float_function(find_shared() / "models" / file)
     recipe = Recipe(activations=activations)
@@ -102,8 +133,8 @@ def measure_faces(file: str, activations: str) -> dict[str, Any]:
         ((image.astype(np.float32) - 127) / 128).transpose(2, 0, 1)[np.newaxis].copy()
         for image in pictures(CALIBRATION + COMPARED)
     ]
-    made = quantize_function(function, [[x] for x in inputs[:CALIBRATION]], recipe)
-    exact, found = float_runner(function), runner(made.onnx_bytes())
+    made = quantized([function], [[[x] for x in inputs[:CALIBRATION]]], recipe, goal_db)
+    exact, found = float_runner(function), made.runs[0]
     both = [(exact([x]), found([x])) for x in inputs[CALIBRATION:]]
     entry: dict[str, Any] = {"calibration": CALIBRATION, "samples": COMPARED}
     for place, name in enumerate(("scores", "boxes")):
@@ -118,7 +149,8 @@ def measure_faces(file: str, activations: str) -> dict[str, Any]:
         seen, same, other = seen + len(theirs), same + len(good), other + len(ours) - len(good)
         overlaps += good
     return {**entry, "faces": seen, "faces_found": same, "faces_more": other,
-            "mean_overlap": round(float(np.mean(overlaps)), 4) if overlaps else 0.0}  # fmt: skip
+            "mean_overlap": round(float(np.mean(overlaps)), 4) if overlaps else 0.0,
+            **made.mix}  # fmt: skip
 
 
 BLOCK, SHIFT = 512, 128
@@ -164,16 +196,12 @@ def measure_denoiser(files: str, activations: str) -> dict[str, Any]:
     half = len(sounds) // 2
     for sound in sounds[:half]:
         exact(sound)
-    made = [
-        quantize_function(function, heard[::4], recipe)
-        for function, heard in zip(functions, exact.heard, strict=True)
-    ]
-    runs = [runner(each.onnx_bytes()) for each in made]
-    found = Denoiser((runs[0], runs[1]), shape, ([], []))
+    made = quantized(functions, [heard[::4] for heard in exact.heard], recipe)
+    found = Denoiser((made.runs[0], made.runs[1]), shape, ([], []))
     wanted, given = ([side(sound) for sound in sounds[half:]] for side in (exact, found))
     return {
         "calibration": len(exact.heard[0][::4]), "samples": len(wanted),
-        "waveform_db": decibels(wanted, given),
+        "waveform_db": decibels(wanted, given), **made.mix,
     }  # fmt: skip
 
 
@@ -189,8 +217,8 @@ def measure_text(file: str, activations: str) -> dict[str, Any]:
     function = float_function(find_shared() / "models" / file, {"x": (1, 3, HEIGHT, WIDTH)})
     inputs = word_pictures(1, words(0, CALIBRATION_WORDS + COMPARED_WORDS))
     calibration = [[x] for x in inputs[:CALIBRATION_WORDS]]
-    made = quantize_function(function, calibration, Recipe(activations=activations))
-    exact, found = float_runner(function), runner(made.onnx_bytes())
+    made = quantized([function], [calibration], Recipe(activations=activations))
+    exact, found = float_runner(function), made.runs[0]
     wanted, given = ([run([x])[0] for x in inputs[CALIBRATION_WORDS:]] for run in (exact, found))
     theirs, ours = ([decoded(each[0]) for each in side] for side in (wanted, given))
     return {
@@ -198,7 +226,7 @@ def measure_text(file: str, activations: str) -> dict[str, Any]:
         "texts_same": sum(a == b for a, b in zip(theirs, ours, strict=True)),
         "characters": sum(map(len, theirs)),
         "characters_off": sum(edits(a, b) for a, b in zip(theirs, ours, strict=True)),
-        "probabilities_db": decibels(wanted, given),
+        "probabilities_db": decibels(wanted, given), **made.mix,
     }  # fmt: skip
 
 
@@ -234,14 +262,14 @@ def measure_voice(file: str, activations: str, kept: Sequence[str] = ()) -> dict
     wanted = voice(float_runner(function), sound, heard)
     half = len(heard) // 2
     recipe = Recipe(activations=activations, keep_float=tuple(kept))
-    made = quantize_function(function, heard[:half:4], recipe)
-    given = voice(runner(made.onnx_bytes()), sound)
+    made = quantized([function], [heard[:half:4]], recipe)
+    given = voice(made.runs[0], sound)
     compared = slice(half, None)
     same = np.count_nonzero((wanted > 0.5)[compared] == (given > 0.5)[compared])
     return {
         "calibration": len(heard[:half:4]), "samples": len(heard) - half,
         "decisions_same": int(same),
-        "probabilities_db": decibels([wanted[compared]], [given[compared]]),
+        "probabilities_db": decibels([wanted[compared]], [given[compared]]), **made.mix,
     }  # fmt: skip
 
 
@@ -261,6 +289,7 @@ CASES = {
     "ultraface_rfb320": Case(measure_faces, "ultraface_rfb320.onnx"),
     "dtln": Case(measure_denoiser, DTLN),
     "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
+    "dtln, mixed values": Case(measure_denoiser, DTLN, "mixed"),
     "ppocr_v3_rec_svtr": Case(measure_text, TEXT),
     "ppocr_v3_rec_svtr, int16 values": Case(measure_text, TEXT, "int16"),
     "silero_vad": Case(measure_voice, VOICE),
@@ -268,6 +297,7 @@ CASES = {
     "silero_vad, spectrum in float, int16 values": Case(
         partial(measure_voice, kept=STFT), VOICE, "int16"
     ),
+    "silero_vad, mixed values": Case(measure_voice, VOICE, "mixed"),
 }
 
 

@@ -18,7 +18,7 @@ ROWS = (
     ("memory",),
     ("codegen",),
     ("build", "link", "sim", "runners"),
-    ("pipeline", "post_training", "deploy", "limits", "mixed_precision"),
+    ("pipeline", "post_training", "deploy", "limits", "mixed_precision", "mixed_values"),
     ("report",),
     ("verify", "api"),
     ("cli",),

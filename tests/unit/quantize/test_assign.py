@@ -26,7 +26,7 @@ def menu(seed: int, layers: int = 7) -> list[list[Option]]:
 def every_sum(layers: list[list[Option]]) -> list[tuple[int, int, float]]:
     return [
         (
-            sum(o.weights_bytes for o in taken), sum(o.instructions for o in taken),
+            sum(o.size_bytes for o in taken), sum(o.instructions for o in taken),
             sum(o.loss for o in taken),
         )
         for taken in itertools.product(*layers)
@@ -45,23 +45,23 @@ def test_it_is_the_best_of_all_within_limits(seed: int) -> None:
         assert (found is None) == (not within)
         if found is not None:
             assert found.loss == pytest.approx(min(within), abs=1e-4)
-            assert found.weights_bytes <= limits[0] and found.instructions <= limits[1]
+            assert found.size_bytes <= limits[0] and found.instructions <= limits[1]
 
 
 def test_the_front_falls_and_nothing_lies_below_it() -> None:
     layers = menu(3)
     front = front_of(all_best(layers))
-    assert [p.weights_bytes for p in front] == sorted({p.weights_bytes for p in front})
+    assert [p.size_bytes for p in front] == sorted({p.size_bytes for p in front})
     assert all(a.loss > b.loss for a, b in itertools.pairwise(front))
     for size, _, loss in every_sum(layers):
-        assert min(p.loss for p in front if p.weights_bytes <= size) <= loss + 1e-4
+        assert min(p.loss for p in front if p.size_bytes <= size) <= loss + 1e-4
 
 
 def test_sums_agree_with_what_is_chosen() -> None:
     layers = menu(5)
     for point in all_best(layers):
         taken = [options[place] for options, place in zip(layers, point.chosen, strict=True)]
-        assert point.weights_bytes == sum(o.weights_bytes for o in taken)
+        assert point.size_bytes == sum(o.size_bytes for o in taken)
         assert point.loss == sum(o.loss for o in taken)
 
 

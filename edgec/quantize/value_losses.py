@@ -1,0 +1,145 @@
+"""How far the outputs are off when the values of one layer alone are stored in integers.
+
+Values that must have one dtype, and what is computed element by element from another, are one
+choice: behind int8, int16 would hold nothing more. Noise of one choice hardly changes what that of
+another does to the outputs, as long as it is small: so losses add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array
+from edgec.quantize.forms import WEIGHTED, Forms
+from edgec.quantize.scheme import Stored, rounded
+
+
+@dataclass(frozen=True)
+class Choice:
+    """values: stored, of one dtype. makers, readers: operators on integers beside them."""
+
+    values: tuple[Value, ...]
+    makers: tuple[Node, ...]
+    readers: tuple[Node, ...]
+
+    @property
+    def elements(self) -> int:
+        """Of all values."""
+        return sum(value.type.elements for value in self.values)
+
+    @property
+    def products(self) -> int:
+        """Multiply-accumulates of what reads them."""
+        return sum(node.op.macs(node.attrs, node.input_types) for node in self.readers)
+
+    @property
+    def weights(self) -> int:
+        """Weights of what stays in float if they do."""
+        nodes = dict.fromkeys((*self.makers, *self.readers))
+        return sum(n.inputs[1].type.elements for n in nodes if n.op.name in WEIGHTED)
+
+
+def choices_of(forms: Forms) -> list[Choice]:
+    """What can be chosen for, in order: each stored value is in one of them."""
+    stored = forms.stored_values()
+    above: dict[Value, Value] = {}
+
+    def leader(value: Value) -> Value:
+        value = forms.leader(value)
+        while value in above:
+            value = above[value]
+        return value
+
+    def join(one: Value, other: Value) -> None:
+        if leader(one) is not leader(other):
+            above[leader(other)] = leader(one)
+
+    known = set(stored)
+    nodes = [node for node in forms.function.nodes if forms.has_integer_form(node)]
+    for value in stored:
+        if forms.source(value) in known:
+            join(forms.source(value), value)
+    for node in nodes:
+        if node.op.name == "avg_pool2d":
+            join(node.inputs[0], forms.stored_output(node))
+    members: dict[Value, list[Value]] = {}
+    for value in stored:
+        members.setdefault(leader(value), []).append(value)
+    makers: dict[Value, list[Node]] = {one: [] for one in members}
+    readers: dict[Value, list[Node]] = {one: [] for one in members}
+    for node in nodes:
+        makers[leader(forms.stored_output(node))].append(node)
+        for one in dict.fromkeys(leader(value) for value in forms.stored_inputs(node)):
+            readers[one].append(node)
+    return [
+        Choice(tuple(values), tuple(makers[one]), tuple(readers[one]))
+        for one, values in members.items()
+    ]
+
+
+class Losses:
+    """Measures on some samples of a function's inputs what storing values does to its results."""
+
+    def __init__(self, function: Function, samples: Sequence[Sequence[Array]]) -> None:
+        self.function = function
+        self.samples = samples
+
+    def of(
+        self,
+        choices: Collection[Choice],
+        stored: Mapping[Value, Stored],
+        progress: Callable[[], None] | None = None,
+    ) -> dict[Choice, float]:
+        """For each choice, alone stored so: the mean over the results of their squared errors as a
+        part of their squares. progress: called for each sample.
+        """
+        outputs = len(self.function.results)
+        noises = {choice: np.zeros(outputs) for choice in choices}
+        powers = np.zeros(outputs)
+        for sample in self.samples:
+            known: dict[Value, Array] = {}
+            wanted = interpret(self.function, sample, known.__setitem__)
+            powers += [_squares(array) for array in wanted]
+            for choice in choices:
+                found = self._rerun(known, {value: stored[value] for value in choice.values})
+                noises[choice] += [_squares(x - y) for x, y in zip(wanted, found, strict=True)]
+            if progress is not None:
+                progress()
+        powers = np.where(powers > 0, powers, 1.0)
+        return {choice: float(np.mean(noise / powers)) for choice, noise in noises.items()}
+
+    def _rerun(
+        self, known: Mapping[Value, Array], stored: Mapping[Value, Stored]
+    ) -> Sequence[Array]:
+        """The results with some values rounded, from what all values were without."""
+        other: dict[Value, Array] = {}
+
+        def fetch(value: Value) -> Array:
+            if isinstance(value, Constant):
+                return value.data
+            return other[value] if value in other else known[value]
+
+        def settle(value: Value) -> None:
+            if value in stored:
+                other[value] = rounded(fetch(value), stored[value])
+
+        for param in self.function.params:
+            settle(param)
+        for node in self.function.nodes:
+            if any(value in other for value in node.inputs):
+                types = tuple(value.type for value in node.outputs)
+                arrays = [fetch(value) for value in node.inputs]
+                made = node.op.evaluate(node.attrs, arrays, node.input_types, types)
+                other.update(zip(node.outputs, made, strict=True))
+            for value in node.outputs:
+                settle(value)
+        return [fetch(value) for value in self.function.results]
+
+
+def _squares(array: Array) -> float:
+    return float(np.sum(np.square(array, dtype=np.float64)))

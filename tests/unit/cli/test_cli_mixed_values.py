@@ -1,0 +1,68 @@
+"""`edgec quantize`: int16 for some values, by name or by a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from uneven_network import pixels, uneven
+
+from edgec.frontends.onnx_writer import to_onnx
+
+
+@pytest.fixture
+def quantize(edgec: Callable, tmp_path: Path) -> Callable:
+    model = to_onnx(uneven(300.0), producer_version="0")
+    (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
+    np.savez(tmp_path / "samples.npz", x=np.concatenate([x for (x,) in pixels(30)]))
+
+    def run(*words: object) -> object:
+        return edgec(
+            "quantize", tmp_path / "f.onnx", "--calibration", tmp_path / "samples.npz",
+            "--no-blame", "--observer", "minmax", "--equalize", "never", "-o",
+            tmp_path / "q.onnx", *words,
+        )  # fmt: skip
+
+    return run
+
+
+def test_a_goal(quantize: Callable, tmp_path: Path) -> None:
+    page = tmp_path / "q.html"
+    goal = ("--activations", "mixed", "--min-sqnr", 28)
+    ran = quantize(*goal, "--html", page, "--json")
+    assert ran.status == 0, ran.err
+    found = ran.json["values"]
+    assert found["int8_sqnr_db"] < found["goal_db"] == 28.0 <= found["sqnr_db"]
+    kinds = [layer["dtype"] for layer in found["layers"]]
+    assert set(kinds) == {"int8", "int16"}
+    assert sum(layer["values_bytes"] for layer in found["layers"]) == found["values_bytes"]
+    assert found["int16"] == ran.json["recipe"]["int16"]
+    (taken,) = [point for point in found["front"] if point["taken"]]
+    assert taken["size_bytes"] == found["values_bytes"]
+    assert taken["int16_layers"] == kinds.count("int16") and not taken["float_layers"]
+    text = page.read_text("utf-8")
+    assert "Values of int8 and int16" in text and text.count("in int16, ") >= len(found["front"])
+    ran = quantize(*goal)
+    assert ran.status == 0, ran.err
+    assert "loss in int8" in ran.out and "bytes (dB), estimated, * taken: " in ran.out
+    named = [word for name in found["int16"] for word in ("--int16", name)]
+    ran = quantize(*named, "--json")
+    assert ran.status == 0, ran.err
+    assert ran.json["values"] is None and ran.json["recipe"]["int16"] == found["int16"]
+
+
+def test_what_cannot_be_is_said(quantize: Callable) -> None:
+    ran = quantize("--activations", "mixed", "--min-sqnr", 100)
+    assert ran.status == 3 and "nearest: " in ran.err and "Traceback" not in ran.err
+    ran = quantize("--int16", "nothing")
+    assert ran.status == 1 and "there is no layer 'nothing' to store in int16" in ran.err
+    ran = quantize("--int16", "x", "--activations", "int16")
+    assert ran.status == 1 and "int16 for some layers, but int16 for the others" in ran.err
+    for words in (
+        ("--min-sqnr", 30), ("--activations", "mixed", "--min-sqnr", 0),
+        ("--activations", "mixed", "--weights", "mixed", "--max-weights", "60%"),
+        ("--activations", "mixed", "--weights", "float16"),
+    ):  # fmt: skip
+        assert quantize(*words).status == 2
