@@ -21,7 +21,7 @@ LEAST_GAIN_PER_KIB = 0.001
 #: must save so many instructions, a few milliseconds.
 LEAST_INSTRUCTIONS = 300_000
 #: Where size counts, a kernel of floats may take this part of the constants that it reads.
-MOST_CODE = 1 / 32
+MOST_CODE = 1 / 16
 
 
 def spare_kernels(
