@@ -95,7 +95,7 @@ def joined(first: Histogram, second: Histogram) -> Histogram:
     made.width = max(part.width for part in parts)
     made._make_room(made.lowest, made.highest)
     for part in parts:
-        ratio = round(made.width / part.width)
-        bins = (part.first + np.arange(len(part.counts))) // ratio - made.first
-        np.add.at(made.counts, bins, part.counts)
+        ratio = made.width / part.width  # a power of two, beyond any integer's range at times
+        bins = np.floor((part.first + np.arange(len(part.counts))) / ratio).astype(np.int64)
+        np.add.at(made.counts, bins - made.first, part.counts)
     return made

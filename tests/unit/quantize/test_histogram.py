@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import EdgecError
@@ -41,6 +41,7 @@ def test_nothing_is_lost_however_the_range_grows(parts: list[list[float]]) -> No
 
 @settings(max_examples=200, deadline=None)
 @given(*[st.lists(st.lists(REALS, min_size=1, max_size=20), max_size=4)] * 2)
+@example([[0.0]], [[8.093370988940371e-20]])
 def test_joined_histograms_count_what_both_did(
     first: list[list[float]], second: list[list[float]]
 ) -> None:
