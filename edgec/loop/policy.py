@@ -129,7 +129,8 @@ class Policy:
 
         dtype: of the first operator's input. macs: its products, which are worth a step more.
         following: the operator that comes next. The constants of a kernel of integers take more
-        flash than those of loops: before a dequantize that is for time alone.
+        flash than those of loops of a core without vectors: there, before a dequantize, that is for
+        time alone.
         """
         if dtype == "float32":
             is_limited = following == "clip" and len(operators) == 1  # kernels do that
@@ -137,7 +138,8 @@ class Policy:
             return self._has_float_kernels and is_known and not is_limited
         if not self.core.has("dsp") or self.options.optimize == "size":
             return False
-        if self.options.optimize != "time" and following not in TABLES:
+        is_much_faster = self.core.has("mve") or self.options.optimize == "time"
+        if not is_much_faster and following not in TABLES:
             return False
         forms = {"int8": product_forms, "int16": short_forms}
         return dtype in forms and macs >= MANY_PRODUCTS and bool(forms[dtype](operators))
