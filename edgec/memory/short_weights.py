@@ -1,8 +1,8 @@
 """Store weights in four bits where that pays.
 
 A kernel by weights of four bits takes half the bytes for them, some instructions more, and code of
-its own. It is taken where it saves at least that part of all constants that it costs in
-instructions.
+its own. It is taken where it saves a KiB, and at least that part of all constants that it costs in
+instructions: small layers of eight bits may have small weights by chance.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.memory.spare_kernels import live_bytes
 from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
+
+#: Of constants, less the code of the kernel that reads them.
+LEAST_SAVED_BYTES = 1024
 
 
 def with_short_weights(
@@ -66,7 +69,7 @@ def _pays(before: Sequence[Variant], after: Sequence[Variant]) -> bool:
     saved = _constant_bytes(before) - _constant_bytes(after)
     saved -= _kernel_bytes(after) - _kernel_bytes(before)
     instructions = sum(v.instructions for v in before)
-    return saved > 0 and saved * instructions >= slower * _constant_bytes(before)
+    return saved >= LEAST_SAVED_BYTES and saved * instructions >= slower * _constant_bytes(before)
 
 
 def _constant_bytes(variants: Sequence[Variant]) -> int:
