@@ -59,8 +59,9 @@ differ in range a hundredfold, with a hard swish between them, through which the
 equalized: int8 is too coarse for its values, int16 is not. The voice detector decides 31 times a
 second whether somebody speaks, each side with its own state; its LSTM stays in float, and so does,
 where the row says so (`--keep-float`), the spectrum: one frequency is a millionth of another.
-*Mixed values* are those that `--activations mixed` chooses for its default goal of 30 dB, on the
-calibration samples; what is counted are choices of values, of one dtype each.
+*Mixed values* are those that `--activations mixed` chooses on the calibration samples, for its
+default goal of 30 dB or the one that the row says (`--min-sqnr`); what is counted are choices of
+values, of one dtype each.
 """
 
 

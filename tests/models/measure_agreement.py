@@ -287,11 +287,15 @@ TEXT = "ppocr_v3_rec_svtr.onnx"
 DTLN = "dtln_1_f32.onnx dtln_2_f32.onnx"
 CASES = {
     "ultraface_rfb320": Case(measure_faces, "ultraface_rfb320.onnx"),
+    "ultraface_rfb320, mixed values for 45 dB": Case(
+        partial(measure_faces, goal_db=45.0), "ultraface_rfb320.onnx", "mixed"
+    ),
     "dtln": Case(measure_denoiser, DTLN),
     "dtln, int16 values": Case(measure_denoiser, DTLN, "int16"),
     "dtln, mixed values": Case(measure_denoiser, DTLN, "mixed"),
     "ppocr_v3_rec_svtr": Case(measure_text, TEXT),
     "ppocr_v3_rec_svtr, int16 values": Case(measure_text, TEXT, "int16"),
+    "ppocr_v3_rec_svtr, mixed values": Case(measure_text, TEXT, "mixed"),
     "silero_vad": Case(measure_voice, VOICE),
     "silero_vad, spectrum in float": Case(partial(measure_voice, kept=STFT), VOICE),
     "silero_vad, spectrum in float, int16 values": Case(

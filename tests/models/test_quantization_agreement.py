@@ -24,9 +24,13 @@ def test_the_table_is_of_all_cases() -> None:
     assert text["texts"] >= 0.98 * text["samples"]  # else there is little to agree on
     assert text["texts_same"] >= 0.95 * text["samples"]
     assert text["characters_off"] <= 0.01 * text["characters"]
+    faces_found = table["ultraface_rfb320, mixed values for 45 dB"]["faces_found"]
+    assert faces_found > found["faces_found"]
+    mixed_text = table["ppocr_v3_rec_svtr, mixed values"]
+    assert mixed_text["texts_same"] >= 0.9 * mixed_text["samples"]
     assert table["dtln, mixed values"]["waveform_db"] > 25.0
     mixes = [entry for entry in table.values() if "int16_layers" in entry]
-    assert all(entry["int8_layers"] > entry["int16_layers"] for entry in mixes) and len(mixes) > 1
+    assert all(entry["int8_layers"] >= entry["int16_layers"] for entry in mixes) and len(mixes) > 1
     for name, least in (("silero_vad, mixed values", 0.97),
                         ("silero_vad, spectrum in float", 0.95),
                         ("silero_vad, spectrum in float, int16 values", 0.99)):  # fmt: skip
