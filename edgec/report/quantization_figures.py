@@ -30,6 +30,10 @@ that every sample counts three times, with three calibrations none of which it w
 - **other answers**: the share of answers that are not the float model's, right or wrong. Where
   accuracies are a few samples apart, it tells better which integers are closer: the float model
   errs, too, and what another answer makes of that is luck.
+- **log loss**: the mean of -ln p over the same runs, with p the probability given to the right
+  answer (1/512 at least: half a step of an int8 softmax). The lower the better. It counts every
+  sample by how sure the answer is, not only those near the border between two, and so depends less
+  on chance than the accuracy does.
 
 `lstm` starts each image from the initial state (`--from-start`). ONNX Runtime's static quantizer
 leaves LSTMs in float.
@@ -100,6 +104,14 @@ def quantization_page(table: Path, agreement: Path | None = None) -> str:
         ]
         for key, word in _QUANTIZED.items():
             cells = [_otherwise(entry, key) for entry in classified.values()]
+            lines.append(f"| {word} | " + " | ".join(cells) + " |")
+        lines += [
+            "",
+            "| log loss | " + " | ".join(classified) + " |",
+            "|---|" + "--:|" * len(classified),
+        ]
+        for key, word in {"float": "float", **_QUANTIZED}.items():
+            cells = [f"{entry[f'{key}_log_loss']:.4f}" for entry in classified.values()]
             lines.append(f"| {word} | " + " | ".join(cells) + " |")
         lines.append("")
     if recordings:

@@ -60,7 +60,7 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
         "int8": by_reference(made.integers),
         "mixed": by_reference(mixed.made.integers),
     }
-    outputs = {who: np.stack([run(inputs[i]) for i in places]) for who, run in runs.items()}
+    outputs = {who: run([inputs[i] for i in places]) for who, run in runs.items()}
     right = {who: np.argmax(found, axis=1) == labels for who, found in outputs.items()}
     return {
         "calibration": len(calibration),

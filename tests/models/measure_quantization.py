@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from shared_folder import find_shared  # noqa: E402  tests are no package
 from edgec import __version__  # noqa: E402
 from edgec.frontends import import_model  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
-from edgec.graph.interpret import interpret  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
 from edgec.post_training import (  # noqa: E402
     Recipe,
@@ -42,6 +40,7 @@ from edgec.post_training import (  # noqa: E402
     with_passes,
     without_states,
 )
+from edgec.quantize.batches import Batch, parts_of  # noqa: E402
 from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
 from edgec.runners.oracle import open_oracle  # noqa: E402
 
@@ -50,7 +49,10 @@ PARTS = 4
 #: Samples of a set, and windows of a recording, at most.
 MOST = 5000
 MOST_WINDOWS = 60
-Run = Callable[[np.ndarray], np.ndarray]
+#: Half a step of an int8 softmax, which says 0 for all that is less.
+LEAST_PROBABILITY = 1 / 512
+#: From inputs one by one to the outputs of each, [inputs, elements].
+Run = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,16 @@ def fitted(inputs: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def by_reference(function: Function) -> Run:
-    def run(x: np.ndarray) -> np.ndarray:
-        return interpret(function, [x])[0].reshape(-1)
+    def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
+        batch = Batch(function)
+        parts = parts_of([[x] for x in inputs], batch.count)
+        return np.concatenate([rows_of(batch.run(part)[0], len(part[0])) for part in parts])
 
     return run
+
+
+def rows_of(outputs: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(outputs).reshape(count, -1)
 
 
 def by_published(path: Path, function: Function) -> Run:
@@ -142,10 +150,15 @@ def by_published(path: Path, function: Function) -> Run:
         return by_reference(function)
     (scale, zero), (y_scale, y_zero) = x_type.scalar_quant(), y_type.scalar_quant()
 
-    def run(x: np.ndarray) -> np.ndarray:
-        stored = np.clip(np.rint(x / np.float32(scale)) + zero, -128, 127).astype(np.int8)
-        (found,) = interpret(function, [stored.reshape(x_type.shape)])
-        return ((found.astype(np.float32) - y_zero) * np.float32(y_scale)).reshape(-1)
+    run_stored = by_reference(function)
+
+    def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
+        stored = [
+            np.clip(np.rint(x / np.float32(scale)) + zero, -128, 127).astype(np.int8)
+            for x in inputs
+        ]
+        found = run_stored([x.reshape(x_type.shape) for x in stored])
+        return (found.astype(np.float32) - y_zero) * np.float32(y_scale)
 
     return run
 
@@ -186,12 +199,26 @@ def by_onnxruntime(function: Function, samples: Sequence[np.ndarray], folder: Pa
         activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
     )  # fmt: skip
     oracle = open_oracle(target)
-    return lambda x: np.asarray(oracle.run([x]).outputs[0]).reshape(-1)
+    return lambda inputs: np.stack([np.asarray(oracle.run([x]).outputs[0]).reshape(-1)
+                                    for x in inputs])  # fmt: skip
 
 
 def decibels(exact: np.ndarray, found: np.ndarray) -> float:
     noise = float(np.sum((exact.astype(np.float64) - found) ** 2))
     return 10 * math.log10(float(np.sum(exact.astype(np.float64) ** 2)) / noise) if noise else 99.9
+
+
+def log_loss(outputs: np.ndarray, labels: np.ndarray, is_logits: bool) -> float:
+    """The mean of -ln p, with p the probability that outputs give to the right answer.
+
+    At least `LEAST_PROBABILITY`. is_logits: a softmax makes probabilities of them.
+    """
+    values = outputs.astype(np.float64)
+    if is_logits:
+        powers = np.exp(values - values.max(axis=1, keepdims=True))
+        values = powers / powers.sum(axis=1, keepdims=True)
+    given = values[np.arange(len(labels)), labels]
+    return float(-np.log(np.maximum(given, LEAST_PROBABILITY)).mean())
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
@@ -226,8 +253,8 @@ def measure(
     part_of = np.arange(len(kept)) % PARTS
     outputs: dict[str, list[np.ndarray]] = {who: [] for who in WHO}
     tested: list[int] = []
-    by_float = cache(lambda n: by_reference(function)(inputs[n]))
-    by_makers = cache(lambda n: by_published(path, published)(others[n]))
+    wanted = by_reference(function)(inputs)
+    makers = by_published(path, published)(others)
     for part in parts:
         calibration = [inputs[n] for n in np.flatnonzero(part_of == part)]
         test = np.flatnonzero((part_of - part - 1) % PARTS < compared)
@@ -235,13 +262,12 @@ def measure(
         ours = by_reference(made.integers)
         with tempfile.TemporaryDirectory() as folder:
             theirs = by_onnxruntime(without_limits(function), calibration, Path(folder))
-            for n in test:
-                outputs["float"].append(by_float(n))
-                outputs["published"].append(by_makers(n))
-                outputs["ours"].append(ours(inputs[n]))
-                outputs["onnxruntime"].append(theirs(inputs[n]))
+            tests = [inputs[n] for n in test]
+            for who, found in zip(WHO, (wanted[test], makers[test], ours(tests), theirs(tests)),
+                                  strict=True):  # fmt: skip
+                outputs[who].append(found)
         tested += test.tolist()
-    found = {who: np.stack(rows) for who, rows in outputs.items()}
+    found = {who: np.concatenate(rows) for who, rows in outputs.items()}
     entry: dict[str, Any] = {
         "calibration": len(kept) // PARTS, "samples": len(set(tested)), "runs": len(tested)
     }  # fmt: skip
@@ -255,15 +281,17 @@ def measure(
 
 def _answers(
     outputs: dict[str, np.ndarray], labels: np.ndarray, samples: np.ndarray
-) -> dict[str, int]:
-    """How many runs are right, and the same as in float; samples won against others, and lost.
+) -> dict[str, float]:
+    """How many runs are right, and the same as in float; log losses; samples won and lost.
 
     A sample is won if ours is right in more of its runs.
     """
-    entry = {}
+    entry: dict[str, float] = {}
     right = {who: np.argmax(found, axis=1) == labels for who, found in outputs.items()}
+    is_logits = bool(np.any(np.abs(outputs["float"].sum(axis=1) - 1) > 1e-3))
     for who, found in outputs.items():
         entry[f"{who}_right"] = int(right[who].sum())
+        entry[f"{who}_log_loss"] = round(log_loss(found, labels, is_logits), 4)
         same = np.argmax(found, axis=1) == np.argmax(outputs["float"], axis=1)
         entry[f"{who}_same"] = int(same.sum())
     for who in ("float", "published", "onnxruntime"):

@@ -64,6 +64,9 @@ def test_the_table_holds_what_is_promised(name: str) -> None:
     for who in ("published",) if name in LEFT_IN_FLOAT else ("published", "onnxruntime"):
         assert entry["ours_db"] >= entry[f"{who}_db"]
     assert entry["runs"] - entry["ours_same"] <= MOST_OTHERWISE * entry["runs"]
+    assert entry["ours_log_loss"] <= 1.02 * entry["float_log_loss"]
+    assert entry["ours_log_loss"] <= entry["onnxruntime_log_loss"]
+    assert entry["ours_log_loss"] <= 1.01 * entry["published_log_loss"]
     for who in ("float", "published", "onnxruntime"):
         won, lost = entry[f"won_against_{who}"], entry[f"lost_against_{who}"]
         assert won >= lost or sign_test(won, lost) > 0.05
