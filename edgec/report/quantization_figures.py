@@ -142,10 +142,10 @@ def quantizer_lines(table: Path) -> list[str]:
     entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
     columns = (
         Column("model"), number("samples"), number("float"), number("published"), number("ours"),
-        number("ONNX Runtime"),
+        number("ONNX Runtime"), number("log loss ours"), number("ONNX Runtime"),
     )  # fmt: skip
     cells = [
-        (name, str(entry["samples"]), *_shares(entry))
+        (name, str(entry["samples"]), *_shares(entry), *_log_losses(entry))
         for name, entry in entries.items()
         if "ours_right" in entry
     ]
@@ -215,6 +215,10 @@ def _shares(entry: Mapping[str, Any]) -> list[str]:
         f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %"
         for who in ("float", "published", "ours", "onnxruntime")
     ]
+
+
+def _log_losses(entry: Mapping[str, Any]) -> list[str]:
+    return [f"{entry[f'{who}_log_loss']:.4f}" for who in ("ours", "onnxruntime")]
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from measure_quantization import CASES, PARTS, TABLE, measure
+from measure_quantization import CASES, PARTS, TABLE, log_loss, measure
 from measured_table import read_table
 
 from edgec.report.quantization_figures import sign_test
@@ -14,6 +15,14 @@ from edgec.report.quantization_figures import sign_test
 MOST_OTHERWISE = 0.02
 #: Most of these stays in float where ONNX Runtime quantizes: it has no integer LSTM.
 LEFT_IN_FLOAT = ("lstm",)
+
+
+def test_the_log_loss_of_probabilities_and_logits() -> None:
+    given, labels = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]), np.array([1, 0])
+    expected = (np.log(4) + np.log(512)) / 2
+    assert log_loss(given, labels, is_logits=False) == pytest.approx(expected)
+    logits = np.log(given[:1]) + 7.0
+    assert log_loss(logits, labels[:1], is_logits=True) == pytest.approx(np.log(4))
 
 
 def test_digits_are_as_accurate_as_the_table_says() -> None:
