@@ -178,6 +178,8 @@ def _moved(
         return None
     if above.op.name == "concat":
         attrs = replace(attrs, output=quant)
+    elif above.op.name == "max_pool2d":
+        attrs = replace(attrs, minimum=bounds[0], maximum=bounds[1])
     elif above.op.name == "pad":
         if quant.axis is not None:
             return None
