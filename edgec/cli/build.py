@@ -150,12 +150,16 @@ def _quantized(
     from edgec.cli.progress import count_bar
     from edgec.cli.samples import ports_of
     from edgec.post_training import Recipe, float_function, quantize_function, write_quantized
+    from edgec.report.coarse import coarse_trial
     from edgec.runners.sample_files import open_samples
 
     function = float_function(model, dict(options.input_shapes), values=dict(options.input_values))
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
         made = quantize_function(function, samples, Recipe(), step)
+    warning = coarse_trial(made.trials[0].sqnr_db) if made.trials else None
+    if warning is not None:
+        click.echo(warning, err=True)
     return write_quantized(made, model, folder)
 
 

@@ -48,9 +48,19 @@ class LimitType(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 LIMIT = LimitType()
+#: Where the words of this command are kept, to tell another like it.
+WORDS = "edgec.quantize.words"
 
 
-@click.command()
+class _WithWords(click.Command):
+    """Keeps its words as they were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_WithWords)
 @click.argument("model", type=MODEL)
 @click.option("--calibration", type=FILE, required=True, metavar="SOURCE",
               help="Samples: an .npz or .npy, or a folder of such files or of images.")  # fmt: skip
@@ -150,6 +160,7 @@ def command(
     from edgec.mixed_precision import Limits, loss_parts, mix
     from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
     from edgec.post_training import Recipe, float_function, quantize_function
+    from edgec.report.coarse import coarse_outputs
     from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization
     from edgec.report.values import values_report
@@ -214,6 +225,7 @@ def command(
         "values": None if mixed_values is None else values_report(mixed_values),
         **dataclasses.asdict(explanation),
     }
+    report["coarse"] = coarse_outputs(report, _with_mixed_values())
     content = made.onnx_bytes()
     if page is not None:
         with staged_file(page, hint="choose another --html") as temporary:
@@ -226,6 +238,12 @@ def command(
     print_quantization(report)
     if page is not None:
         click.echo(f"page written to {page}")
+
+
+def _with_mixed_values() -> list[str]:
+    """The words of this command, but for values of int8 and int16: the last choice counts."""
+    words = ["edgec", "quantize", *click.get_current_context().meta[WORDS]]
+    return [*words, "--activations", "mixed"]
 
 
 def _check_limits(

@@ -79,8 +79,16 @@ class LayerRow:
 
 
 @dataclass(frozen=True)
+class OutputRow:
+    """An output by its name, and its signal to noise as in `LayerRow`."""
+
+    name: str
+    sqnr_db: float
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """rows: by layer, in order. output_sqnr_db: of all outputs together.
+    """rows: by layer, in order. output_sqnr_db: of all outputs together; outputs: of each.
 
     agreement: the share of samples whose largest output is the same. Of labelled samples,
     float_accuracy and accuracy, else None.
@@ -88,6 +96,7 @@ class Explanation:
 
     rows: tuple[LayerRow, ...]
     output_sqnr_db: float
+    outputs: tuple[OutputRow, ...]
     samples: int
     agreement: float
     float_accuracy: float | None = None
@@ -122,6 +131,7 @@ def explain(
     }  # fmt: skip
     sums = {old: _Sums() for old in pairs.values()}
     total, answers = _Sums(), _Answers()
+    each = [_Sums() for _ in function.results]
     for sample in samples:
         floats: dict[Value, Array] = {}
         expected = interpret(function, sample, floats.__setitem__)
@@ -138,8 +148,9 @@ def explain(
             sums[old].clipped += int(np.count_nonzero(outside))
 
         found = interpret(integers, sample, compare)
-        for x, y in zip(expected, found, strict=True):
+        for x, y, one in zip(expected, found, each, strict=True):
             total.add(x, y)
+            one.add(x, y)
         answers.reference.append(int(np.argmax(expected[0])))
         answers.found.append(int(np.argmax(found[0])))
         if progress is not None:
@@ -159,7 +170,16 @@ def explain(
         for old, seen in sums.items()
         if seen.elements
     )
-    return Explanation(rows, total.decibels, len(answers.found), *_shares(answers, labels))
+    outputs = tuple(
+        OutputRow(_name(value), one.decibels)
+        for value, one in zip(function.results, each, strict=True)
+    )
+    count = len(answers.found)
+    return Explanation(rows, total.decibels, outputs, count, *_shares(answers, labels))
+
+
+def _name(value: Value) -> str:
+    return value.origin.tensor if value.origin else value.name
 
 
 def _parameters(value: Value) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -177,7 +197,7 @@ def _row(
 ) -> LayerRow:
     low, high = stored.bounds
     return LayerRow(
-        name=value.origin.tensor if value.origin else value.name,
+        name=_name(value),
         operator=operator,
         dtype=stored.dtype,
         low=low,

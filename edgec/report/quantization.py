@@ -10,6 +10,7 @@ from typing import Any
 import click
 from markupsafe import Markup
 
+from edgec.report.coarse import MOST_BLAMED, blamed_rows, coarse_lines, coarse_words
 from edgec.report.figures import plural, short_title
 from edgec.report.html import LONG_TABLE, page_environment
 from edgec.report.precision import precision_chart, precision_lines
@@ -18,9 +19,7 @@ from edgec.report.table import Column as TableColumn
 from edgec.report.table import format_table, number
 from edgec.report.values import values_chart, values_lines, values_rows, values_total
 
-#: Layers that are named as those to blame.
-MOST_BLAMED = 3
-#: And in the page.
+#: Layers that are named as those to blame in the page.
 MOST_BLAMED_ROWS = 12
 #: Size of a histogram's drawing.
 WIDTH, HEIGHT = 280.0, 84.0
@@ -49,7 +48,7 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     lines = format_table(columns, rows)
     lines += [
         "",
-        f"outputs: {report['output_sqnr_db']:.1f} dB; the same answer as in float for"
+        f"outputs: {_outputs(report)}; the same answer as in float for"
         f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}",
     ]
     if report["accuracy"] is not None:
@@ -57,7 +56,7 @@ def print_quantization(report: Mapping[str, Any]) -> None:
             f"accuracy: {100 * report['float_accuracy']:.2f} % in float,"
             f" {100 * report['accuracy']:.2f} % in integers"
         )
-    blamed = [row for row in _by_blame(report) if row["blame"] > 0][:MOST_BLAMED]
+    blamed = blamed_rows(report)[:MOST_BLAMED]
     if blamed:
         lines.append(
             "most of the error: "
@@ -71,7 +70,16 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     if report["values"] is not None:
         lines += values_lines(report["values"])
     lines.append(f"written to {report['output']}")
+    if report["coarse"] is not None:
+        lines += coarse_lines(report["coarse"])
     click.echo("\n".join(lines))
+
+
+def _outputs(report: Mapping[str, Any]) -> str:
+    """Signal to noise of all outputs, and of each where there are several."""
+    whole = f"{report['output_sqnr_db']:.1f} dB"
+    each = [f"{short_title(row['name'])} {row['sqnr_db']:.1f}" for row in report["outputs"]]
+    return f"{whole} ({', '.join(each)})" if len(each) > 1 else whole
 
 
 def _way(trial: Mapping[str, Any]) -> str:
@@ -97,6 +105,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             title=Path(report["output"]).name,
             subtitle=f"{Path(report['model']).name} in integers",
             tiles=_tiles(report),
+            coarse=_coarse(report["coarse"]),
             blamed=[
                 {
                     "name": short_title(row["name"]),
@@ -125,6 +134,14 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             ],
         )
     )
+
+
+def _coarse(found: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """The warning, in words."""
+    if found is None:
+        return None
+    wrong, advice = coarse_words(found)
+    return {"wrong": wrong, "advice": advice, "command": found["command"]}
 
 
 def _precision(found: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,45 @@ def test_a_goal(quantize: Callable, tmp_path: Path) -> None:
     ran = quantize(*named, "--json")
     assert ran.status == 0, ran.err
     assert ran.json["values"] is None and ran.json["recipe"]["int16"] == found["int16"]
+
+
+def test_coarse_outputs_are_said_with_a_command_that_mends_them(
+    quantize: Callable, edgec: Callable, tmp_path: Path
+) -> None:
+    page = tmp_path / "q.html"
+    plain = quantize("--json", "--html", page)
+    assert plain.status == 0, plain.err
+    (output,) = plain.json["outputs"]
+    assert output["sqnr_db"] == pytest.approx(plain.json["output_sqnr_db"])
+    coarse = plain.json["coarse"]
+    assert coarse["outputs"] == [output] and output["sqnr_db"] < coarse["least_db"] == 20.0
+    words = shlex.split(coarse["command"])
+    assert words[:2] == ["edgec", "quantize"] and words[-2:] == ["--activations", "mixed"]
+    shown = page.read_text("utf-8")
+    assert "<h2>Too coarse</h2>" in shown and "--activations mixed</code>" in shown
+    mended = edgec(*words[1:])
+    assert mended.status == 0, mended.err
+    assert mended.json["coarse"] is None and mended.json["outputs"][0]["sqnr_db"] > 30.0
+    assert "Too coarse" not in page.read_text("utf-8")
+    said = quantize()
+    assert said.status == 0 and "\nwarning: integers are too coarse for this model: " in said.out
+    assert f"\n  {coarse['command'].partition(' --json')[0]} --activations mixed\n" in said.out
+    assert "warning: " not in quantize("--activations", "mixed").out
+    loose = quantize("--activations", "mixed", "--min-sqnr", 5, "--json")
+    assert loose.status == 0 and loose.json["coarse"] is None
+
+
+def test_a_build_from_samples_says_it_too(
+    quantize: Callable, edgec: Callable, tmp_path: Path
+) -> None:
+    words = ("--target", "cortex-m4", "-o", tmp_path / "project", "--json")
+    ran = edgec("build", tmp_path / "f.onnx", "--calibration", tmp_path / "samples.npz", *words)
+    assert ran.status == 0 and ran.json["model"] == "f"
+    assert "warning: int8 is too coarse for this model: 1" in ran.err
+    fine = to_onnx(uneven(1.0), producer_version="0")
+    (tmp_path / "fine.onnx").write_bytes(fine.SerializeToString())
+    ran = edgec("build", tmp_path / "fine.onnx", "--calibration", tmp_path / "samples.npz", *words)
+    assert ran.status == 0 and "warning" not in ran.err
 
 
 def test_what_cannot_be_is_said(quantize: Callable) -> None:

@@ -1,0 +1,54 @@
+"""The warning of outputs that integers are too coarse for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.report.coarse import COARSE_DB, coarse_lines, coarse_outputs
+
+AGAIN = ["edgec", "quantize", "a model.onnx", "--activations", "mixed"]
+
+
+def report(
+    *decibels: float, weights: str = "int8", activations: str = "int8", goal_db: float | None = None
+) -> dict[str, Any]:
+    """Of a model with such outputs and three layers."""
+    return {
+        "outputs": [{"name": f"o{n}", "sqnr_db": db} for n, db in enumerate(decibels)],
+        "rows": [
+            {"name": name, "blame": blame}
+            for name, blame in (("less", 0.1), ("none", -0.1), ("most", 0.7), ("moved", None))
+        ],
+        "recipe": {"weights": weights, "activations": activations},
+        "values": None if goal_db is None else {"goal_db": goal_db},
+    }
+
+
+def test_one_coarse_output_among_good_ones_is_named() -> None:
+    coarse = coarse_outputs(report(60.0, 13.04, COARSE_DB), AGAIN)
+    assert coarse is not None
+    assert coarse["outputs"] == [{"name": "o1", "sqnr_db": 13.04}]
+    assert coarse["blamed"] == ["most", "less"]
+    assert coarse_lines(coarse) == [
+        "warning: integers are too coarse for this model: o1 13.0 dB, less than 20 (an error of"
+        " 10 % in amplitude); first to blame: most, less",
+        "hint: store in int16 what int8 is too coarse for:",
+        "  edgec quantize 'a model.onnx' --activations mixed",
+    ]
+
+
+def test_good_outputs_and_those_as_near_as_asked_for_are_not_said() -> None:
+    assert coarse_outputs(report(COARSE_DB, float("inf")), AGAIN) is None
+    assert coarse_outputs(report(12.0, activations="mixed", goal_db=10.0), AGAIN) is None
+
+
+def test_the_hint_fits_what_was_asked_for() -> None:
+    for words, hint in (
+        ({"activations": "mixed", "goal_db": 30.0}, "more samples"),
+        ({"weights": "int4"}, "--weights int8"),
+        ({"weights": "float16"}, "build the float model"),
+        ({"activations": "int16"}, "--keep-float"),
+    ):
+        coarse = coarse_outputs(report(10.0, **words), AGAIN)  # type: ignore[arg-type]
+        assert coarse is not None and not coarse["command"]
+        assert hint in coarse_lines(coarse)[1]
