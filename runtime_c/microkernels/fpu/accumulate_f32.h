@@ -379,33 +379,18 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
     }
 }
 
-/* The same of weights that are floats. */
-static EC_SHARED void ec_rest_of_unit_f32(float *out, int32_t lanes, const float *x, int32_t apart,
-                                          int32_t tap, const uint8_t *w, const int32_t *window,
-                                          const int32_t *runs, int32_t bounds,
-                                          const float *limits) {
-    ec_sums_of_rest_f32(out, lanes, x, apart, tap, 4, w, window, runs, bounds, limits);
-}
-
 /* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
  * over x [height, width, across], whose first tap is at (row * stride_h - top, p * stride_w -
  * left); what lies outside of x is left out. A tap has `depth` inputs of each channel. bounds: 1 if
  * there is a lower limit, plus 2 if there is an upper one; low and high are the bits of these
- * floats. Pixels are computed in order, by `four` as many at once and by `one`,
- * channels that are no whole unit by `rest`. Nothing is read but
- * x, within its rows, and the stream. */
+ * floats. Pixels are computed in order. four, one: what computes whole units of four pixels and of
+ * one by vectors. Nothing is read but x, within its rows, and the stream. */
 static inline EC_INLINE void ec_row_of_sums_f32(
     float *out, const float *x, const void *stream, int32_t stored, int32_t height, int32_t width,
     int32_t across, int32_t depth, int32_t apart, int32_t tap, int32_t kernel_h, int32_t kernel_w,
     int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w, int32_t top,
     int32_t left, int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
-    int32_t row,
-    void (*four)(float *, int32_t, int32_t, const float *, int32_t, int32_t, const uint8_t *,
-                 const int32_t *, const int32_t *, int32_t, const float *),
-    void (*one)(float *, int32_t, const float *, int32_t, const uint8_t *, const int32_t *,
-                const int32_t *, int32_t, const float *),
-    void (*rest)(float *, int32_t, const float *, int32_t, int32_t, const uint8_t *,
-                 const int32_t *, const int32_t *, int32_t, const float *)) {
+    int32_t row, int32_t (*four)(const uintptr_t *), int32_t (*one)(const uintptr_t *)) {
     const int32_t first = row * stride_h - top;
     const int32_t reach = (kernel_w - 1) * dilation_w + 1;
     const int32_t pitch = kernel_w * depth;
@@ -438,14 +423,15 @@ static inline EC_INLINE void ec_row_of_sums_f32(
         window[1] = above + from * depth;
         const float *inputs = rows + (column + from * dilation_w) * across;
         if (some == 4) {
-            four(out, channels, whole, inputs, stride_w * across, tap, first_unit, window, runs,
-                 bounds, limits);
+            ec_sums_of_four_f32(out, channels, whole, inputs, stride_w * across, apart, tap, stored,
+                                first_unit, window, runs, bounds, limits, four);
         } else {
-            one(out, whole, inputs, tap, first_unit, window, runs, bounds, limits);
+            ec_sums_of_one_f32(out, whole, inputs, apart, tap, stored, first_unit, window, runs,
+                               bounds, limits, one);
         }
         for (; some > 0; --some, ++p) {
-            rest(out + whole, channels - whole, inputs + whole * apart, apart, tap, last, window,
-                 runs, bounds, limits);
+            ec_sums_of_rest_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
+                                stored, last, window, runs, bounds, limits);
             inputs += stride_w * across;
             out += channels;
         }
@@ -542,6 +528,28 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     "vldrw.32 \\d, [r2]\n" \
     "add r2, r2, lr\n" \
     ".endr\n"
+
+/* What a kernel does and returns that adds the weights of four channels times the inputs of four
+ * pixels, on `words`. `first` as above, behind the biases; `load` reads the weights at r1 into q4,
+ * `widen` and `scale` make floats of them. */
+#define EC_RUN_FOUR_PIXELS_F32_MVE(words, first, load, widen, scale) \
+    EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE first, \
+        load \
+        "ldr r0, [r8], #4\n" \
+        widen \
+        "ldr r2, [r9], #4\n" \
+        scale \
+        "ldr r3, [r10], #4\n" \
+        "vmul.f32 q5, q4, r0\n" \
+        "ldr r0, [r11], #4\n" \
+        "vmul.f32 q6, q4, r2\n" \
+        "vadd.f32 q0, q0, q5\n" \
+        "vmul.f32 q5, q4, r3\n" \
+        "vadd.f32 q1, q1, q6\n" \
+        "vmul.f32 q6, q4, r0\n" \
+        "vadd.f32 q2, q2, q5\n" \
+        "vadd.f32 q3, q3, q6\n", \
+        "r8", "r9", "r10", "r11", "r1")
 
 /* clang-format on */
 

@@ -15,38 +15,12 @@
 static EC_KERNEL int32_t ec_conv_four_f32_f16_mve(const uintptr_t *words) {
 #if EC_MVE_FLOAT_ASM
     /* clang-format off */
-    EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE,
-        "vldrh.u32 q4, [r1], #8\n"
-        "ldr r0, [r8], #4\n"
-        EC_WIDEN_HALVES_MVE("4")
-        "ldr r2, [r9], #4\n"
-        "ldr r3, [r10], #4\n"
-        "vmul.f32 q5, q4, r0\n"
-        "ldr r0, [r11], #4\n"
-        "vmul.f32 q6, q4, r2\n"
-        "vadd.f32 q0, q0, q5\n"
-        "vmul.f32 q5, q4, r3\n"
-        "vadd.f32 q1, q1, q6\n"
-        "vmul.f32 q6, q4, r0\n"
-        "vadd.f32 q2, q2, q5\n"
-        "vadd.f32 q3, q3, q6\n",
-        "r8", "r9", "r10", "r11", "r1");
+    EC_RUN_FOUR_PIXELS_F32_MVE(words, "", "vldrh.u32 q4, [r1], #8\n", EC_WIDEN_HALVES_MVE("4"), "");
     /* clang-format on */
 #else
     (void)words;
     return 1;
 #endif
-}
-
-/* Whole units of four pixels (see ec_sums_of_four_f32). */
-static EC_SHARED void ec_conv_four_f32_f16(float *out, int32_t channels, int32_t whole,
-                                           const float *x, int32_t step, int32_t tap,
-                                           const uint8_t *w, const int32_t *window,
-                                           const int32_t *runs, int32_t bounds,
-                                           const float *limits) {
-    (void)tap;
-    ec_sums_of_four_f32(out, channels, whole, x, step, 0, 1, 2, w, window, runs, bounds, limits,
-                        ec_conv_four_f32_f16_mve);
 }
 
 /* Sixteen channels of one pixel on vectors: 0 if they are stored. */
@@ -79,24 +53,6 @@ static EC_KERNEL int32_t ec_conv_one_f32_f16_mve(const uintptr_t *words) {
 #endif
 }
 
-/* Whole units of one pixel. */
-static EC_SHARED void ec_conv_one_f32_f16(float *out, int32_t whole, const float *x, int32_t tap,
-                                          const uint8_t *w, const int32_t *window,
-                                          const int32_t *runs, int32_t bounds,
-                                          const float *limits) {
-    (void)tap;
-    ec_sums_of_one_f32(out, whole, x, 0, 1, 2, w, window, runs, bounds, limits,
-                       ec_conv_one_f32_f16_mve);
-}
-
-/* Channels of a unit that is not whole, one pixel. */
-static EC_SHARED void ec_conv_rest_f32_f16(float *out, int32_t lanes, const float *x, int32_t apart,
-                                           int32_t tap, const uint8_t *w, const int32_t *window,
-                                           const int32_t *runs, int32_t bounds,
-                                           const float *limits) {
-    ec_sums_of_rest_f32(out, lanes, x, apart, tap, 2, w, window, runs, bounds, limits);
-}
-
 /* A row of a convolution over all channels of x (see ec_row_of_sums_f32). */
 static EC_SHARED void ec_conv_row_f32_f16(float *out, const float *x, const int32_t *stream,
                                           int32_t height, int32_t width, int32_t in_channels,
@@ -106,8 +62,7 @@ static EC_SHARED void ec_conv_row_f32_f16(float *out, const float *x, const int3
                                           int32_t bounds, int32_t low, int32_t high, int32_t row) {
     ec_row_of_sums_f32(out, x, stream, 2, height, width, in_channels, in_channels, 0, 1, kernel_h,
                        kernel_w, stride_h, stride_w, dilation_h, 1, top, left, pixels, channels,
-                       bounds, low, high, row, ec_conv_four_f32_f16, ec_conv_one_f32_f16,
-                       ec_conv_rest_f32_f16);
+                       bounds, low, high, row, ec_conv_four_f32_f16_mve, ec_conv_one_f32_f16_mve);
 }
 
 #endif /* EC_FPU_CONV_F32_F16_H */

@@ -37,17 +37,6 @@ static EC_KERNEL int32_t ec_depthwise_four_f32_mve(const uintptr_t *words) {
 #endif
 }
 
-/* Whole units of four pixels (see ec_sums_of_four_f32). */
-static EC_SHARED void ec_depthwise_four_f32(float *out, int32_t channels, int32_t whole,
-                                            const float *x, int32_t step, int32_t tap,
-                                            const uint8_t *w, const int32_t *window,
-                                            const int32_t *runs, int32_t bounds,
-                                            const float *limits) {
-
-    ec_sums_of_four_f32(out, channels, whole, x, step, 1, tap, 4, w, window, runs, bounds, limits,
-                        ec_depthwise_four_f32_mve);
-}
-
 /* Sixteen channels of one pixel on vectors: 0 if they are stored. */
 static EC_KERNEL int32_t ec_depthwise_one_f32_mve(const uintptr_t *words) {
 #if EC_MVE_FLOAT_ASM
@@ -78,16 +67,6 @@ static EC_KERNEL int32_t ec_depthwise_one_f32_mve(const uintptr_t *words) {
 #endif
 }
 
-/* Whole units of one pixel. */
-static EC_SHARED void ec_depthwise_one_f32(float *out, int32_t whole, const float *x, int32_t tap,
-                                           const uint8_t *w, const int32_t *window,
-                                           const int32_t *runs, int32_t bounds,
-                                           const float *limits) {
-
-    ec_sums_of_one_f32(out, whole, x, 1, tap, 4, w, window, runs, bounds, limits,
-                       ec_depthwise_one_f32_mve);
-}
-
 /* A row of a depthwise convolution: each channel of x has one (see ec_row_of_sums_f32). */
 static EC_SHARED void ec_depthwise_row_f32(float *out, const float *x, const float *stream,
                                            int32_t height, int32_t width, int32_t kernel_h,
@@ -97,8 +76,8 @@ static EC_SHARED void ec_depthwise_row_f32(float *out, const float *x, const flo
                                            int32_t bounds, int32_t low, int32_t high, int32_t row) {
     ec_row_of_sums_f32(out, x, stream, 4, height, width, channels, 1, 1, dilation_w * channels,
                        kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left,
-                       pixels, channels, bounds, low, high, row, ec_depthwise_four_f32,
-                       ec_depthwise_one_f32, ec_rest_of_unit_f32);
+                       pixels, channels, bounds, low, high, row, ec_depthwise_four_f32_mve,
+                       ec_depthwise_one_f32_mve);
 }
 
 #endif /* EC_FPU_DEPTHWISE_F32_H */
