@@ -66,6 +66,33 @@ def network() -> Function:
     return b.finish([y])
 
 
+def deep_network() -> Function:
+    """A convolution of windows, one of pixels and dense layers, whose inputs are many of 16."""
+    rng = np.random.default_rng(7)
+    b = GraphBuilder()
+    y = b.param("x", TensorType((1, 16, 16, 3), "float32"))
+    padding = ((1, 1), (1, 1))
+    layers = (
+        ("conv2d", (48, 3, 3, 3), Conv2dAttrs(padding=padding)),
+        ("conv2d", (48, 1, 1, 48), Conv2dAttrs()),  # takes most memory
+        ("conv2d", (33, 3, 3, 48), Conv2dAttrs((2, 2), padding=padding)),
+        ("conv2d", (32, 1, 1, 33), Conv2dAttrs()), ("conv2d", (64, 1, 1, 32), Conv2dAttrs((4, 4))),
+        ("dense", (45, 256), None), ("dense", (7, 45), None),
+    )  # fmt: skip
+    for number, (op, shape, attrs) in enumerate(layers):
+        if op == "dense" and len(y.type.shape) > 2:
+            y = b.op("reshape", [y], ReshapeAttrs((1, shape[1])), name="flat")
+        # Parts that differ in range, so that groups have different shifts.
+        ranges = np.repeat(2.0 ** rng.integers(-3, 1, (shape[0], shape[-1])), 24, axis=1)
+        ranges = ranges[:, : shape[-1]].reshape(shape[0], *[1] * (len(shape) - 2), shape[-1])
+        w = rng.standard_normal(shape) * ranges / np.sqrt(np.prod(shape[1:]))
+        w = w.astype(np.float32)
+        operands = [y, b.constant("w", w), b.constant("b", np.zeros(shape[0], np.float32))]
+        y = b.op(op, operands, *([] if attrs is None else [attrs]), name=f"{op}{number}")
+        y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name=f"relu{number}")
+    return b.finish([y])
+
+
 def images(count: int, seed: int) -> list[list[np.ndarray]]:
     rng = np.random.default_rng(seed)
     return [[x] for x in rng.standard_normal((count, 1, 16, 16, 3)).astype(np.float32)]
@@ -159,17 +186,25 @@ def test_a_mix_keeps_a_limit_of_flash(eight: tuple[PostTraining, Path]) -> None:
     assert sum(layer.bits == 4 for layer in mixed.layers) > 0
 
 
-def test_groups_are_bytes(folder: Path) -> None:
-    """Their shifts are in the weights."""
+def test_groups_are_four_bits_and_shifts(folder: Path) -> None:
+    require_core()
     recipe = Recipe("mse", weights="int4", equalize="never", group=32)
     path = folder / "groups.onnx"
-    path.write_bytes(quantize_function(network(), images(12, 1), recipe).onnx_bytes())
-    core = load_board(BOARD).core
-    by_layer = [
-        {get_microkernel(name).weight_bits for name in kernels_of(variant.function)}
-        for variant in compile_model(path, core, Options(), board_name=BOARD).chosen
-    ]
-    assert {8} in by_layer  # of 256 inputs and more
+    quantized = quantize_function(deep_network(), images(12, 1), recipe)
+    path.write_bytes(quantized.onnx_bytes())
+    compiled, built = build(path, BOARD, "gcc")
+    names = used_by(compiled)
+    assert "ec_matrix_3_groups_onnx_s8_dsp" in names
+    assert {"ec_matrix_1_groups_onnx_s8_dsp", "ec_matrix_1_plain_groups_onnx_s8_dsp"} & names
+    with open_session("core", built) as session:
+        assert session.selftest() == 0
+        for sample in images(3, 2):
+            (found,) = session.run(sample).outputs
+            assert np.array_equal(found, interpret(quantized.integers, sample)[0])
+    in_time = compile_model(path, load_board(BOARD).core, Options(optimize="time"))
+    weights = sum(w.data.size for w in quantized.scheme.weights.values())
+    constants = [sum(v.constant_bytes for v in found.chosen) for found in (in_time, compiled)]
+    assert constants[0] - constants[1] >= 0.4 * weights
 
 
 def test_they_mean_what_those_for_bytes_mean() -> None:

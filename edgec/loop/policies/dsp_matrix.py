@@ -11,9 +11,9 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.microkernels.matrix import can_share_words
-from edgec.loop.microkernels.matrix_nibbles import MOST_NIBBLE_SUM
+from edgec.loop.microkernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
 from edgec.loop.microkernels.matrix_offset import FEWEST_QUADS
-from edgec.loop.microkernels.rescaling import TFLM, Rescaling
+from edgec.loop.microkernels.rescaling import ONNX, TFLM, Rescaling
 from edgec.loop.policies.common import find_param, rescaling_of
 from edgec.loop.policies.constant_channels import (
     MOST_SUM,
@@ -66,7 +66,8 @@ def schedule_product(
 
     features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
     in_rows: the function is one row of many, so that its last pixels matter: where three do not
-    divide them, two or four of them are done by two. nibbles: the weights stay in four bits.
+    divide them, two or four of them are done by two. nibbles: the weights stay in four bits,
+    with a shift for each group of them where they have such.
     """
     pixels, channels = find_param(func, "out").shape
     found = rescaling_of(func)
@@ -86,9 +87,12 @@ def schedule_product(
     quads = tables["w"].shape[1]
     if form == OFFSET_ROW and not (rescaling is TFLM and fits_offsets(constants["w"])):
         return None
-    if nibbles and (form == OFFSET_ROW or in_rows or not fits_nibble_products(constants)):
-        return None
-    stored = "_nibbles" if nibbles else ""
+    stored, group = "", dict[str, int]()
+    if nibbles:
+        found_bits = _in_four_bits(constants, rescaling, 1 if by_three else 2)
+        if form == OFFSET_ROW or in_rows or found_bits is None:
+            return None
+        stored, group = found_bits
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
     try:
@@ -106,7 +110,7 @@ def schedule_product(
             schedule.simplify()
             for end, width in blocks:
                 kernel = rescaling.kernel(f"matrix_{width}{stored}")
-                schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **sizes})
+                schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **group, **sizes})
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window, by_two)
@@ -118,7 +122,7 @@ def schedule_product(
             depth = find_param(func, "x").elements // pixels
             if form == ROW:
                 kernel = rescaling.kernel(f"matrix_1{stored}")
-                schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
+                schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
                 schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
             else:
                 kernel = rescaling.kernel("matrix_1_offset")
@@ -129,11 +133,21 @@ def schedule_product(
             schedule.decompose_reduction("acc", "acc_q")
             schedule.simplify()
             kernel = rescaling.kernel(f"matrix_1_plain{stored}")
-            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **sizes})
+            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
     except ScheduleError:
         return None
     replace_constants(schedule, tables, constants)
     return schedule
+
+
+def _in_four_bits(
+    constants: Mapping[str, Array], rescaling: Rescaling, quads: int
+) -> tuple[str, dict[str, int]] | None:
+    """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
+    if fits_nibble_products(constants):
+        return "_nibbles", {}
+    step = step_of(constants["w"], quads) if rescaling is ONNX else 0
+    return ("_groups", {"group": step // quads}) if step else None
 
 
 def pixels_by_two(pixels: int) -> int:

@@ -38,15 +38,23 @@ def find_shifts(array: Array) -> tuple[int, Array] | None:
     for group in range(depth, LEAST_GROUP - 1, -1):
         if depth % group:
             continue
-        parts = array.reshape(*array.shape[:-1], depth // group, group)
-        shared, low, high = np.bitwise_or.reduce(parts, axis=-1), parts.min(-1), parts.max(-1)
-        shifts = np.full(shared.shape, -1, np.int8)
-        for n in reversed(range(MOST_SHIFT + 1)):
-            fits = (shared & (2**n - 1) == 0) & (low >> n >= LEAST) & (high >> n <= MOST)
-            shifts[fits] = n
+        shifts = shared_shifts(array.reshape(*array.shape[:-1], depth // group, group))
         if shifts.min() >= 0:
             return group, shifts
     return None
+
+
+def shared_shifts(parts: Array) -> Array:
+    """The least int8 shifts [...] of groups of int8 numbers [..., group] that leave four bits.
+
+    -1 for a group that has none.
+    """
+    shared, low, high = np.bitwise_or.reduce(parts, axis=-1), parts.min(-1), parts.max(-1)
+    shifts = np.full(shared.shape, -1, np.int8)
+    for n in reversed(range(MOST_SHIFT + 1)):
+        fits = (shared & (2**n - 1) == 0) & (low >> n >= LEAST) & (high >> n <= MOST)
+        shifts[fits] = n
+    return shifts
 
 
 def without_shifts(array: Array, shifts: Array) -> Array:

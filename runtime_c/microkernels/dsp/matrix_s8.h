@@ -51,10 +51,8 @@
     "smlad r9, r3, r7, r5\n" \
     "smlad r10, r4, r7, r5\n"
 
-/* Runs the assembly `code` of a kernel with its out, x and stream in r0 to r2, and in r3 where
- * `size`, its channels and its zero_point stand. What `code` changes beside these comes last. */
-#define EC_MATRIX_RUN(size, code, ...) \
-    const int32_t sizes[3] = { (size), channels, zero_point }; \
+/* Runs the assembly `code` with out, x, stream and `sizes` in r0 to r3; last, what else it changes. */
+#define EC_MATRIX_RUN_BY(sizes, code, ...) \
     register int8_t *r0 __asm__("r0") = out; \
     register const void *r1 __asm__("r1") = x; \
     register const int32_t *r2 __asm__("r2") = stream; \
@@ -63,6 +61,11 @@
                      : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
                      : \
                      : __VA_ARGS__, "cc", "memory")
+
+/* The same where `size`, channels and zero_point are the sizes. */
+#define EC_MATRIX_RUN(size, code, ...) \
+    const int32_t sizes[3] = { (size), channels, zero_point }; \
+    EC_MATRIX_RUN_BY(sizes, code, __VA_ARGS__)
 
 /* The size of 3 pixels in words, to r7 from r4, that of one. */
 #define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"

@@ -25,12 +25,13 @@
 
 /* clang-format off */
 
-/* Assembly of 3 pixels: fill the stack, r5 is channels and r6 the zero point. The loop takes 8 quads
- * of 70 bytes of code; the first time it is entered behind those that are missing. */
-#define EC_NIBBLES_3_BEGIN \
+/* Assembly of 3 pixels: fill a frame of so many bytes, r5 is channels and r6 the zero point. The loop
+ * takes 8 quads of 70 bytes of code; the first time it is entered behind those that are missing of
+ * r4, the size, or what `first` makes it. */
+#define EC_NIBBLES_3_BEGIN(frame, first) \
     "push {r4-r11, lr}\n" \
     "ldmia r3, {r4-r6}\n" \
-    "sub sp, #36\n" \
+    "sub sp, #" frame "\n" \
     "str r1, [sp, #8]\n" \
     "str r5, [sp, #28]\n" \
     "str r6, [sp, #32]\n" \
@@ -41,6 +42,7 @@
     "add r7, r1, r7, lsl #3\n" \
     "str r7, [sp, #12]\n" \
     "mov r1, r2\n" \
+    first \
     "subs r4, #1\n" \
     "and r4, r4, #7\n" \
     "adds r4, #1\n" \
@@ -56,6 +58,20 @@
     "smlad " s1 ", r3, " w ", " s1 "\n" \
     "smlad " s2 ", r4, " w ", " s2 "\n"
 
+/* A quad for both channels' sums of three pixels, by `sums` of an operand. */
+#define EC_NIBBLES_3_QUAD(sums) \
+    "ldmia r1!, {r5}\n" \
+    "ldmia r0!, {r2-r4}\n" \
+    "and.w r6, r5, r7\n" \
+    sums("r6", "r8", "r9", "r10") \
+    "and.w r6, r7, r5, lsl #4\n" \
+    sums("r6", "r11", "r12", "lr") \
+    "ldmia r0!, {r2-r4}\n" \
+    "and.w r6, r7, r5, lsl #8\n" \
+    EC_NIBBLES_3_SUMS("r6", "r8", "r9", "r10") \
+    "and.w r5, r7, r5, lsl #12\n" \
+    EC_NIBBLES_3_SUMS("r5", "r11", "r12", "lr")
+
 /* Two channels: their sums are in r8-r10 and r11, r12, lr. r7 is the mask. */
 #define EC_NIBBLES_3_LOOP \
     "mov.w r7, #0xF000F000\n" \
@@ -70,17 +86,7 @@
     "ldr pc, [sp]\n" \
     "3:\n" \
     ".rept 8\n" \
-    "ldmia r1!, {r5}\n" \
-    "ldmia r0!, {r2-r4}\n" \
-    "and.w r6, r5, r7\n" \
-    EC_NIBBLES_3_SUMS("r6", "r8", "r9", "r10") \
-    "and.w r6, r7, r5, lsl #4\n" \
-    EC_NIBBLES_3_SUMS("r6", "r11", "r12", "lr") \
-    "ldmia r0!, {r2-r4}\n" \
-    "and.w r6, r7, r5, lsl #8\n" \
-    EC_NIBBLES_3_SUMS("r6", "r8", "r9", "r10") \
-    "and.w r5, r7, r5, lsl #12\n" \
-    EC_NIBBLES_3_SUMS("r5", "r11", "r12", "lr") \
+    EC_NIBBLES_3_QUAD(EC_NIBBLES_3_SUMS) \
     ".endr\n" \
     "4:\n" \
     "ldr r2, [sp, #12]\n" \
@@ -340,7 +346,7 @@ static EC_KERNEL void ec_matrix_3_nibbles_s8_dsp(int8_t *out, const int16_t *x,
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        EC_NIBBLES_3_BEGIN
+        EC_NIBBLES_3_BEGIN("36", "")
         EC_MATRIX_CHOOSE
         "orr r7, r7, #1\n"
         "str r7, [sp, #20]\n"

@@ -20,7 +20,7 @@ static EC_KERNEL void ec_matrix_3_nibbles_onnx_s8_dsp(int8_t *out, const int16_t
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        EC_NIBBLES_3_BEGIN
+        EC_NIBBLES_3_BEGIN("36", "")
         EC_NIBBLES_3_LOOP
         EC_MATRIX_3_ONNX_STORE
         EC_MATRIX_NEXT("r0")

@@ -10,14 +10,14 @@ from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
 from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.microkernels.matrix_offset import input_of, offset_pair
-from edgec.loop.microkernels.rescaling import TFLM
+from edgec.loop.microkernels.rescaling import ONNX, TFLM
 from edgec.loop.overlap import overlap_distance
 from edgec.loop.parser import parse_term
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product, settled
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.term import Var
-from edgec.loop.values import clamp, int8, int16, int32, intrinsic
+from edgec.loop.values import clamp, int8, int16, int32
 from edgec.loop.window import Window
 
 RNG = np.random.default_rng(11)
@@ -40,10 +40,8 @@ def product(form, window, out_height, constants, zero_point=-128, low=-128):
     b = Definition("conv2d")
     x = b.input("x", (1, *window.shape), "int8")
     out = b.output("out", (pixels, channels), "int8")
-    names = ("w", "bias", "multiplier", "shift")
-    w, bias, mult, shift = (
-        b.constant(n, constants[n].shape, str(constants[n].dtype)) for n in names
-    )
+    given = {n: b.constant(n, c.shape, str(c.dtype)) for n, c in constants.items()}
+    w, bias = given["w"], given["bias"]
     source, inner = x, window
     if form == PADDED_COLUMNS:
         inner = window.padded(out_height)
@@ -73,9 +71,10 @@ def product(form, window, out_height, constants, zero_point=-128, low=-128):
         update=lambda acc, p, c, q, s, r: acc + int32(taken(p, q, s, r)) * int32(w[c, q, s, r]),
         shape=(pixels, channels), dtype="int32",
     )  # fmt: skip
+    rescaling = ONNX if "scale" in given else TFLM
+    factors = tuple(given[name] for name in rescaling.tables)
     b.compute(out, lambda *d: int8(clamp(
-        intrinsic("requantize_tflm_right", acc[d], mult[d[-1]], int32(shift[d[-1]]))
-        + zero_point, low, 127)))  # fmt: skip
+        rescaling.rounded(acc[d], factors, d[-1]) + zero_point, low, 127)))  # fmt: skip
     return b.build()
 
 
@@ -139,6 +138,48 @@ def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
     stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
     assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
     assert replay(func, schedule.trace_json()).func == schedule.func
+
+
+def in_groups(channels, quads, quads_of_group):
+    """Weights of four bits with a shift of up to 3 for each group, and ONNX Runtime's scales."""
+    digits = RNG.integers(-8, 8, (channels, quads, 2, 2))
+    shifts = RNG.integers(0, 4, (channels, -(-quads // quads_of_group)))
+    shifts[:, 0] = 3
+    wide = np.repeat(shifts, quads_of_group, axis=1)[:, :quads]
+    made = tables(channels, quads)
+    scale = (2.0 ** RNG.uniform(-14, -8, channels)).astype(np.float32)
+    return {"bias": made["bias"], "w": (digits << wide[..., None, None]).astype(np.int8),
+            "scale": scale}  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "shape", "height", "group", "size"), [
+    (COLUMNS, window((3, 5, 64), out_width=5), 3, 8, 8),
+    (COLUMNS, window((3, 5, 32), (3, 3), corner=(1, 1), out_width=5, padded=True), 3, 4, 4),
+    (COLUMNS, window((3, 5, 20), out_width=5), 3, 5, 5),
+    (ROW, window((1, 1, 128)), 1, 16, 4), (ROW, window((1, 1, 48)), 1, 6, 3),
+    (PLAIN_ROW, window((1, 1, 96)), 1, 8, 4),
+])  # fmt: skip
+def test_groups_stay_in_four_bits(form, shape, height, group, size):
+    constants = in_groups(5, shape.depth // 4, group)
+    func = product(form, shape, height, constants, 9)
+    features = FEATURES | {"fpu"}
+    schedule = schedule_product(func, form, constants, shape, features, nibbles=True)
+    assert schedule is not None
+    text = print_func(schedule.func)
+    assert "_groups_onnx_s8_dsp" in text
+    (call,) = [line for line in text.splitlines() if "_groups_" in line]
+    count = shape.depth // (4 if form == COLUMNS else 8)
+    assert f" {count}, {size}, 5, 9)" in call
+    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
+    expected = interpret(func, {"x": x, **constants})["out"]
+    (packed,) = schedule.packed.values()
+    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
+    assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
+    for quads, value in ((group, 17), (3, None)):  # not four bits with a shift; steps too short
+        other = in_groups(5, shape.depth // 4, quads)
+        if value:
+            other["w"][2, 1, 0, 0] = value
+        assert schedule_product(func, form, other, shape, features, nibbles=True) is None
 
 
 def test_four_bits_and_sums_have_to_fit():
