@@ -16,91 +16,92 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODEL = click.Path(path_type=Path)
 
 
-class InputShapeType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """A word that stands for something else."""
+
+    def read(self, text: str) -> Any:
+        """Return what the word stands for. Raises ValueError, which says how to write one."""
+        raise NotImplementedError
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what a word stands for, or a usage error; defaults are no words any more."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class InputShapeType(WordType):
     """`NAME=1,3,48,192`: the extents of one input."""
 
     name = "NAME=N,..."
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        """Return (name, shape); a usage error for anything else."""
-        if isinstance(value, tuple):
-            return value
-        match = re.fullmatch(r"(.+)=([1-9][0-9]{0,8}(?:,[1-9][0-9]{0,8})*)", value)
+    def read(self, text: str) -> tuple[str, tuple[int, ...]]:
+        """Return (name, shape)."""
+        match = re.fullmatch(r"(.+)=([1-9][0-9]{0,8}(?:,[1-9][0-9]{0,8})*)", text)
         if match is None:
-            self.fail(f"{value!r} is no shape: use NAME=1,3,48,192", param, ctx)
+            raise ValueError(f"{text!r} is no shape: use NAME=1,3,48,192")
         return match[1], tuple(int(extent) for extent in match[2].split(","))
 
 
 INPUT_SHAPE = InputShapeType()
 
 
-class InputValueType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class InputValueType(WordType):
     """`sr=16000`: an input's name and the one number that it is."""
 
     name = "NAME=NUMBER"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """Return (name, number); a usage error for anything else."""
-        if isinstance(value, tuple):
-            return value
-        name, _, word = value.rpartition("=")
+    def read(self, text: str) -> tuple[str, float]:
+        """Return (name, number)."""
+        name, _, word = text.rpartition("=")
         try:
             number = float(word)
         except ValueError:
             number = math.nan
         if not name or not math.isfinite(number):
-            self.fail(f"{value!r} is no value of an input: use NAME=16000", param, ctx)
+            raise ValueError(f"{text!r} is no value of an input: use NAME=16000")
         return name, number
 
 
 INPUT_VALUE = InputValueType()
 
 
-class PixelsType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class PixelsType(WordType):
     """`-1:1`: the values of black and white."""
 
     name = "BLACK:WHITE"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Return both; a usage error for anything else."""
-        if isinstance(value, tuple):
-            return value
+    def read(self, text: str) -> tuple[float, float]:
+        """Return both."""
         try:
-            black, white = (float(word) for word in value.split(":"))
+            black, white = (float(word) for word in text.split(":"))
         except ValueError:
             black = white = math.nan
         if not (math.isfinite(black) and math.isfinite(white) and black != white):
-            self.fail(f"{value!r} is no range of pixels: use 0:1, -1:1 or 0:255", param, ctx)
+            raise ValueError(f"{text!r} is no range of pixels: use 0:1, -1:1 or 0:255")
         return black, white
 
 
 PIXELS = PixelsType()
 
 
-class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class PlaceType(WordType):
     """`WHAT=REGION`, or a TOML file with a table [place] of such pairs."""
 
     name = "WHAT=REGION"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the pairs; a usage error for anything else."""
-        if isinstance(value, tuple):
-            return value
-        if value.endswith(".toml"):
+    def read(self, text: str) -> tuple[tuple[str, str], ...]:
+        """Return the pairs."""
+        if text.endswith(".toml"):
             from edgec.memory.pins import read_pins
 
-            return read_pins(Path(value))
-        what, found, region = value.rpartition("=")
+            return read_pins(Path(text))
+        what, found, region = text.rpartition("=")
         if not found or not what or not region:
-            self.fail(f"{value!r} places nothing: use WHAT=REGION or a .toml file", param, ctx)
+            raise ValueError(f"{text!r} places nothing: use WHAT=REGION or a .toml file")
         return ((what, region),)
 
 
@@ -217,18 +218,16 @@ def _finite(value: Any) -> Any:
     return value
 
 
-class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class SizeType(WordType):
     """`64K`, `1M`, `4096`: a number of bytes, K and M are powers of 1024."""
 
     name = "SIZE"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return bytes; a usage error for anything that is no size."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"([0-9]{1,12})([KkMm]?)", value)
+    def read(self, text: str) -> int:
+        """Return bytes."""
+        match = re.fullmatch(r"([0-9]{1,12})([KkMm]?)", text)
         if match is None:
-            self.fail(f"{value!r} is no size: use bytes, or a K or M suffix", param, ctx)
+            raise ValueError(f"{text!r} is no size: use bytes, or a K or M suffix")
         return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2].upper()]
 
 

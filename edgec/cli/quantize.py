@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from edgec.cli.arguments import (
     MODEL,
     PIXELS,
     SIZE,
+    WordType,
     json_option,
     print_json,
 )
@@ -25,26 +26,22 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-class LimitType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+class LimitType(WordType):
     """`40K` or `60%`: a number of bytes, or a part of what int8 takes."""
 
     name = "SIZE|PERCENT"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, bool]:
+    def read(self, text: str) -> tuple[float, bool]:
         """Return the number, and whether it is a part of one."""
-        if isinstance(value, tuple):
-            return value
-        if value.endswith("%"):
-            try:
-                share = float(value[:-1]) / 100
-            except ValueError:
-                share = 0.0
-            if not 0 < share <= 1:
-                self.fail(f"{value!r} is no part: use 1% to 100%", param, ctx)
-            return share, True
-        return float(SIZE.convert(value, param, ctx)), False
+        if not text.endswith("%"):
+            return float(SIZE.read(text)), False
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1:
+            raise ValueError(f"{text!r} is no part: use 1% to 100%")
+        return share, True
 
 
 LIMIT = LimitType()
