@@ -1,4 +1,4 @@
-"""Bytes against what is lost by saving them, as a drawing: mixes that none other is as good as."""
+"""Bytes against what is lost by saving them, as a drawing: ways that none other is as good as."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
 
 @dataclass(frozen=True)
 class Dot:
-    """A mix. lost: the larger the worse, in any unit; title: what it is."""
+    """A way. lost: the larger the worse, in any unit; title: what it is."""
 
     size_bytes: int
     lost: float
@@ -24,7 +24,7 @@ class Dot:
 
 
 def loss_front(dots: Sequence[Dot], least: str, most: str, label: str) -> Markup:
-    """Below a dot and left of it, no mix is known.
+    """Below a dot and left of it, no way is known.
 
     least, most: what is at the ends of the axis of losses. label: of the drawing.
     """
