@@ -112,9 +112,10 @@ class Recipe:
             )
         others = HALF if self.weights == HALF else self.activations
         if self.int16 and others not in INT8_FIRST:
+            whole = "activations int16" if others == "int16" else "a model that stays in float"
             raise EdgecError(
-                f"int16 for some layers, but {others} for the others",
-                hint="it is for layers among those of int8",
+                f"layers to store in int16 ({', '.join(self.int16)}) beside {whole}",
+                hint="single layers are for values of int8: leave out either",
             )
 
     def forms(self, function: Function) -> Forms:

@@ -39,11 +39,11 @@ def named_values(
     """
     forms = Forms(function, kept)
     known: dict[str, Value] = {}
-    shown = []
+    shown: dict[str, None] = {}  # an input that is stored in two shapes is named once
     for value in forms.stored_values():
         for name in _words(value):
             known.setdefault(name, value)
-        shown.append([*_words(value)][-1])
+        shown[name] = None
     for node in function.nodes:
         if forms.has_integer_form(node):
             for name in _names(node, forms):

@@ -186,9 +186,10 @@ def test_a_name_that_no_layer_has() -> None:
     with pytest.raises(EdgecError, match="there is no layer 'fifth' to store in int16") as error:
         quantize_function(network(), images(2), Recipe("minmax", int16=("fifth",)))
     assert "layer relu3" in error.value.details
+    assert error.value.details.count("layer x") == 1  # stored as it comes, and channels last
 
 
 @pytest.mark.parametrize("others", [{"activations": "int16"}, {"weights": "float16"}])
 def test_it_is_for_layers_among_int8(others: dict[str, str]) -> None:
-    with pytest.raises(EdgecError, match=r"int16 for some layers, but (int16|float16)"):
+    with pytest.raises(EdgecError, match=r"int16 \(x\) beside (activations int16|a model that)"):
         Recipe(int16=("x",), **others)
