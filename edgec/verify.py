@@ -25,6 +25,7 @@ from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.oracle import Oracle, open_oracle
 from edgec.runners.pool import Pool
 from edgec.target.board import Board
+from edgec.tolerances import scales, steps_of, tolerances
 
 Prepare = Callable[[Built], None]
 """Brings a built project onto a board."""
@@ -62,8 +63,8 @@ class Comparison:
         with np.errstate(invalid="ignore"):
             difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
         self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
-        finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else expected
-        size = max(float(finite.max(initial=0)), self.scale) if self.tolerance else 0.0
+        finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else 0.0
+        size = max(float(np.max(finite, initial=0)), self.scale) if self.tolerance else 0.0
         allowed = self.tolerance * size
         wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
         self.beyond += int(wrong.size)
@@ -84,6 +85,8 @@ class Verification:
     """The result: outputs and, if asked for, every source tensor.
 
     uncovered: source tensors that the compiled graph has no value for (a pass removed them).
+    int16_steps: by dtype, the most steps that integers may differ by which the framework computes
+    of int16, or as int16, in floats.
     """
 
     reference: str
@@ -92,6 +95,7 @@ class Verification:
     outputs: list[Comparison] = field(default_factory=list)
     layers: list[Comparison] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
+    int16_steps: dict[str, int] = field(default_factory=dict)
 
     @property
     def mismatches(self) -> int:
@@ -114,6 +118,7 @@ class Verification:
             "mismatches": self.mismatches,
             "beyond": self.beyond,
             "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
+            "int16_steps": self.int16_steps,
             "first_difference": next((c.first for c in compared if c.first), None),
             "layers": [
                 {
@@ -224,29 +229,6 @@ def _tensors(function: Function) -> dict[str, Value]:
     return {v.origin.tensor: v for v in function.values() if v.origin is not None}
 
 
-def tolerances(function: Function) -> dict[Value, float]:
-    """How far each value may be from the framework's: the operators' tolerances on the way to it.
-
-    To first order, and as if every operator passed on the errors of its inputs as they are, in
-    parts of the largest magnitude. Integers have none.
-    """
-    found = dict.fromkeys(function.params, 0.0)
-    for node in function.nodes:
-        before = max((found.get(value, 0.0) for value in node.inputs), default=0.0)
-        for value in node.outputs:
-            found[value] = node.op.tolerance + before if value.type.is_float else 0.0
-    return found
-
-
-def scales(function: Function) -> dict[Value, float]:
-    """What errors of each value are to be small beside, where values are smaller (`Op.scale`)."""
-    found = dict.fromkeys(function.params, 0.0)
-    for node in function.nodes:
-        made = node.op.scale(node.attrs, *(found.get(value, 0.0) for value in node.inputs))
-        found.update(dict.fromkeys(node.outputs, made))
-    return found
-
-
 def _computed_tensors(function: Function) -> list[str]:
     """Source tensors that depend on the inputs; inputs themselves and constants are left out."""
     data: set[Value] = set(function.params)
@@ -275,7 +257,12 @@ def _compare(
     values = {value.name: value for value in function.values()}
     operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
     rows: dict[str, Comparison] = {}
-    allowed, least = tolerances(function), scales(function)
+    allowed = tolerances(function, oracle.int16_in_floats)
+    least = scales(function, allowed)
+    for value in function.values():
+        if steps := steps_of(value, allowed.get(value, 0.0)):
+            most = result.int16_steps.get(value.type.dtype, 0)
+            result.int16_steps[value.type.dtype] = max(steps, most)
     outputs = [
         Comparison(
             _tensor_name(value),

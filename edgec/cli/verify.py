@@ -52,7 +52,8 @@ def command(
 ) -> None:
     """Compare MODEL on a board with its own framework; status 3 if it differs.
 
-    Integers are compared in every bit, floats within the tolerances of their operators.
+    Integers are compared in every bit, floats within the tolerances of their operators. ONNX
+    Runtime computes int16 in floats: some steps are allowed behind these, and told.
     """
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
@@ -124,7 +125,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 
 def _print(report: dict[str, Any], board: str) -> None:
-    from edgec.report.figures import short_name
+    from edgec.report.figures import plural, short_name
     from edgec.report.table import Column, format_table, number
 
     columns = (
@@ -157,6 +158,12 @@ def _print(report: dict[str, Any], board: str) -> None:
         f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
         f" {report['elements']:,} elements: {verdict}"
     )
+    if report["int16_steps"]:
+        steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["int16_steps"].items())]
+        click.echo(
+            f"{report['reference']} computes int16 in floats and rounds otherwise: what comes of"
+            f" that may differ by up to {', '.join(steps)}"
+        )
     first = report["first_difference"]
     if first:
         click.echo(

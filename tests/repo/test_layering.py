@@ -20,7 +20,7 @@ ROWS = (
     ("build", "link", "sim", "runners"),
     ("pipeline", "post_training", "deploy", "limits", "mixed_precision", "mixed_values"),
     ("report",),
-    ("verify", "api"),
+    ("tolerances", "verify", "api"),
     ("cli",),
 )
 ORDER = [area for row in ROWS for area in row]

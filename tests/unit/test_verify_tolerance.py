@@ -8,9 +8,20 @@ import numpy as np
 import pytest
 from float_cases import float_network
 from onnx_builder import OnnxBuilder
+from uneven_network import pixels, uneven
 
+from edgec import ops
 from edgec.frontends import import_model
-from edgec.verify import Comparison, scales, tolerances
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Function
+from edgec.graph.types import Quant, TensorType
+from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.softmax import SoftmaxAttrs
+from edgec.post_training import Recipe, quantize_function, with_passes
+from edgec.tolerances import scales, steps_of, tolerances
+from edgec.verify import Comparison
+
+ops.load()
 
 
 def compared(expected: np.ndarray, found: np.ndarray, tolerance: float) -> Comparison:
@@ -62,3 +73,48 @@ def test_tolerances_add_up(tmp_path: Path) -> None:
     )
     assert found[function.params[0]] == 0
     assert found[function.results[0]] == pytest.approx(2 * dense + softmax)
+
+
+def quantized(activations: str) -> Function:
+    """Convolutions, a tanh and a mean of one dtype, as compiled."""
+    made = quantize_function(uneven(1.0), pixels(4), Recipe("minmax", activations=activations))
+    function = with_passes(made.integers, "onnx")
+    assert function.nodes[-1].op.name == "dequantize"
+    return function
+
+
+def steps(function: Function, int16_in_floats: bool) -> dict[str, int]:
+    found = tolerances(function, int16_in_floats)
+    whole = [v for v in function.values() if v.type.dtype in ("int8", "int16") and v in found]
+    return {value.name: steps_of(value, found[value]) for value in whole}
+
+
+def test_int16_may_be_rounded_otherwise_by_a_framework_that_computes_floats() -> None:
+    """Two steps more with every layer; the first rounding of floats to int16 is the same."""
+    function = quantized("int16")
+    found = steps(function, True).values()
+    assert [*found] == [0, 2, 4, 6, 8, 10, 12] and not any(steps(function, False).values())
+    allowed = tolerances(function, True)
+    (scale,), result = function.nodes[-1].inputs[0].type.quant.scale, function.results[0]
+    assert allowed[result] * scales(function, allowed)[result] == pytest.approx(12 * scale)
+    row = Comparison("t", "requantize", (3,), 4 / 32768, 32768.0)
+    row.add(0, np.array([5, -7, 9], np.int16), np.array([9, -11, 9], np.int16))
+    assert (row.mismatches, row.beyond) == (2, 0)
+    row.add(1, np.array([5, -7, 9], np.int16), np.array([10, -7, 9], np.int16))
+    assert row.beyond == 1
+
+
+def test_a_softmax_of_int16_differs_as_its_input_does() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "int16", Quant((0.001,), (0,))))
+    attrs = RequantizeAttrs((0.5,), Quant((0.002,), (0,)), -32768, 32767, "tflm16", "int16")
+    y = b.op("dequantize", [b.op("requantize", [x], attrs, name="y")], name="real")
+    function = b.finish([b.op("softmax", [y], SoftmaxAttrs(1.0), name="p")])
+    (found,) = (tolerances(function, True)[value] for value in function.results)
+    assert found == pytest.approx(2 * (2 * 0.002), rel=1e-3)
+
+
+def test_int8_is_to_be_the_same_in_every_bit() -> None:
+    function = quantized("int8")
+    assert not any(steps(function, True).values())
+    assert not any(tolerances(function, True).values())

@@ -1,0 +1,93 @@
+"""How far what a target computes may be from what the model's own framework does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from edgec.graph.ir import Function, Node, Value
+from edgec.graph.op import Fusion
+
+#: Half of the integers of a dtype.
+RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
+#: Steps by which two roundings of one sum may differ, where we compute int16 in integers and the
+#: framework in floats: half a step for each rounding, and where the result is int16 up to one more
+#: for the multiplier, of which int16x8 has 15 bits (`edgec.fixed_point`).
+ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
+
+
+def tolerances(function: Function, int16_in_floats: bool = False) -> dict[Value, float]:
+    """How far each value may be from the framework's: the operators' tolerances on the way to it.
+
+    To first order, and as if every operator passed on the errors of its inputs as they are, in
+    parts of the largest magnitude. Integers have none, unless the framework computes int16 in
+    floats: then what has int16 on a side may round otherwise (ROUNDED_STEPS), and so may what
+    reads such. Those are parts of the dtype's range; functions that have a scale of their
+    own, as sigmoids, are no steeper than 1, and softmax passes on twice an error as a part.
+    """
+    found = dict.fromkeys(function.params, 0.0)
+    near: set[Value] = set()  # what int16 that is computed in floats has a part in
+    ranges: dict[Value, float] = {}  # of floats that are integers times a scale
+    for node in function.nodes:
+        before = max((found.get(value, 0.0) for value in node.inputs), default=0.0)
+        if int16_in_floats and (_computes_int16(node) or not near.isdisjoint(node.inputs)):
+            near.update(node.outputs)
+            reach = _range(node) or max((ranges.get(v, 0.0) for v in node.inputs), default=0.0)
+            if node.op.name == "softmax":
+                before *= 2 * max(reach, 1.0)
+            elif node.op.scale(node.attrs, *(0.0 for _ in node.inputs)):
+                before *= max(reach, 1.0)
+            elif reach and (_moves(node) or node.op.name == "dequantize"):
+                ranges.update(dict.fromkeys(node.outputs, reach))
+        for value in node.outputs:
+            if value.type.is_float:
+                found[value] = node.op.tolerance + before
+            elif value not in near:
+                found[value] = 0.0
+            elif _moves(node) or value.type.dtype not in ROUNDED_STEPS:
+                found[value] = before
+            else:
+                most = steps_of(value, before) + ROUNDED_STEPS[value.type.dtype]
+                found[value] = most / RANGES[value.type.dtype]
+    return found
+
+
+def steps_of(value: Value, tolerance: float) -> int:
+    """The whole steps in a tolerance of an integer value."""
+    return math.floor(tolerance * RANGES.get(value.type.dtype, 0.0))
+
+
+def _range(node: Node) -> float:
+    """The largest magnitude of what a dequantize can make; 0 of other nodes."""
+    if node.op.name != "dequantize":
+        return 0.0
+    x = node.inputs[0].type
+    return RANGES.get(x.dtype, 0.0) * max(x.quant.scale) if x.quant is not None else 0.0
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node's results are elements of its inputs."""
+    return node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) and not node.op.tolerance
+
+
+def _computes_int16(node: Node) -> bool:
+    """Whether integers with int16 among them are computed; floats become the same int16."""
+    first, *rest = (value.type for value in (*node.inputs, *node.outputs))
+    wide = [each for each in (first, *rest) if each.dtype == "int16" and each.quant is not None]
+    return bool(wide) and not first.is_float and not _moves(node)
+
+
+def scales(function: Function, allowed: Mapping[Value, float] | None = None) -> dict[Value, float]:
+    """What errors of each value are to be small beside, where values are smaller (`Op.scale`).
+
+    allowed: the tolerances; those of integers, and of floats that these become, are parts of the
+    range of the dtype.
+    """
+    found = dict.fromkeys(function.params, 0.0)
+    for node in function.nodes:
+        made = node.op.scale(node.attrs, *(found.get(value, 0.0) for value in node.inputs))
+        found.update(dict.fromkeys(node.outputs, made))
+        out = node.outputs[0]
+        if allowed and allowed[out]:
+            found[out] = RANGES.get(out.type.dtype) or _range(node) or found[out]
+    return found
