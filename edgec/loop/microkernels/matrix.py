@@ -34,11 +34,13 @@ def product_nest(
     zero_point: int,
     added: bool = False,
     factors: int = 0,
+    limits: tuple[int, int] | None = None,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum over q, s, r of x[k] * w[o, q, s, r], limited.
 
     element(p, q, s, r) is x[k] of pixel p, k = 4 * q + 2 * r + s. added: to what `out` holds, and
-    limited again. factors: after how many channels those that rescale repeat; 0 for never.
+    limited again. factors: after how many channels those that rescale repeat; 0 for never. limits:
+    if not those of the dtype of `out`.
     """
     pixels, channels = out.shape
     bias = definition.constant("bias", (channels,), "int32")
@@ -54,12 +56,12 @@ def product_nest(
         dtype="int32",
     )
 
-    limits = np.iinfo(out.dtype)
+    info = np.iinfo(out.dtype)
+    ends = limits or (int(info.min), int(info.max))
 
     def result(p: Any, c: Any) -> Any:
         rounded = rescaling.rounded(acc[p, c], tables, c % factors if factors else c)
-        at = (int(limits.min), int(limits.max))
-        return stored_as(out, (p, c), rounded, zero_point, at, added)
+        return stored_as(out, (p, c), rounded, zero_point, ends, added)
 
     definition.compute(out, result)
     schedule = Schedule(definition.build())
@@ -88,13 +90,33 @@ def plain_row(x: Tensor) -> Element:
 
 
 def matrix_block(
-    pixels: int, rescaling: Rescaling, quads: int, channels: int, zero_point: int
+    pixels: int,
+    rescaling: Rescaling,
+    quads: int,
+    channels: int,
+    zero_point: int = 0,
+    limits: tuple[int, int] | None = None,
 ) -> PrimFunc:
-    """Some pixels, their inputs packed."""
+    """Some pixels, their inputs packed; limits: as for `product_nest`."""
     b = Definition(f"matrix_{pixels}")
-    out = b.output("out", (pixels, channels), "int8")
+    out = b.output("out", (pixels, channels), rescaling.result)
     x = b.input("x", (quads, 2, pixels, 2), "int16")
-    return product_nest(b, rescaling, lambda p, q, s, r: x[q, s, p, r], out, quads, zero_point)
+    element: Element = lambda p, q, s, r: x[q, s, p, r]  # noqa: E731
+    return product_nest(b, rescaling, element, out, quads, zero_point, limits=limits)
+
+
+def matrix_plain(
+    rescaling: Rescaling,
+    quads: int,
+    channels: int,
+    zero_point: int = 0,
+    limits: tuple[int, int] | None = None,
+) -> PrimFunc:
+    """One pixel, its inputs as they are."""
+    b = Definition("matrix_1_plain")
+    out = b.output("out", (1, channels), rescaling.result)
+    x = b.input("x", (4 * quads,), "int8")
+    return product_nest(b, rescaling, plain_row(x), out, quads, zero_point, limits=limits)
 
 
 def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
@@ -109,19 +131,12 @@ def matrix_2(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -
 
 def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
     """One pixel, its inputs packed."""
-    b = Definition("matrix_1")
-    out = b.output("out", (1, channels), "int8")
-    x = b.input("x", (2 * octets, 2, 1, 2), "int16")
-    element: Element = lambda p, q, s, r: x[q, s, p, r]  # noqa: E731
-    return product_nest(b, rescaling, element, out, 2 * octets, zero_point)
+    return matrix_block(1, rescaling, 2 * octets, channels, zero_point)
 
 
 def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
     """One pixel, its inputs as they are."""
-    b = Definition("matrix_1_plain")
-    out = b.output("out", (1, channels), "int8")
-    x = b.input("x", (8 * octets,), "int8")
-    return product_nest(b, rescaling, plain_row(x), out, 2 * octets, zero_point)
+    return matrix_plain(rescaling, 2 * octets, channels, zero_point)
 
 
 def unit_starts(channels: int, unit: int) -> list[int]:

@@ -1,6 +1,7 @@
 """Matrix products of int16 and int8, pixel by pixel.
 
-They are in `matrix_s16.h` in the folders `dsp` and `mve` of `runtime_c/microkernels/`.
+They are in `matrix_s16.h` and, with results of int8, in `matrix_s16_to_s8.h`, in the folders `dsp`
+and `mve` of `runtime_c/microkernels/`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
-from edgec.loop.microkernels.matrix import unit_starts
+from edgec.loop.microkernels.matrix import stored_as, unit_starts
 from edgec.loop.microkernels.mve_matrix import (
     CONV_UNIT,
     pack_slices,
@@ -26,7 +27,7 @@ from edgec.loop.microkernels.mve_matrix import (
 )
 from edgec.loop.microkernels.rescaling import TFLM16_HIGH
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import cast, clamp, int16, int32, int64, intrinsic
+from edgec.loop.values import cast, int32, int64, intrinsic
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +48,7 @@ class Sums:
     bias_words: int
     scale_words: int
     cost: float  # instructions for a word of weights, or a slice, of four channels
-    kernel: str
+    suffix: str
     unit: str = "dsp"
 
     @property
@@ -55,28 +56,38 @@ class Sums:
         """How many inputs are taken at once."""
         return IN_WORD if self.unit == "dsp" else SLICE
 
+    def kernel(self, result: str) -> str:
+        """The name of the kernel with results of this dtype."""
+        return f"ec_matrix_1_s16{'_s8' if result == 'int8' else ''}{self.suffix}_{self.unit}"
 
-SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "ec_matrix_1_s16_dsp")
-SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "ec_matrix_1_s16_any_dsp")
-SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 27, "ec_matrix_1_s16_s64_dsp")
-VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "ec_matrix_1_s16_any_mve", "mve")
-VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "ec_matrix_1_s16_s64_mve", "mve")
+    def limits(self, result: str) -> tuple[str, ...]:
+        """The last sizes of that kernel; int16 has no zero points."""
+        return ("zero_point",) * (result == "int8") + ("minimum", "maximum")
+
+
+SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "")
+SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "_any")
+SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 27, "_s64")
+VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "_any", "mve")
+VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "_s64", "mve")
 
 ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64, VECTOR_SUMS_ANY, VECTOR_SUMS_64)
 
 
 def matrix_1(
     sums: Sums,
+    result: str,
     kernel_h: int,
     kernel_w: int,
     in_channels: int,
     channels: int,
     minimum: int,
     maximum: int,
+    zero_point: int = 0,
 ) -> PrimFunc:
     """out[0, o] = rescaled bias[o] + sum of x[kh, kw, ic] * w[o, kh, kw, ic], limited."""
     b = Definition("matrix_1_int16")
-    out = b.output("out", (1, channels), "int16")
+    out = b.output("out", (1, channels), result)
     window = (kernel_h, kernel_w, in_channels)
     x = b.input("x", window, "int16")
     bias = b.constant("bias", (channels,), sums.dtype)
@@ -94,12 +105,12 @@ def matrix_1(
         dtype=sums.dtype,
     )
 
-    def result(p: Any, c: Any) -> Any:
+    def element(p: Any, c: Any) -> Any:
         whole = acc[p, c] if sums is SUMS_32 else int64(acc[p, c])
         rounded = intrinsic(sums.function, whole, multiplier[c], int32(shift[c]))
-        return int16(clamp(rounded + 0, minimum, maximum))
+        return stored_as(out, (p, c), rounded, zero_point, (minimum, maximum), added=False)
 
-    b.compute(out, result)
+    b.compute(out, element)
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_c")
     schedule.decompose_reduction("acc", "acc_kh")
@@ -178,19 +189,24 @@ def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
     return 40 + each * -(-channels // UNIT)
 
 
-for _sums, _code_bytes in zip(ALL_SUMS, (520, 560, 380, 380, 380), strict=True):
+def _register(sums: Sums, result: str, code_bytes: int) -> None:
     register(
         Microkernel(
-            _sums.kernel,
-            partial(matrix_1, _sums),
-            sizes=("kernel_h", "kernel_w", "in_channels", "channels", "minimum", "maximum"),
-            header=f"{_sums.unit}/matrix_s16.h",
-            needs=frozenset({_sums.unit}),
-            alignment=(*((("x", 4),) if _sums.unit == "dsp" else ()), ("bias", 4)),
+            sums.kernel(result),
+            partial(matrix_1, sums, result),
+            sizes=("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result)),
+            header=f"{sums.unit}/matrix_s16{'_to_s8' if result == 'int8' else ''}.h",
+            needs=frozenset({sums.unit}),
+            alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
             stream=Stream(
-                SOURCES, partial(_words, _sums), partial(_pack, _sums), partial(_unpack, _sums)
+                SOURCES, partial(_words, sums), partial(_pack, sums), partial(_unpack, sums)
             ),
-            instructions=partial(_instructions, _sums),
-            code_bytes=_code_bytes,
+            instructions=partial(_instructions, sums),
+            code_bytes=code_bytes,
         )
     )
+
+
+for _sums, _code_bytes in zip(ALL_SUMS, (520, 560, 380, 380, 380), strict=True):
+    for _result in ("int16", "int8"):
+        _register(_sums, _result, _code_bytes)

@@ -47,7 +47,7 @@ def depthwise(
     at = h * row_step + p * step + kh * pitch + kw * tap + c.
     """
     b = Definition("depthwise")
-    out = b.output("out", (rows, pixels, channels), rescaling.dtype)
+    out = b.output("out", (rows, pixels, channels), rescaling.result)
     last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
     x = b.input("x", ((rows - 1) * row_step + last + channels,), rescaling.dtype)
     bias = b.constant("bias", (channels,), "int32")

@@ -1,4 +1,7 @@
-"""Depthwise convolution of int16 on MVE (`runtime_c/microkernels/mve/depthwise_s16.h`)."""
+"""Depthwise convolution of int16 on MVE (`runtime_c/microkernels/mve/depthwise_s16.h`).
+
+Of its results, too, or to int8.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy.typing as npt
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.mve_depthwise import block_starts, depthwise, tap_offsets
 from edgec.loop.microkernels.mve_matrix import slice_of
-from edgec.loop.microkernels.rescaling import TFLM16_HIGH
+from edgec.loop.microkernels.rescaling import TFLM16_HIGH, TFLM16_TO_8
 
 Array = npt.NDArray[Any]
 
@@ -83,20 +86,22 @@ def _instructions(
     return 60 + rows * pixels * (20 + each * len(block_starts(channels, SLICE)))
 
 
-register(
-    Microkernel(
-        TFLM16_HIGH.kernel("depthwise", "mve"),
-        partial(depthwise, TFLM16_HIGH),
-        sizes=(
-            "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
-            "channels", "minimum", "maximum",
-        ),
-        header="mve/depthwise_s16.h",
-        needs=frozenset({"mve"}),
-        alignment=(("bias", 4),),
-        in_order=("out_p", 1),
-        stream=Stream(TFLM16_HIGH.sources, words=_words, pack=_pack, unpack=_unpack),
-        instructions=_instructions,
-        code_bytes=250,
-    )
-)  # fmt: skip
+for _rescaling in (TFLM16_HIGH, TFLM16_TO_8):
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise", "mve"),
+            partial(depthwise, _rescaling),
+            sizes=(
+                "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
+                "channels", *(("zero_point",) if _rescaling is TFLM16_TO_8 else ()), "minimum",
+                "maximum",
+            ),
+            header="mve/depthwise_s16.h",
+            needs=frozenset({"mve"}),
+            alignment=(("bias", 4),),
+            in_order=("out_p", 1),
+            stream=Stream(_rescaling.sources, words=_words, pack=_pack, unpack=_unpack),
+            instructions=_instructions,
+            code_bytes=250,
+        )
+    )  # fmt: skip

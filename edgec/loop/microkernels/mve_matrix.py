@@ -1,9 +1,9 @@
 """Matrix products of int8 and int16 on MVE: meaning and streams.
 
-They are in the files `matrix_s8.h` and `matrix_s16.h` of `runtime_c/microkernels/mve/`. Kernels
-read one stream: per unit of channels the weights in slices of 16 bytes of inputs, then bias,
-multiplier and shift, or bias and scale, of each channel. A run of inputs that is no whole number of
-slices begins inside its first one, behind lanes that are not used.
+They are in the files of `runtime_c/microkernels/mve/` that begin with `matrix_`. Kernels read one
+stream: per unit of channels the weights in slices of 16 bytes of inputs, then bias, multiplier and
+shift, or bias and scale, of each channel. A run of inputs that is no whole number of slices begins
+inside its first one, behind lanes that are not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import stored_as, unit_starts
-from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM16_HIGH, Rescaling
+from edgec.loop.microkernels.rescaling import (
+    ONNX_TO_16,
+    RESCALINGS,
+    TFLM16_HIGH,
+    TFLM16_TO_8,
+    Rescaling,
+)
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import int32
 
@@ -47,7 +53,7 @@ def dense(
 ) -> PrimFunc:
     """out[0, o] = requantized bias[o] + sum over k of x[k] * w[o, k]."""
     b = Definition("dense")
-    out = b.output("out", (1, channels), rescaling.dtype)
+    out = b.output("out", (1, channels), rescaling.result)
     x = b.input("x", (depth,), rescaling.dtype)
     return dense_nest(b, rescaling, x, out, zero_point, (minimum, maximum))
 
@@ -100,7 +106,7 @@ def conv(
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum of x[kh * pitch + p * step + i] * w[o, kh, i]."""
     b = Definition("conv")
-    out = b.output("out", (pixels, channels), rescaling.dtype)
+    out = b.output("out", (pixels, channels), rescaling.result)
     run = kernel_w * in_channels
     x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), rescaling.dtype)
     bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
@@ -333,7 +339,7 @@ class Products:
     def limits(self) -> tuple[str, ...]:
         """The last sizes of a kernel; int16 has no zero points."""
         limits = ("minimum", "maximum")
-        return ("zero_point", *limits) if self.rescaling.dtype == "int8" else limits
+        return ("zero_point", *limits) if self.rescaling.result == "int8" else limits
 
     def register_dense(self, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel that means `dense`."""
@@ -349,8 +355,7 @@ class Products:
         )  # fmt: skip
 
 
-for _rescaling in (*RESCALINGS, TFLM16_HIGH):
-    _header = f"mve/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h"
-    _products = Products(_rescaling, _header)
+for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
+    _products = Products(_rescaling, f"mve/matrix_{_rescaling.file}")
     _products.register_dense(dense_instructions, 680)
     _products.register_conv(conv_instructions, 890)

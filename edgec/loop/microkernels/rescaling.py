@@ -1,4 +1,4 @@
-"""The ways in which product kernels turn their sums into int8.
+"""The ways in which product kernels turn their sums into int8 or int16.
 
 Products do not depend on how their sums are rescaled: each kernel of products is registered once
 for each way that there is C for, with the same sizes and the same meaning but for this step.
@@ -7,7 +7,7 @@ for each way that there is C for, with the same sizes and the same meaning but f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ class Rescaling:
 
     tables: dtypes of constants with one entry for each channel, by their names in meanings and in
     what operators lower to. `suffix` tells the kernels' names apart, and `needs` is what a core
-    must have besides what the products need. `dtype` is that of inputs and results. `is_down` says
-    that shifts tell by how much results are shifted down, as instructions do not.
+    must have besides what the products need. `dtype` is that of inputs, and of results unless
+    `stored` is another. `is_down` says that shifts tell by how much results are shifted down, as
+    instructions do not.
     """
 
     function: str
@@ -31,6 +32,7 @@ class Rescaling:
     suffix: str = ""
     needs: frozenset[str] = frozenset()
     dtype: str = "int8"
+    stored: str = ""
     is_down: bool = False
 
     @property
@@ -51,12 +53,24 @@ class Rescaling:
 
     def kernel(self, products: str, unit: str = "dsp") -> str:
         """The name of the kernel of these products with this rescaling."""
-        return f"ec_{products}{self.suffix}_{self.short_dtype}_{unit}"
+        other = f"_{_short(self.stored)}" if self.stored else ""
+        return f"ec_{products}{self.suffix}_{self.short_dtype}{other}_{unit}"
 
     @property
     def short_dtype(self) -> str:
-        """The dtype in the names of kernels and of their files."""
-        return self.dtype.replace("int", "s")
+        """The dtype of inputs in the names of kernels and of their files."""
+        return _short(self.dtype)
+
+    @property
+    def file(self) -> str:
+        """What the names of files with such kernels end in."""
+        other = f"_to_{_short(self.stored)}" if self.stored else ""
+        return f"{self.short_dtype}{other}{self.suffix}.h"
+
+    @property
+    def result(self) -> str:
+        """The dtype of results; only int8 has zero points."""
+        return self.stored or self.dtype
 
     def words(self, name: str, array: Array) -> Array:
         """Entries of a table as vectors take them, in int32 words: numbers, or bits of floats."""
@@ -73,6 +87,10 @@ class Rescaling:
         return -words if self.is_down and name == "shift" else words
 
 
+def _short(dtype: str) -> str:
+    return dtype.replace("int", "s")
+
+
 def _argument(entry: Value) -> Value:
     return int32(entry) if entry.dtype == "int8" else entry
 
@@ -87,6 +105,9 @@ TFLM_ANY = Rescaling("requantize_tflm", {"multiplier": "int32", "shift": "int8"}
 TFLM16_HIGH = Rescaling(
     "requantize_tflm16_high", {"multiplier": "int32", "shift": "int8"}, dtype="int16", is_down=True
 )
+#: Both of them where the dtype of values changes, as in models with int16 for some values.
+ONNX_TO_16 = replace(ONNX, stored="int16")
+TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")
 #: None: kernels whose channels share what they are rescaled by tell that elsewhere.
 SHARED = Rescaling("", {})
 

@@ -12,7 +12,7 @@ from edgec.loop.intrinsics import (
     requantize_onnx,
     requantize_tflm_right,
 )
-from edgec.loop.microkernels.rescaling import ONNX, Rescaling
+from edgec.loop.microkernels.rescaling import Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 
@@ -41,14 +41,15 @@ def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) 
     Training leaves channels with a huge bias and a tiny scale; what they give is one value.
     """
     result = {name: tables[name].copy() for name in rescaling.sources}
-    if rescaling is ONNX:
-        _settle_scales(result, zero_point)
+    if "scale" in rescaling.tables:
+        info = np.iinfo(rescaling.result)
+        _settle_scales(result, zero_point, (int(info.min), int(info.max)))
     else:
         _settle_multipliers(result, zero_point)
     return result
 
 
-def _settle_scales(result: dict[str, Array], zero_point: int) -> None:
+def _settle_scales(result: dict[str, Array], zero_point: int, limits: tuple[int, int]) -> None:
     bounds = sum_bounds(result)
     for channel, (low, high) in enumerate(zip(*bounds, strict=True)):
         scale = float(result["scale"][channel])
@@ -56,7 +57,7 @@ def _settle_scales(result: dict[str, Array], zero_point: int) -> None:
         if fits or low < INT32_MIN or high > INT32_MAX:
             continue
         rounded = [requantize_onnx(int(end), scale) + zero_point for end in (low, high)]
-        first, last = (min(max(value, -128), 127) for value in rounded)
+        first, last = (min(max(value, limits[0]), limits[1]) for value in rounded)
         if first == last and scale >= 0:
             result["w"][channel] = 0
             result["bias"][channel] = first - zero_point

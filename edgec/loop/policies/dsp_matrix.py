@@ -13,8 +13,8 @@ from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, 
 from edgec.loop.microkernels.matrix import can_share_words
 from edgec.loop.microkernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
 from edgec.loop.microkernels.matrix_offset import FEWEST_QUADS
-from edgec.loop.microkernels.rescaling import ONNX, TFLM, Rescaling
-from edgec.loop.policies.common import find_param, rescaling_of
+from edgec.loop.microkernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
+from edgec.loop.policies.common import find_param
 from edgec.loop.policies.constant_channels import (
     MOST_SUM,
     has_plain_scales,
@@ -23,6 +23,7 @@ from edgec.loop.policies.constant_channels import (
     settled,
     sum_bounds,
 )
+from edgec.loop.policies.limits import find_limits
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
@@ -70,10 +71,10 @@ def schedule_product(
     with a shift for each group of them where they have such.
     """
     pixels, channels = find_param(func, "out").shape
-    found = rescaling_of(func)
-    if found is None or not found[0].needs <= features:
+    found = find_limits(func)
+    if found is None or not found.rescaling.needs <= features:
         return None
-    rescaling, zero_point = found
+    rescaling, zero_point = found.rescaling, found.zero_point
     constants = settled(tables, rescaling, zero_point)
     if not fits_products(constants, paired):
         return None
@@ -95,6 +96,8 @@ def schedule_product(
         stored, group = found_bits
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
+    if rescaling is ONNX_TO_16:
+        sizes = {"channels": channels, **found.sizes}
     try:
         if by_three:
             by_two = pixels_by_two(pixels) if in_rows and rescaling is TFLM else 0
@@ -144,7 +147,7 @@ def _in_four_bits(
     constants: Mapping[str, Array], rescaling: Rescaling, quads: int
 ) -> tuple[str, dict[str, int]] | None:
     """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
-    if fits_nibble_products(constants):
+    if rescaling in RESCALINGS and fits_nibble_products(constants):
         return "_nibbles", {}
     step = step_of(constants["w"], quads) if rescaling is ONNX else 0
     return ("_groups", {"group": step // quads}) if step else None

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import DEPTHWISE_WINDOWS, SHORTS
+from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_windows import CHANNELS
 from edgec.loop.microkernels.dsp_windows_int16 import KERNEL, MOST_COLUMNS
 from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.loop.microkernels.rescaling import TFLM16_HIGH
-from edgec.loop.policies.common import decompose, find_param, output_loops, with_constant
-from edgec.loop.rewrite import loops_of, walk
+from edgec.loop.policies.common import decompose, find_param, output_loops
+from edgec.loop.policies.limits import find_ending, find_limits
+from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -45,18 +47,21 @@ def schedule_shorts(
     """
     *_, pixel, last = output_loops(func, "out", "out")
     channels, *window = tables["w"].shape
-    limits = _limits(func)
-    if limits is None or channels < UNIT:
+    ending = find_ending(func)
+    if ending is None or channels < UNIT:
         return []
-    known = (SUMS.get((str(tables["bias"].dtype), limits[0], unit)) for unit in ("mve", "dsp"))
+    made = str(tables["bias"].dtype), ending.rounded.name
+    known = (SUMS.get((*made, unit)) for unit in ("mve", "dsp"))
     fits = [s for s in known if s is not None and s.unit in features]
     fits = [s for s in fits if s.unit == "mve" or tables["w"][0].size % s.inputs == 0]
     if not fits:
         return []
     sizes = {
         **dict(zip(("kernel_h", "kernel_w", "in_channels"), (1, 1, *window)[-3:], strict=True)),
-        "channels": channels, "minimum": limits[1], "maximum": limits[2],
+        "channels": channels, "zero_point": ending.zero_point, "minimum": ending.minimum,
+        "maximum": ending.maximum,
     }  # fmt: skip
+    kernel = get_microkernel(fits[0].kernel(ending.dtype))
     schedule = Schedule(func)
     try:
         schedule.compute_at("acc", last)
@@ -64,7 +69,7 @@ def schedule_shorts(
             schedule.compute_at("col", pixel, scope="scratch")
         decompose(schedule, "acc")
         schedule.simplify()
-        schedule.tensorize(last, fits[0].kernel, sizes)
+        schedule.tensorize(last, kernel.name, {name: sizes[name] for name in kernel.sizes})
     except ScheduleError:
         return []
     _copy_runs(schedule)
@@ -75,10 +80,10 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
     """A depthwise convolution, row by row, that reads its windows where they are; empty where the
     kernel cannot do it.
     """
-    limits = _limits(func)
-    if window is None or limits is None or limits[0] != TFLM16_HIGH.function:
+    limits = find_limits(func)
+    if window is None or limits is None or limits.rescaling is not TFLM16_HIGH:
         return []
-    if limits[1] not in (0, -(1 << 15)) or limits[2] != (1 << 15) - 1:
+    if limits.minimum not in (0, -(1 << 15)) or limits.maximum != (1 << 15) - 1:
         return []
     if window.shape[2] % CHANNELS or window.kernel[1] > MOST_COLUMNS:
         return []
@@ -89,7 +94,9 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
         schedule.compute_at("acc", channel)
         decompose(schedule, "acc")
         schedule.simplify()
-        schedule.tensorize(wide, KERNEL, {**window.sizes, "least": limits[1]}, {"pixel": pixel})
+        schedule.tensorize(
+            wide, KERNEL, {**window.sizes, "least": limits.minimum}, {"pixel": pixel}
+        )
     except ScheduleError:
         return []
     return [schedule]
@@ -110,22 +117,3 @@ def _copy_runs(schedule: Schedule) -> None:
     except ScheduleError:
         return
     schedule.func, schedule.trace = trial.func, [*schedule.trace, *trial.trace]
-
-
-def _limits(func: PrimFunc) -> tuple[str, int, int] | None:
-    """How sums are rescaled, and the range that results without a zero point are limited to."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
-        return None
-    rest: Expr = stores[0].value.value
-    numbers: list[int] = []
-    for op in ("min", "max", "add"):
-        found = with_constant(rest, op)
-        if found is None:
-            return None
-        rest = found[0]
-        numbers.append(found[1])
-    maximum, minimum, zero_point = numbers
-    if not isinstance(rest, Intrinsic) or zero_point:
-        return None
-    return rest.name, minimum, maximum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,17 +12,17 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.errors import ScheduleError
 from edgec.loop.dtype import bits
 from edgec.loop.intrinsics import INT32_MAX
-from edgec.loop.ir import Cast, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.mve_depthwise import fits_pairs
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
 from edgec.loop.microkernels.mve_nibbles import MOST_DEPTH, NIBBLES
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
-from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, TFLM16_HIGH, Rescaling
-from edgec.loop.policies.common import decompose, find_param, with_constant
+from edgec.loop.microkernels.rescaling import ONNX_TO_16, RESCALINGS, Rescaling
+from edgec.loop.policies.common import decompose, find_param
+from edgec.loop.policies.limits import Limits, find_limits
 from edgec.loop.primitives.nibbles import fits_nibbles
-from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -50,32 +50,6 @@ def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
     return FORMS.get(operators[0], ())
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How sums are rescaled, what is added, and the range that the result is then limited to.
-
-    weights: what the names of kernels say of how they store weights.
-    """
-
-    zero_point: int
-    minimum: int
-    maximum: int
-    rescaling: Rescaling = TFLM
-    weights: str = ""
-
-    def kernel(self, products: str) -> str:
-        """The name of the kernel of these products."""
-        return self.rescaling.kernel(products + self.weights, "mve")
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The numbers as microkernels call them; int16 has no zero points."""
-        limits = {"minimum": self.minimum, "maximum": self.maximum}
-        return (
-            limits if self.rescaling.dtype == "int16" else {"zero_point": self.zero_point, **limits}
-        )
-
-
 def schedule_vectors(
     func: PrimFunc,
     form: str,
@@ -95,7 +69,7 @@ def schedule_vectors(
     limits = find_limits(func)
     if limits is None or not limits.rescaling.needs <= features:
         return []
-    if not _fits_scales(tables):
+    if limits.rescaling.result == "int8" and not _fits_scales(tables):
         return []
     storages = [limits]
     if 4 in bits and _fits_nibbles(func, form, tables["w"], limits.rescaling):
@@ -213,6 +187,8 @@ def _depthwise_rows(
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
+    if limits.rescaling is ONNX_TO_16:
+        raise ScheduleError("depthwise kernels of int8 have no results of int16")
     inner = _pad_rows(schedule, window, rows)
     loop, pixels, step = _pixels(schedule, inner)
     if rows > 1:
@@ -369,24 +345,3 @@ def is_gathered(window: Window) -> bool:
 def _require_channels(channels: int) -> None:
     if channels < CONV_UNIT:
         raise ScheduleError("there are fewer channels than a unit has")
-
-
-def find_limits(func: PrimFunc) -> Limits | None:
-    """How a function's output ends, if that is clamp(rescaled + zero point) to int8."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
-        return None
-    upper = with_constant(stores[0].value.value, "min")
-    lower = None if upper is None else with_constant(upper[0], "max")
-    offset = None if lower is None else with_constant(lower[0], "add")
-    if upper is None or lower is None or offset is None:
-        return None
-    rounded = offset[0]
-    known = {rescaling.function: rescaling for rescaling in (*RESCALINGS, TFLM16_HIGH)}
-    if not isinstance(rounded, Intrinsic) or rounded.name not in known:
-        return None
-    found = Limits(offset[1], lower[1], upper[1], known[rounded.name])
-    is_fitting = stores[0].buffer.dtype == find_param(func, "x").dtype == found.rescaling.dtype
-    return (
-        found if is_fitting and (found.zero_point == 0 or found.rescaling.dtype == "int8") else None
-    )

@@ -1,4 +1,4 @@
-/* What matrix products of int16 share: sums to results, biases of 64 bits.
+/* What matrix products of int16 share: sums to results of int16 or int8, biases of 64 bits.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -20,6 +20,17 @@ static inline EC_UNUSED void ec_store_four_s16(int16_t *out, const int64_t *sums
     for (int32_t i = 0; i < 4; ++i) {
         const int32_t value = ec_requantize_tflm16(sums[i], scales[2 * i], scales[2 * i + 1]);
         out[i] = ec_limited_s16(value, minimum, maximum);
+    }
+}
+
+/* The same to int8, plus a zero point. */
+static inline EC_UNUSED void ec_store_four_s8(int8_t *out, const int64_t *sums,
+                                              const int32_t *scales, int32_t zero_point,
+                                              int32_t minimum, int32_t maximum) {
+    for (int32_t i = 0; i < 4; ++i) {
+        const int32_t value = ec_requantize_tflm16(sums[i], scales[2 * i], scales[2 * i + 1]);
+        const uint32_t moved = (uint32_t)value + (uint32_t)zero_point;
+        out[i] = (int8_t)ec_limited_s16((int32_t)moved, minimum, maximum);
     }
 }
 

@@ -53,7 +53,7 @@
 
 /* Runs the assembly `code` with out, x, stream and `sizes` in r0 to r3; last, what else it changes. */
 #define EC_MATRIX_RUN_BY(sizes, code, ...) \
-    register int8_t *r0 __asm__("r0") = out; \
+    register void *r0 __asm__("r0") = out; \
     register const void *r1 __asm__("r1") = x; \
     register const int32_t *r2 __asm__("r2") = stream; \
     register const int32_t *r3 __asm__("r3") = sizes; \
@@ -144,14 +144,14 @@
     "5:\n" \
     "ldr pc, [sp, #20]\n"
 
-/* Assembly of some pixels: to the next pair, which may have to step back by one. */
-#define EC_MATRIX_NEXT(out) \
+/* Assembly of some pixels: to the next pair, which may have to step back by one, of so many bytes. */
+#define EC_MATRIX_NEXT(out, bytes) \
     "8:\n" \
     "ldr r3, [sp, #24]\n" \
     "cmp " out ", r3\n" \
     "bls.w 0b\n" \
     "subs r2, " out ", r3\n" \
-    "cmp r2, #1\n" \
+    "cmp r2, #" bytes "\n" \
     "it eq\n" \
     "moveq " out ", r3\n" \
     "beq.w 0b\n" \
@@ -488,7 +488,7 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb r12, [r0, r2]\n"
         "strb lr, [r0, r2, lsl #1]\n"
         "adds r0, #1\n"
-        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_NEXT("r0", "1")
         "7:\n" /* to int8, any zero point */
         "ldr r0, [sp, #16]\n"
         "ldr r7, [sp, #28]\n"

@@ -370,7 +370,7 @@ static EC_KERNEL void ec_matrix_3_nibbles_s8_dsp(int8_t *out, const int16_t *x,
         "strb r12, [r0, r2]\n"
         "strb lr, [r0, r2, lsl #1]\n"
         "adds r0, #1\n"
-        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         "r12");
     /* clang-format on */

@@ -26,9 +26,9 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
 
 /* clang-format off */
 
-/* Assembly: sums of three pixels in r8-r10, of a, and r11, r12, lr, of b, by the scales in the stream
- * to int8. The zero point is on the stack behind the number of channels. */
-#define EC_MATRIX_3_ONNX_STORE \
+/* Assembly: sums of three pixels in r8-r10, of a, and r11, r12, lr, of b, by the scales in the
+ * stream. */
+#define EC_MATRIX_3_ONNX \
     "vldmia r1!, {s0-s1}\n" \
     "vmov s2, s3, r8, r9\n" \
     "vmov s4, s5, r10, r11\n" \
@@ -47,7 +47,11 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
     ".endr\n" \
     "vmov r8, r9, s2, s3\n" \
     "vmov r10, r11, s4, s5\n" \
-    "vmov r12, lr, s6, s7\n" \
+    "vmov r12, lr, s6, s7\n"
+
+/* Assembly: the same to int8. The zero point is on the stack behind the number of channels. */
+#define EC_MATRIX_3_ONNX_STORE \
+    EC_MATRIX_3_ONNX \
     "ldrd r2, r3, [sp, #28]\n" \
     "ldr r0, [sp, #16]\n" \
     ".irp x, r8, r9, r10, r11, r12, lr\n" \
@@ -63,9 +67,8 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
     "strb lr, [r0, r2, lsl #1]\n" \
     "adds r0, #1\n"
 
-/* Assembly: what stores the results of four channels, and the end of a frame of so many bytes. */
-#define EC_MATRIX_1_ONNX_END(frame) \
-    "6:\n" \
+/* Assembly: sums of four channels by the scales in the stream. */
+#define EC_MATRIX_1_ONNX \
     "vldmia r1!, {s0-s3}\n" \
     "vmov s4, s5, r10, r11\n" \
     "vmov s6, s7, r12, lr\n" \
@@ -79,9 +82,14 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
     ".irp x, 4, 5, 6, 7\n" \
     "vcvtr.s32.f32 s\\x, s\\x\n" \
     ".endr\n" \
-    "ldr r2, [sp, #24]\n" \
     "vmov r10, r11, s4, s5\n" \
-    "vmov r12, lr, s6, s7\n" \
+    "vmov r12, lr, s6, s7\n"
+
+/* Assembly: what stores the results of four channels, and the end of a frame of so many bytes. */
+#define EC_MATRIX_1_ONNX_END(frame) \
+    "6:\n" \
+    EC_MATRIX_1_ONNX \
+    "ldr r2, [sp, #24]\n" \
     ".irp x, r10, r11, r12, lr\n" \
     "add \\x, \\x, r2\n" \
     "ssat \\x, #8, \\x\n" \
@@ -110,7 +118,7 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         "sub r12, r12, r9\n"
         "sub lr, lr, r10\n"
         EC_MATRIX_3_ONNX_STORE
-        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
     /* clang-format on */

@@ -237,7 +237,7 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
         "add r7, sp, #36\n"
         "ldmia r7, {r8-r12, lr}\n"
         EC_MATRIX_3_ONNX_STORE
-        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_NEXT("r0", "1")
         "9:\n"
         "add sp, #68\n"
         "pop {r4-r11, lr}\n",

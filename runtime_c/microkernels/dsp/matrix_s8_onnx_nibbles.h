@@ -23,7 +23,7 @@ static EC_KERNEL void ec_matrix_3_nibbles_onnx_s8_dsp(int8_t *out, const int16_t
         EC_NIBBLES_3_BEGIN("36", "")
         EC_NIBBLES_3_LOOP
         EC_MATRIX_3_ONNX_STORE
-        EC_MATRIX_NEXT("r0")
+        EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
     /* clang-format on */

@@ -73,7 +73,7 @@ static EC_KERNEL void ec_matrix_2_s8_dsp(int8_t *out, const int16_t *x, const in
         "strb r8, [lr], #1\n"
         "strb r12, [lr, r2]\n"
         "strb r11, [lr], #1\n"
-        EC_MATRIX_NEXT("lr")
+        EC_MATRIX_NEXT("lr", "1")
         "7:\n" /* to int8, any zero point */
         "ldr r7, [sp, #28]\n"
         "sub r11, r11, r8\n"

@@ -1,4 +1,5 @@
-/* Depthwise convolution of int16 inputs and int8 weights on MVE: eight channels at a time.
+/* Depthwise convolution of int16 inputs and int8 weights on MVE, to int16 or int8: eight channels at
+ * a time.
  *
  * VMULLB and VMULLT multiply the even and the odd ones of eight channels to int32. A stream holds
  * all constants in the order of use. Per eight channels: the biases, those of even channels first;
@@ -15,6 +16,64 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 #include "microkernels/c/store_s16.h"
+
+/* clang-format off */
+
+/* Assembly: one pixel. `limits` sets q6 and q7 by what %[input] holds at first, `store` the results of
+ * eight channels in q0, which take as many bytes as their inputs, or `half` as many. */
+#define EC_DEPTHWISE_PIXEL_S16_MVE(limits, store, half) \
+    __asm__ volatile( \
+        limits \
+        "1:\n" /* eight channels */ \
+        "vldrw.32 q4, [%[from]], #16\n" \
+        "vldrw.32 q5, [%[from]], #16\n" \
+        "dls lr, %[taps]\n" \
+        "2:\n" \
+        "ldr %[input], [%[from]], #4\n" \
+        "add %[input], %[input], %[at]\n" \
+        "vldrb.s16 q1, [%[from]], #8\n" \
+        "vldrh.u16 q0, [%[input]]\n" \
+        "vmullb.s16 q2, q0, q1\n" \
+        "vadd.i32 q4, q4, q2\n" \
+        "vmullt.s16 q2, q0, q1\n" \
+        "vadd.i32 q5, q5, q2\n" \
+        "le lr, 2b\n" \
+        ".irp a, q4, q5\n" \
+        "vldrw.32 q0, [%[from]], #16\n" \
+        "vmulh.s32 \\a, \\a, q0\n" \
+        "vldrw.32 q0, [%[from]], #16\n" \
+        "vrshl.s32 \\a, \\a, q0\n" \
+        ".endr\n" \
+        "vqmovnb.s32 q0, q4\n" \
+        "vqmovnt.s32 q0, q5\n" \
+        store \
+        "add %[to], %[to], %[bytes]" half "\n" \
+        "add %[at], %[at], %[bytes]\n" \
+        "mov %[bytes], #16\n" \
+        "subs %[left], %[left], #1\n" \
+        "bne 1b\n" \
+        : [from] "+&l"(from), [at] "+&r"(at), [to] "+&r"(to), [left] "+&r"(left), \
+          [bytes] "+&r"(bytes), [input] "+&r"(input) \
+        : [taps] "r"(taps) \
+        : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory")
+
+/* clang-format on */
+
+/* The results of eight channels behind x, by the stream `at`, and what is left of it. */
+static inline EC_UNUSED const int32_t *
+ec_depthwise_eight_s16_mve(int32_t *results, const int16_t *x, const int32_t *at, int32_t taps) {
+    const int32_t *const scales = at + 8 + 3 * taps;
+    for (int32_t i = 0; i < 8; ++i) {
+        const int32_t scale = 8 * (i & 1) + (i >> 1);
+        uint32_t sum = (uint32_t)at[4 * (i & 1) + (i >> 1)];
+        for (int32_t t = 0; t < taps; ++t) {
+            const int32_t *const own = at + 8 + 3 * t;
+            sum += (uint32_t)(x[own[0] / 2 + i] * ((const int8_t *)(own + 1))[i]);
+        }
+        results[i] = ec_requantize_tflm16_high((int32_t)sum, scales[scale], -scales[scale + 4]);
+    }
+    return scales + 16;
+}
 
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int16 of the rescaled
  * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
@@ -40,62 +99,72 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
         int32_t left = blocks;
         int32_t bytes = 2 * second;
         int32_t input = limits; /* both in one: -O0 has no register more */
-        __asm__ volatile("vdup.16 q6, %[input]\n"
-                         "lsr %[input], %[input], #16\n"
-                         "vdup.16 q7, %[input]\n"
-                         "1:\n" /* eight channels */
-                         "vldrw.32 q4, [%[from]], #16\n"
-                         "vldrw.32 q5, [%[from]], #16\n"
-                         "dls lr, %[taps]\n"
-                         "2:\n"
-                         "ldr %[input], [%[from]], #4\n"
-                         "add %[input], %[input], %[at]\n"
-                         "vldrb.s16 q1, [%[from]], #8\n"
-                         "vldrh.u16 q0, [%[input]]\n"
-                         "vmullb.s16 q2, q0, q1\n"
-                         "vadd.i32 q4, q4, q2\n"
-                         "vmullt.s16 q2, q0, q1\n"
-                         "vadd.i32 q5, q5, q2\n"
-                         "le lr, 2b\n"
-                         ".irp a, q4, q5\n"
-                         "vldrw.32 q0, [%[from]], #16\n"
-                         "vmulh.s32 \\a, \\a, q0\n"
-                         "vldrw.32 q0, [%[from]], #16\n"
-                         "vrshl.s32 \\a, \\a, q0\n"
-                         ".endr\n"
-                         "vqmovnb.s32 q0, q4\n"
-                         "vqmovnt.s32 q0, q5\n"
-                         "vmax.s16 q0, q0, q6\n"
-                         "vmin.s16 q0, q0, q7\n"
-                         "vstrh.16 q0, [%[to]]\n"
-                         "add %[to], %[to], %[bytes]\n"
-                         "add %[at], %[at], %[bytes]\n"
-                         "mov %[bytes], #16\n"
-                         "subs %[left], %[left], #1\n"
-                         "bne 1b\n"
-                         : [from] "+&l"(from), [at] "+&r"(at), [to] "+&r"(to), [left] "+&r"(left),
-                           [bytes] "+&r"(bytes), [input] "+&r"(input)
-                         : [taps] "r"(taps)
-                         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "q7", "cc", "memory");
+        EC_DEPTHWISE_PIXEL_S16_MVE("vdup.16 q6, %[input]\n"
+                                   "lsr %[input], %[input], #16\n"
+                                   "vdup.16 q7, %[input]\n",
+                                   "vmax.s16 q0, q0, q6\n"
+                                   "vmin.s16 q0, q0, q7\n"
+                                   "vstrh.16 q0, [%[to]]\n",
+                                   "");
 #else
         const int32_t *at = stream;
         for (int32_t block = 0; block < blocks; ++block) {
             const int32_t first = block == 0 ? 0 : second + 8 * (block - 1);
-            const int32_t *const scales = at + 8 + 3 * taps;
+            int32_t results[8];
+            at = ec_depthwise_eight_s16_mve(results, x + first, at, taps);
             for (int32_t i = 0; i < 8; ++i) {
-                const int32_t lane = 4 * (i & 1) + (i >> 1);
-                const int32_t scale = 8 * (i & 1) + (i >> 1);
-                uint32_t sum = (uint32_t)at[lane];
-                for (int32_t t = 0; t < taps; ++t) {
-                    const int32_t *const own = at + 8 + 3 * t;
-                    const int8_t weight = ((const int8_t *)(own + 1))[i];
-                    sum += (uint32_t)(x[own[0] / 2 + first + i] * weight);
-                }
-                const int32_t value =
-                    ec_requantize_tflm16_high((int32_t)sum, scales[scale], -scales[scale + 4]);
-                out[first + i] = ec_limited_s16(value, minimum, maximum);
+                out[first + i] = ec_limited_s16(results[i], minimum, maximum);
             }
-            at = scales + 16;
+        }
+#endif
+        out += channels;
+        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
+    }
+}
+
+/* The same to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                              int32_t tap, int32_t row_step, int32_t rows,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t zero_point, int32_t minimum,
+                                              int32_t maximum) {
+    const int32_t taps = kernel_h * kernel_w;
+    const int32_t blocks = (channels + 7) >> 3;
+    const int32_t second = channels - 8 * (blocks - 1);
+    (void)pitch; /* both are in the stream */
+    (void)tap;
+#if EC_MVE_ASM
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+#endif
+    for (int32_t p = 0; p < rows * pixels; ++p) {
+#if EC_MVE_ASM
+        const int32_t *from = stream;
+        const int16_t *at = x;
+        int8_t *to = out;
+        int32_t left = blocks;
+        int32_t bytes = 2 * second;
+        uintptr_t input = (uintptr_t)limits;
+        EC_DEPTHWISE_PIXEL_S16_MVE("ldr lr, [%[input]]\n"
+                                   "vdup.16 q3, lr\n"
+                                   "ldr lr, [%[input], #4]\n"
+                                   "vdup.16 q6, lr\n"
+                                   "ldr lr, [%[input], #8]\n"
+                                   "vdup.16 q7, lr\n",
+                                   "vqadd.s16 q0, q0, q3\n"
+                                   "vmax.s16 q0, q0, q6\n"
+                                   "vmin.s16 q0, q0, q7\n"
+                                   "vstrb.16 q0, [%[to]]\n",
+                                   ", lsr #1");
+#else
+        const int32_t *at = stream;
+        for (int32_t block = 0; block < blocks; ++block) {
+            const int32_t first = block == 0 ? 0 : second + 8 * (block - 1);
+            int32_t results[8];
+            at = ec_depthwise_eight_s16_mve(results, x + first, at, taps);
+            for (int32_t i = 0; i < 8; ++i) {
+                out[first + i] = (int8_t)ec_limited_s16(results[i] + zero_point, minimum, maximum);
+            }
         }
 #endif
         out += channels;

@@ -18,8 +18,8 @@
 
 /* clang-format off */
 
-/* Assembly: eight sums rescaled, limited and stored. */
-#define EC_DENSE_STORE_S16_MVE \
+/* Assembly: eight sums rescaled. */
+#define EC_DENSE_RESCALE_S16_MVE \
     "vldrw.32 q2, [r3], #16\n" \
     "vldrw.32 q3, [r3], #16\n" \
     "vadd.i32 q0, q0, q2\n" \
@@ -31,13 +31,16 @@
     "vldrw.32 q2, [r3], #16\n" \
     "vldrw.32 q3, [r3], #16\n" \
     "vrshl.s32 q0, q0, q2\n" \
-    "vrshl.s32 q1, q1, q3\n" \
-    EC_DENSE_LIMIT_MVE \
-    "vstrh.32 q0, [r7], #8\n" \
-    "vstrh.32 q1, [r7], #8\n"
+    "vrshl.s32 q1, q1, q3\n"
 
-/* Assembly: sums of two pixels rescaled, limited and stored. */
-#define EC_CONV_STORE_S16_MVE \
+/* Assembly: dense up to the sums of eight channels. */
+#define EC_DENSE_SUMS_S16_MVE \
+    EC_DENSE_SUMS_MVE("", "vctp.16", \
+        EC_DENSE_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"), \
+        EC_DENSE_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"))
+
+/* Assembly: sums of two pixels rescaled. */
+#define EC_CONV_RESCALE_S16_MVE \
     "vldrw.32 q2, [r5], #16\n" \
     "vadd.i32 q0, q0, q2\n" \
     "vadd.i32 q1, q1, q2\n" \
@@ -46,10 +49,16 @@
     "vmulh.s32 q1, q1, q2\n" \
     "vldrw.32 q2, [r5], #16\n" \
     "vrshl.s32 q0, q0, q2\n" \
-    "vrshl.s32 q1, q1, q2\n" \
-    EC_DENSE_LIMIT_MVE \
-    "vstrh.32 q0, [r0], #8\n" \
-    "vstrh.32 q1, [r2], #8\n"
+    "vrshl.s32 q1, q1, q2\n"
+
+/* Assembly: convolution, all of it. */
+#define EC_CONV_S16_MVE(store, bytes) \
+    EC_CONV_WINDOWS_MVE("vctp.16", "56", \
+        EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"), \
+        EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladava.s16"), \
+        EC_CONV_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"), \
+        store, \
+        bytes)
 
 /* clang-format on */
 
@@ -84,9 +93,8 @@ static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DENSE_SUMS_MVE("", "vctp.16",
-            EC_DENSE_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"),
-            EC_DENSE_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"))
+        EC_DENSE_SUMS_S16_MVE
+        EC_DENSE_RESCALE_S16_MVE
         EC_DENSE_STORE_S16_MVE
         EC_DENSE_NEXT_MVE("16")
         : "+r"(r0), "+r"(r1), "+r"(r2)
@@ -124,12 +132,7 @@ static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int3
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_CONV_WINDOWS_MVE("vctp.16", "56",
-            EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladav.s16"),
-            EC_CONV_SLICE_MVE("vldrht.u16", "vldrb.s16", "8", "vmladava.s16"),
-            EC_CONV_SLICE_MVE("vldrh.u16", "vldrb.s16", "8", "vmladava.s16"),
-            EC_CONV_STORE_S16_MVE,
-            "8")
+        EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8")
         : "+r"(r0)
         :
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");

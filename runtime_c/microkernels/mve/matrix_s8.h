@@ -49,14 +49,13 @@ static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_
 
 /* Products in C, for all units of channels and all pixels: the sum over kh, i < run of
  * x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
- * bytes: those of an input and of a result, 1 or 2. */
-static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t run, int32_t pitch,
-                                              int32_t step, int32_t pixels, int32_t channels,
-                                              int32_t unit, int32_t bytes, int32_t tables,
-                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
-                                              int32_t zero_point, int32_t minimum,
-                                              int32_t maximum) {
+ * bytes: those of an input; stored: those of a result; each 1 or 2. */
+static inline EC_INLINE void
+ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t kernel_h, int32_t run,
+                    int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
+                    int32_t bytes, int32_t stored, int32_t tables,
+                    int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
+                    int32_t minimum, int32_t maximum) {
     const int32_t lanes = 16 / bytes;
     const int32_t below = lanes - 1 - ((run - 1) & (lanes - 1));
     const int32_t row = (run + below) * unit; /* bytes of weights */
@@ -79,7 +78,7 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
                 }
                 const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
                 const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
-                if (bytes == 1) {
+                if (stored == 1) {
                     ((int8_t *)out)[p * channels + first + i] = (int8_t)limited;
                 } else {
                     ((int16_t *)out)[p * channels + first + i] = (int16_t)limited;
@@ -88,6 +87,18 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
             at = end + unit * (1 + tables);
         }
     }
+}
+
+/* The same where a result has as many bytes as an input. */
+static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t run, int32_t pitch,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t unit, int32_t bytes, int32_t tables,
+                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
+                                              int32_t zero_point, int32_t minimum,
+                                              int32_t maximum) {
+    ec_windows_to_c_mve(out, x, stream, kernel_h, run, pitch, step, pixels, channels, unit, bytes,
+                        bytes, tables, rescale, zero_point, minimum, maximum);
 }
 
 /* clang-format off */
@@ -183,6 +194,12 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "vmax.s32 q1, q1, q6\n" \
     "vmin.s32 q0, q0, q7\n" \
     "vmin.s32 q1, q1, q7\n"
+
+/* Assembly: eight results of int16, limited and stored. */
+#define EC_DENSE_STORE_S16_MVE \
+    EC_DENSE_LIMIT_MVE \
+    "vstrh.32 q0, [r7], #8\n" \
+    "vstrh.32 q1, [r7], #8\n"
 
 /* Assembly: to the next eight channels, whose results take so many bytes, and the end. */
 #define EC_DENSE_NEXT_MVE(bytes) \
@@ -392,14 +409,24 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vstrb.32 q0, [r0], #4\n" \
     "vstrb.32 q1, [r2], #4\n"
 
-/* Assembly: convolution of int8, all of it. */
-#define EC_CONV_MVE(rescale) \
+/* Assembly: results of int16, which have no zero point, stored; `rescale` makes them. */
+#define EC_CONV_STORE_S16_MVE(rescale) \
+    rescale \
+    EC_DENSE_LIMIT_MVE \
+    "vstrh.32 q0, [r0], #8\n" \
+    "vstrh.32 q1, [r2], #8\n"
+
+/* Assembly: convolution of int8 inputs, all of it. */
+#define EC_CONV_S8_MVE(store, bytes) \
     EC_CONV_WINDOWS_MVE("vctp.8", "56", \
         EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
         EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladava.s8"), \
         EC_CONV_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"), \
-        EC_CONV_STORE_S8_MVE(rescale), \
-        "4")
+        store, \
+        bytes)
+
+/* Assembly: the same to int8. */
+#define EC_CONV_MVE(rescale) EC_CONV_S8_MVE(EC_CONV_STORE_S8_MVE(rescale), "4")
 
 /* clang-format on */
 

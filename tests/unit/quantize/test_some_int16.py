@@ -15,13 +15,16 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
+from edgec.loop.microkernel import kernels_of
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
 
 
@@ -85,6 +88,62 @@ def meeting() -> Function:
     mean = b.op("avg_pool2d", [scaled], AvgPool2dAttrs((6, 6), (1, 1)), name="mean")
     joined = b.op("concat", [convolution(mean, "three"), mean], ConcatAttrs(3), name="joined")
     return b.finish([convolution(joined, "last")])
+
+
+def alternating() -> Function:
+    """Products of every kind, each of which is to write another dtype than it reads."""
+    rng = np.random.default_rng(3)
+    b = GraphBuilder()
+
+    def constants(*shape: int, channels: int) -> list[Value]:
+        data = rng.standard_normal(shape) / np.sqrt(np.prod(shape) / channels)
+        bias = 0.1 * rng.standard_normal(channels)
+        return [b.constant("w", data.astype(np.float32)), b.constant("b", bias.astype(np.float32))]
+
+    around = ((1, 1), (1, 1))
+    y = b.param("x", TensorType((1, 6, 6, 4), "float32"))
+    y = b.op("conv2d", [y, *constants(8, 3, 3, 4, channels=8)], Conv2dAttrs(padding=around),
+             name="one")  # fmt: skip
+    y = b.op("depthwise_conv2d", [y, *constants(3, 3, 8, channels=8)],
+             DepthwiseConv2dAttrs(padding=around), name="two")  # fmt: skip
+    y = b.op("conv2d", [y, *constants(12, 1, 1, 8, channels=12)], Conv2dAttrs(), name="three")
+    y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu")
+    y = b.op("conv2d", [y, *constants(8, 1, 1, 12, channels=8)], Conv2dAttrs(), name="four")
+    y = b.op("reshape", [y], ReshapeAttrs((1, 288)), name="flat")
+    y = b.op("dense", [y, *constants(18, 288, channels=18)], name="five")
+    y = b.op("clip", [y], ClipAttrs(0.0, 1.5), name="limited")
+    y = b.op("reshape", [y], ReshapeAttrs((1, 3, 3, 2)), name="square")
+    y = b.op("conv2d", [y, *constants(9, 3, 3, 2, channels=9)], Conv2dAttrs(padding=around),
+             name="six")  # fmt: skip
+    return b.finish([b.op("dense", [
+        b.op("reshape", [y], ReshapeAttrs((1, 81)), name="end"), *constants(5, 81, channels=5)
+    ], name="seven")])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("board", "engine", "kernels"),
+    [
+        ("host", None, set()),
+        ("mps2_an386", "core", {
+            "ec_matrix_3_onnx_s8_s16_dsp", "ec_matrix_1_onnx_s8_s16_dsp", "ec_matrix_1_s16_s8_dsp",
+        }),
+        ("mps3_an547", "qemu", {
+            "ec_conv_onnx_s8_s16_mve", "ec_depthwise_s16_s8_mve", "ec_conv_s16_s8_mve",
+            "ec_dense_onnx_s8_s16_mve",
+        }),
+    ],
+)  # fmt: skip
+def test_products_that_change_the_dtype_run_on_kernels(
+    board: str, engine: str | None, kernels: set[str], tmp_path: Path
+) -> None:
+    recipe = Recipe("minmax", int16=("one", "three", "five", "seven"))
+    made = quantize_function(alternating(), tensors(20), recipe)
+    (path := tmp_path / "alternating.onnx").write_bytes(made.onnx_bytes())
+    with edgec.compile(path, board=board, engine=engine, optimize="time") as model:
+        used = {n for variant in model.compiled.chosen for n in kernels_of(variant.function)}
+        assert kernels <= used
+        for sample in tensors(4, seed=8):
+            assert np.array_equal(model.run(*sample), interpret(made.integers, sample)[0])
 
 
 def tensors(count: int, seed: int = 0) -> list[list[np.ndarray]]:

@@ -1,0 +1,100 @@
+/* Matrix products of int16 inputs and int8 weights as in matrix_s16.h whose results are int8. Streams
+ * are those of that file.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_MATRIX_S16_TO_S8_H
+#define EC_MVE_MATRIX_S16_TO_S8_H
+
+#include "microkernels/mve/matrix_s16.h"
+
+/* ec_dense_s16_mve to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_dense_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
+                                          int32_t depth, int32_t channels, int32_t zero_point,
+                                          int32_t minimum, int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[9];
+    ec_plan_dense_mve(given, (const int8_t *)x, 2 * depth, channels, zero_point, minimum, maximum);
+    given[2] >>= 1; /* lanes */
+    register int8_t *r0 __asm__("r0") = out;
+    register const int32_t *r1 __asm__("r1") = given;
+    register const int32_t *r2 __asm__("r2") = stream;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_DENSE_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
+        : "+r"(r0), "+r"(r1), "+r"(r2)
+        :
+        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_windows_to_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 1, 2, ec_rescale_sum_s16,
+                        zero_point, minimum, maximum);
+#endif
+}
+
+/* ec_conv_s16_mve to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_conv_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
+                                         int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                         int32_t pitch, int32_t step, int32_t pixels,
+                                         int32_t channels, int32_t zero_point, int32_t minimum,
+                                         int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[19];
+    given[0] = (int32_t)(uintptr_t)out;
+    given[10] = (int32_t)(uintptr_t)stream;
+    ec_plan_conv_mve(given, (const int8_t *)x, kernel_h, 2 * kernel_w * in_channels, 2 * pitch,
+                     2 * step, pixels, channels, zero_point, minimum, maximum);
+    given[14] >>= 1; /* lanes */
+    register const int32_t *r0 __asm__("r0") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4")
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_windows_to_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                        channels, 4, 2, 1, 2, ec_rescale_sum_s16, zero_point, minimum, maximum);
+#endif
+}
+
+/* ec_matrix_1_s16_any_mve to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_matrix_1_s16_s8_any_mve(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t kernel_w, int32_t in_channels,
+                                                 int32_t channels, int32_t zero_point,
+                                                 int32_t minimum, int32_t maximum) {
+    const int32_t inputs = kernel_h * kernel_w * in_channels;
+    const int32_t words = 8 * ((inputs + 7) >> 3);
+    for (int32_t o = 0; o < channels; o += 4, stream += 12 + words) {
+        int8_t *const to = out + (o + 4 > channels ? channels - 4 : o);
+        int64_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
+        ec_four_sums_s64_mve(sums, x, stream + 4, inputs);
+        for (int32_t i = 0; i < 4; ++i) {
+            sums[i] = (int32_t)(uint32_t)(uint64_t)sums[i];
+        }
+        ec_store_four_s8(to, sums, stream + 4 + words, zero_point, minimum, maximum);
+    }
+}
+
+/* The same with sums and biases of 64 bits, the lower word of a bias first. */
+static EC_KERNEL void ec_matrix_1_s16_s8_s64_mve(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t kernel_w, int32_t in_channels,
+                                                 int32_t channels, int32_t zero_point,
+                                                 int32_t minimum, int32_t maximum) {
+    const int32_t inputs = kernel_h * kernel_w * in_channels;
+    const int32_t words = 8 * ((inputs + 7) >> 3);
+    for (int32_t o = 0; o < channels; o += 4, stream += 16 + words) {
+        int8_t *const to = out + (o + 4 > channels ? channels - 4 : o);
+        int64_t sums[4];
+        ec_load_four_s64(sums, stream);
+        ec_four_sums_s64_mve(sums, x, stream + 8, inputs);
+        ec_store_four_s8(to, sums, stream + 8 + words, zero_point, minimum, maximum);
+    }
+}
+
+#endif /* EC_MVE_MATRIX_S16_TO_S8_H */

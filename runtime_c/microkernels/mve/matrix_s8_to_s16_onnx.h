@@ -1,0 +1,66 @@
+/* Matrix products of int8 as in matrix_s8_onnx.h whose results are int16 without a zero point. Streams
+ * are those of that file.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_MATRIX_S8_TO_S16_ONNX_H
+#define EC_MVE_MATRIX_S8_TO_S16_ONNX_H
+
+#include "microkernels/mve/matrix_s8_onnx.h"
+
+/* ec_dense_onnx_s8_mve to int16, of any scales. */
+static EC_KERNEL void ec_dense_onnx_s8_s16_mve(int16_t *out, const int8_t *x, const int32_t *stream,
+                                               int32_t depth, int32_t channels, int32_t minimum,
+                                               int32_t maximum) {
+#if EC_MVE_FLOAT_ASM
+    int32_t given[9];
+    ec_plan_dense_mve(given, x, depth, 2 * channels - 8, 0, minimum, maximum);
+    register int16_t *r0 __asm__("r0") = out;
+    register const int32_t *r1 __asm__("r1") = given;
+    register const int32_t *r2 __asm__("r2") = stream;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_DENSE_SUMS_S8_MVE
+        EC_DENSE_ONNX_MVE
+        EC_DENSE_STORE_S16_MVE
+        EC_DENSE_NEXT_MVE("16")
+        : "+r"(r0), "+r"(r1), "+r"(r2)
+        :
+        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_windows_to_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, 1,
+                        ec_rescale_sum_onnx, 0, minimum, maximum);
+#endif
+}
+
+/* ec_conv_onnx_s8_mve to int16, of any scales. */
+static EC_KERNEL void ec_conv_onnx_s8_s16_mve(int16_t *out, const int8_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t kernel_w,
+                                              int32_t in_channels, int32_t pitch, int32_t step,
+                                              int32_t pixels, int32_t channels, int32_t minimum,
+                                              int32_t maximum) {
+#if EC_MVE_FLOAT_ASM
+    int32_t given[19];
+    given[0] = (int32_t)(uintptr_t)out;
+    given[10] = (int32_t)(uintptr_t)stream;
+    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, 2 * channels,
+                     0, minimum, maximum);
+    given[2] -= 4; /* the last four results take 8 bytes */
+    register const int32_t *r0 __asm__("r0") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8")
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_windows_to_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                        channels, 4, 1, 2, 1, ec_rescale_sum_onnx, 0, minimum, maximum);
+#endif
+}
+
+#endif /* EC_MVE_MATRIX_S8_TO_S16_ONNX_H */

@@ -1,0 +1,146 @@
+"""The DSP microkernels whose results are of another dtype than inputs, on the cores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
+
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
+
+pytest.importorskip("unicorn")
+pytest.importorskip("capstone")
+
+SOURCE = """
+#include "microkernels/dsp/matrix_s16_to_s8.h"
+#include "microkernels/dsp/matrix_s8_to_s16_onnx.h"
+
+void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_1_plain(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+
+void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_3_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
+void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
+void run_matrix_1_plain(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_plain_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
+void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+"""
+TO_16 = ("matrix_3", "matrix_1", "matrix_1_plain")
+TO_8 = {"high": "", "any": "_any", "s64": "_s64"}
+WHOLE = (-32768, 32767)
+
+
+@pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
+def core(request, tmp_path_factory):
+    with dsp_image(request, tmp_path_factory, SOURCE) as simulator:
+        yield simulator
+
+
+def check(core, name, kernel, numbers, x, constants):
+    sizes = dict(zip(kernel.sizes, numbers, strict=True))
+    stream = kernel.stream.pack(constants, **sizes)
+    assert stream.size == kernel.stream.words(**sizes)
+    for key, array in kernel.stream.unpack(stream, **sizes).items():
+        assert np.array_equal(np.asarray(array).reshape(-1), constants[key].reshape(-1)), key
+    to = next(p for p in meaning_of(kernel, tuple(numbers)).params if p.name == "out")
+    out = np.full(to.elements, 77, to.dtype)
+    expected = meant(kernel, out, [x, stream], numbers)
+    assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
+    return expected
+
+
+def check_to_16(core, rng, name, size, channels, limits, *, ties=False, **changes):
+    quads = size if name == "matrix_3" else 2 * size
+    weights = (channels, quads, 2, 2)
+    constants = onnx_tables(rng, weights, channels, ties=ties, shift=1, largest=2)
+    constants.update(changes)
+    if name == "matrix_1_plain":
+        x = rng.integers(-128, 128, 8 * size).astype(np.int8)
+    else:
+        x = rng.integers(-128, 128, (12 if name == "matrix_3" else 8) * size).astype(np.int16)
+    kernel = get_microkernel(f"ec_{name}_onnx_s8_s16_dsp")
+    return check(core, name, kernel, (size, channels, *limits), x, constants)
+
+
+@pytest.mark.parametrize("name", TO_16)
+def test_to_16_bits(core, name):
+    """Lengths of the reduction on each way into the loops, and numbers of channels."""
+    rng = np.random.default_rng(3)
+    for size in (1, 2, 3, 4, 5, 18, 19, 20) if name == "matrix_3" else (1, 2, 7, 8, 9):
+        for channels in (2, 3, 4) if name == "matrix_3" else (4, 5, 6, 7, 8):
+            for limits in (WHOLE, (0, 32767), (-300, 5)):
+                check_to_16(core, rng, name, size, channels, limits)
+
+
+@pytest.mark.parametrize("name", TO_16)
+def test_ties_and_ends_to_16_bits(core, name):
+    rng = np.random.default_rng(4)
+    for limits in (WHOLE, (0, 20000)):
+        check_to_16(core, rng, name, 2, 41, limits, ties=True)
+        # The largest sums that there may be, of both signs: beyond int16 and beyond int32.
+        bias = rng.choice([-1, 1], 41).astype(np.int32) * ((1 << 23) - 1)
+        scale = (2.0 ** rng.uniform(-17, 6.9, 41)).astype(np.float32)
+        scale[::5] = 100.0
+        found = check_to_16(core, rng, name, 2, 41, limits, ties=True, bias=bias, scale=scale)
+        assert {limits[0], limits[1]} <= set(found.tolist())
+
+
+def tables(rng, name, window, channels):
+    """Constants with which no accumulator of 32 bits overflows; most results are of eight bits."""
+    multiplier = rng.integers(1 << 14, 1 << 15, channels)
+    bias = rng.integers(-(1 << 20), 1 << 20, channels)
+    if name == "s64":
+        bias[:2] = [1 << 40, -(1 << 40)]
+    return {
+        "bias": bias.astype(np.int64 if name == "s64" else np.int32),
+        "w": rng.integers(-128, 128, (channels, *window)).astype(np.int8),
+        "multiplier": (multiplier << 15 if name == "high" else multiplier).astype(np.int32),
+        "shift": rng.integers(*((12, 17) if name == "high" else (29, 34)), channels).astype(
+            np.int8
+        ),
+    }
+
+
+def check_to_8(core, name, window, channels, constants, x, limits):
+    kernel = get_microkernel(f"ec_matrix_1_s16_s8{TO_8[name]}_dsp")
+    return check(core, name, kernel, (*window, channels, *limits), x, constants)
+
+
+@pytest.mark.parametrize("name", TO_8)
+def test_to_8_bits(core, name):
+    """Windows, numbers of channels that make the last four overlap, zero points and limits."""
+    rng = np.random.default_rng(5)
+    seen = set()
+    for window in ((1, 1, 4), (1, 1, 36), (3, 3, 4), (2, 1, 6), (1, 4, 5)):
+        for channels in (4, 5, 7, 8):
+            for limits in ((-128, -128, 127), (5, -100, 120), (-3, -3, 60)):
+                constants = tables(rng, name, window, channels)
+                x = rng.integers(-32768, 32768, int(np.prod(window))).astype(np.int16)
+                seen |= set(check_to_8(core, name, window, channels, constants, x, limits).tolist())
+    assert len(seen) > 80
+
+
+@pytest.mark.parametrize("name", TO_8)
+def test_ties_and_ends_to_8_bits(core, name):
+    """Sums on and beside ties, of factors that are powers of two; sums that int8 does not hold."""
+    rng = np.random.default_rng(6)
+    for exact in (4, 10, 16):
+        constants = tables(rng, name, (1, 1, 4), 40)
+        # By 2^14 * 2^-shift, or 2^29 * 2^-(32 + shift): 2^-exact.
+        constants["multiplier"][:] = 1 << (29 if name == "high" else 14)
+        constants["shift"][:] = exact - 3 if name == "high" else exact + 14
+        half = (np.arange(40) - 20) << (exact - 1)
+        constants["bias"][:] = half * rng.choice([1, 20], 40) + rng.integers(-1, 2, 40)
+        for limits in ((0, -128, 127), (-128, -128, 127)):
+            check_to_8(core, name, (1, 1, 4), 40, constants, np.zeros(4, np.int16), limits)
