@@ -223,7 +223,7 @@ class Policy:
             total = schedule_add(func, in_rows=self.in_rows)
             return [] if total is None else [total]
         if form == SHORTS:
-            return schedule_shorts(func, tables, self.core.features)
+            return schedule_shorts(func, tables, window, self.core.features)
         if form == PLANE_WINDOWS:
             in_place = schedule_plane_windows(func, tables, window)
             return [] if in_place is None else [in_place]

@@ -15,6 +15,7 @@ from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.loop.microkernels.rescaling import TFLM16_HIGH
 from edgec.loop.policies.common import decompose, find_param, output_loops
 from edgec.loop.policies.limits import find_ending, find_limits
+from edgec.loop.policies.matrix import tensorize_window
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -39,14 +40,17 @@ def short_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]
 
 
 def schedule_shorts(
-    func: PrimFunc, tables: Mapping[str, Array], features: frozenset[str]
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
 ) -> list[Schedule]:
     """A product in a call for each pixel; empty where the kernels cannot do it.
 
     features: of the core.
     """
     *_, pixel, last = output_loops(func, "out", "out")
-    channels, *window = tables["w"].shape
+    channels, *taps = tables["w"].shape
     ending = find_ending(func)
     if ending is None or channels < UNIT:
         return []
@@ -57,7 +61,7 @@ def schedule_shorts(
     if not fits:
         return []
     sizes = {
-        **dict(zip(("kernel_h", "kernel_w", "in_channels"), (1, 1, *window)[-3:], strict=True)),
+        **dict(zip(("kernel_h", "kernel_w", "in_channels"), (1, 1, *taps)[-3:], strict=True)),
         "channels": channels, "zero_point": ending.zero_point, "minimum": ending.minimum,
         "maximum": ending.maximum,
     }  # fmt: skip
@@ -72,8 +76,21 @@ def schedule_shorts(
         schedule.tensorize(last, kernel.name, {name: sizes[name] for name in kernel.sizes})
     except ScheduleError:
         return []
-    _copy_runs(schedule)
+    if window is not None and window.is_padded and window.dilation[1] == 1:
+        _gather_windows(schedule, window)
+    else:
+        _copy_runs(schedule)
     return [schedule]
+
+
+def _gather_windows(schedule: Schedule, window: Window) -> None:
+    """Let a microkernel gather the windows, where it can."""
+    trial = Schedule(schedule.func)
+    try:
+        tensorize_window(trial, window, "ec_gather_window_s16")
+    except ScheduleError:
+        return
+    schedule.func, schedule.trace = trial.func, [*schedule.trace, *trial.trace]
 
 
 def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedule]:

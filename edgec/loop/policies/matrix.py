@@ -51,19 +51,22 @@ def schedule_gathered(
         return False
     _schedule_products(schedule, "acc_kw" if depth == 1 else "acc_ic", straight)
     if window.is_padded and window.dilation[1] == 1:
-        _tensorize_window(schedule, window)
+        schedule.simplify()
+        tensorize_window(schedule, window, "ec_gather_window_s8")
     return True
 
 
-def _tensorize_window(schedule: Schedule, window: Window) -> None:
-    """Let the microkernel gather; where it does not match, plain loops do."""
+def tensorize_window(schedule: Schedule, window: Window, kernel: str) -> None:
+    """Let the microkernel gather the inputs of each window; ScheduleError where it does not match.
+
+    The schedule is simplified.
+    """
     height, width, channels = window.shape
     sizes = {
         "height": height, "width": width, "channels": channels,
         "kernel_h": window.kernel[0], "kernel_w": window.kernel[1],
         "dilation": window.dilation[0], "fill": window.zero_point,
     }  # fmt: skip
-    schedule.simplify()
     loops = loops_of(schedule.func.body)
     first = {
         name: f"{loop}*{window.stride[axis]} - {window.corner[axis]}" if loop in loops
@@ -71,7 +74,7 @@ def _tensorize_window(schedule: Schedule, window: Window) -> None:
         for axis, (name, loop) in enumerate((("row", "out_d1"), ("column", "out_d2")))
     }  # fmt: skip
     loop = next(name for name in loops if name.startswith("col_"))
-    schedule.tensorize(loop, "ec_gather_window_s8", sizes, first)
+    schedule.tensorize(loop, kernel, sizes, first)
 
 
 def schedule_matrix(schedule: Schedule, straight: int, spares_code: bool) -> None:

@@ -5,7 +5,7 @@
 #ifndef EC_GATHER_WINDOW_H
 #define EC_GATHER_WINDOW_H
 
-#include <stdint.h>
+#include "edgec/ec_kernel.h"
 
 /* to[i][j][c] = x[row + i * dilation][column + j][c], or `fill` outside of x, which has `height`
  * rows of `width` pixels of `channels`; i < kernel_h, j < kernel_w. */
@@ -22,6 +22,34 @@ static inline void ec_gather_window_s8(const int8_t *x, int8_t *to, int32_t heig
             *to++ = at < 0 || at >= length ? (int8_t)fill : from[at];
         }
         row += dilation;
+    }
+}
+
+/* count limited to [0, most]. */
+static inline int32_t ec_inside_window(int32_t count, int32_t most) {
+    return count < 0 ? 0 : count > most ? most : count;
+}
+
+/* The same of 16 bits, run by run. */
+static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, int32_t height,
+                                        int32_t width, int32_t channels, int32_t kernel_h,
+                                        int32_t kernel_w, int32_t dilation, int32_t fill,
+                                        int32_t row, int32_t column) {
+    const int32_t run = kernel_w * channels;
+    const int32_t before = ec_inside_window(-column * channels, run);
+    const int32_t behind = run - ec_inside_window((column + kernel_w - width) * channels, run);
+    for (int32_t i = 0; i < kernel_h; ++i, row += dilation, to += run) {
+        const int32_t end = row < 0 || row >= height ? before : behind;
+        if (end > before) {
+            const int16_t *const from = x + (row * width + column) * channels + before;
+            (void)memcpy(to + before, from, (size_t)(end - before) * 2u);
+        }
+        for (int32_t at = 0; at < before; ++at) {
+            to[at] = (int16_t)fill;
+        }
+        for (int32_t at = end > before ? end : before; at < run; ++at) {
+            to[at] = (int16_t)fill;
+        }
     }
 }
 

@@ -108,7 +108,8 @@ def alternating() -> Function:
              DepthwiseConv2dAttrs(padding=around), name="two")  # fmt: skip
     y = b.op("conv2d", [y, *constants(12, 1, 1, 8, channels=12)], Conv2dAttrs(), name="three")
     y = b.op("clip", [y], ClipAttrs(0.0, np.inf), name="relu")
-    y = b.op("conv2d", [y, *constants(8, 1, 1, 12, channels=8)], Conv2dAttrs(), name="four")
+    y = b.op("conv2d", [y, *constants(8, 3, 3, 12, channels=8)],
+             Conv2dAttrs(padding=around), name="four")  # fmt: skip
     y = b.op("reshape", [y], ReshapeAttrs((1, 288)), name="flat")
     y = b.op("dense", [y, *constants(18, 288, channels=18)], name="five")
     y = b.op("clip", [y], ClipAttrs(0.0, 1.5), name="limited")
@@ -126,6 +127,7 @@ def alternating() -> Function:
         ("host", None, set()),
         ("mps2_an386", "core", {
             "ec_matrix_3_onnx_s8_s16_dsp", "ec_matrix_1_onnx_s8_s16_dsp", "ec_matrix_1_s16_s8_dsp",
+            "ec_gather_window_s16",
         }),
         ("mps3_an547", "qemu", {
             "ec_conv_onnx_s8_s16_mve", "ec_depthwise_s16_s8_mve", "ec_conv_s16_s8_mve",
