@@ -8,11 +8,13 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.loop.window import Window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
+#include "microkernels/dsp/depthwise_windows_s16.h"
 #include "microkernels/dsp/matrix_s16_to_s8.h"
 #include "microkernels/dsp/matrix_s8_to_s16_onnx.h"
 
@@ -22,6 +24,7 @@ void run_matrix_1_plain(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 
 void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
@@ -35,6 +38,9 @@ void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_windows_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
+                                  n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17]); }
 """
 TO_16 = ("matrix_3", "matrix_1", "matrix_1_plain")
 TO_8 = {"high": "", "any": "_any", "s64": "_s64"}
@@ -48,7 +54,7 @@ def core(request, tmp_path_factory):
 
 
 def check(core, name, kernel, numbers, x, constants):
-    sizes = dict(zip(kernel.sizes, numbers, strict=True))
+    sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
     stream = kernel.stream.pack(constants, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
     for key, array in kernel.stream.unpack(stream, **sizes).items():
@@ -144,3 +150,26 @@ def test_ties_and_ends_to_8_bits(core, name):
         constants["bias"][:] = half * rng.choice([1, 20], 40) + rng.integers(-1, 2, 40)
         for limits in ((0, -128, 127), (-128, -128, 127)):
             check_to_8(core, name, (1, 1, 4), 40, constants, np.zeros(4, np.int16), limits)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "dilation", "corner", "out"),
+    [
+        ((4, 5, 8), (3, 3), (1, 1), (1, 1), (1, 1), (4, 5)),
+        ((3, 4, 4), (5, 8), (1, 1), (1, 1), (2, 4), (3, 4)),
+        ((6, 7, 12), (3, 2), (2, 2), (1, 2), (1, 0), (3, 3)),
+        ((2, 2, 4), (2, 2), (1, 1), (3, 3), (1, 1), (1, 1)),  # no tap inside
+        ((3, 3, 4), (1, 1), (1, 1), (1, 1), (0, 0), (3, 3)),
+    ],
+)
+def test_depthwise_windows_to_8_bits(core, shape, kernel, stride, dilation, corner, out):
+    """Windows inside, across each edge and each corner, and outside; limits of every kind."""
+    rng = np.random.default_rng(7)
+    found = get_microkernel("ec_depthwise_windows_s16_s8_dsp")
+    window = Window(shape, kernel, stride, dilation, corner, out[1], True, 0)
+    for row in range(out[0]):
+        for ends in ((-128, -128, 127), (5, -100, 120), (127, -3, 127)):
+            constants = tables(rng, "high", kernel, shape[2])
+            x = rng.integers(-32768, 32768, int(np.prod(shape))).astype(np.int16)
+            numbers = (*window.sizes.values(), *ends, row * window.out_width)
+            check(core, "windows", found, numbers, x, constants)

@@ -34,22 +34,26 @@ def depthwise_windows(
     pixel: TermLike,
     out_zero_point: int = 0,
     least: int | None = None,
+    most: int | None = None,
     each: int = 1,
     **sizes: int,
 ) -> PrimFunc:
     """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p.
 
-    least: the smallest result, if that is not the smallest of its dtype. each: outputs of each
+    least, most: the smallest and largest result, if not those of their dtype. each: outputs of each
     input channel; c is then that of the output.
     """
     window = Window.from_sizes(sizes)
     (kernel_h, kernel_w), inputs = window.kernel, window.shape[2]
     channels = inputs * each
     b = Definition("depthwise_windows")
-    out = b.output("out", (window.out_width, channels), rescaling.dtype)
+    out = b.output("out", (window.out_width, channels), rescaling.result)
     x = b.input("x", (1, *window.shape), rescaling.dtype)
-    info = np.iinfo(rescaling.dtype)
-    limits = (int(info.min) if least is None else least, int(info.max))
+    info = np.iinfo(rescaling.result)
+    limits = (
+        int(info.min) if least is None else least,
+        int(info.max) if most is None else most,
+    )
     bias = b.constant("bias", (channels,), "int32")
     weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
     tables = rescaling.declare(b, channels)

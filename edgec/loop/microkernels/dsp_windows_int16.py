@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.dsp_windows import CHANNELS, depthwise_windows
-from edgec.loop.microkernels.rescaling import TFLM16_HIGH
+from edgec.loop.microkernels.rescaling import TFLM16_HIGH, TFLM16_TO_8
 from edgec.loop.window import Window
 
 Array = npt.NDArray[Any]
 
-KERNEL = TFLM16_HIGH.kernel("depthwise_windows")
 #: Taps of a window's row, at most.
 MOST_COLUMNS = 8
 #: Words that a channel is rescaled by.
@@ -66,18 +65,22 @@ def _instructions(**sizes: int) -> float:
     return 60 + window.out_width * (90 + window.shape[2] // CHANNELS * each)
 
 
-register(
-    Microkernel(
-        KERNEL,
-        partial(depthwise_windows, TFLM16_HIGH),
-        sizes=(*Window.SIZES, "least"),
-        indices=("pixel",),
-        header="dsp/depthwise_windows_s16.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("out", 4), ("x", 4), ("bias", 4)),
-        in_order=("out_w", 1),
-        stream=Stream(TFLM16_HIGH.sources, words=_words, pack=_pack, unpack=_unpack),
-        instructions=_instructions,
-        code_bytes=850,
+for _rescaling, _ends, _aligned in (
+    (TFLM16_HIGH, ("least",), ("out", "x", "bias")),
+    (TFLM16_TO_8, ("out_zero_point", "least", "most"), ("x", "bias")),
+):
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise_windows"),
+            partial(depthwise_windows, _rescaling),
+            sizes=(*Window.SIZES, *_ends),
+            indices=("pixel",),
+            header="dsp/depthwise_windows_s16.h",
+            needs=frozenset({"dsp"}),
+            alignment=tuple((name, 4) for name in _aligned),
+            in_order=("out_w", 1),
+            stream=Stream(_rescaling.sources, words=_words, pack=_pack, unpack=_unpack),
+            instructions=_instructions,
+            code_bytes=850,
+        )
     )
-)

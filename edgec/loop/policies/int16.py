@@ -10,9 +10,9 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import DEPTHWISE_WINDOWS, SHORTS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_windows import CHANNELS
-from edgec.loop.microkernels.dsp_windows_int16 import KERNEL, MOST_COLUMNS
+from edgec.loop.microkernels.dsp_windows_int16 import MOST_COLUMNS
 from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
-from edgec.loop.microkernels.rescaling import TFLM16_HIGH
+from edgec.loop.microkernels.rescaling import TFLM16_TO_8
 from edgec.loop.policies.common import decompose, find_param, output_loops
 from edgec.loop.policies.limits import find_ending, find_limits
 from edgec.loop.policies.matrix import tensorize_window
@@ -98,9 +98,12 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
     kernel cannot do it.
     """
     limits = find_limits(func)
-    if window is None or limits is None or limits.rescaling is not TFLM16_HIGH:
+    if window is None or limits is None:
         return []
-    if limits.minimum not in (0, -(1 << 15)) or limits.maximum != (1 << 15) - 1:
+    ends = {"least": limits.minimum}
+    if limits.rescaling is TFLM16_TO_8:
+        ends |= {"out_zero_point": limits.zero_point, "most": limits.maximum}
+    elif limits.minimum not in (0, -(1 << 15)) or limits.maximum != (1 << 15) - 1:
         return []
     if window.shape[2] % CHANNELS or window.kernel[1] > MOST_COLUMNS:
         return []
@@ -111,9 +114,8 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
         schedule.compute_at("acc", channel)
         decompose(schedule, "acc")
         schedule.simplify()
-        schedule.tensorize(
-            wide, KERNEL, {**window.sizes, "least": limits.minimum}, {"pixel": pixel}
-        )
+        kernel = limits.rescaling.kernel("depthwise_windows")
+        schedule.tensorize(wide, kernel, {**window.sizes, **ends}, {"pixel": pixel})
     except ScheduleError:
         return []
     return [schedule]

@@ -127,7 +127,7 @@ def alternating() -> Function:
         ("host", None, set()),
         ("mps2_an386", "core", {
             "ec_matrix_3_onnx_s8_s16_dsp", "ec_matrix_1_onnx_s8_s16_dsp", "ec_matrix_1_s16_s8_dsp",
-            "ec_gather_window_s16",
+            "ec_gather_window_s16", "ec_depthwise_windows_s16_s8_dsp",
         }),
         ("mps3_an547", "qemu", {
             "ec_conv_onnx_s8_s16_mve", "ec_depthwise_s16_s8_mve", "ec_conv_s16_s8_mve",
