@@ -4,39 +4,45 @@
    far the outputs of the float function are off when these alone are int8; and in int16, where int8
    may be too coarse. Where int16 is hardly better, the operators beside them may stay in float.
 2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantize.assign`).
-3. The cheapest whose losses are within the goal is measured: its integers on samples that its
-   ranges were not fitted to, as all ways to quantize are (`edgec.quantize.trials`). What that
-   misses or has to spare makes the next choice, until the goal is kept by little.
+3. The cheapest whose losses are within the goal is measured on samples that its ranges were not
+   fitted to, with settled biases (`edgec.quantize.settled_errors`). What that misses or has to
+   spare makes the next choice, until the goal is kept by little; what is not needed then goes
+   back to int8. The integers of what is taken are run on the same samples.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from edgec.errors import BudgetExceeded
 from edgec.graph.ir import Node
-from edgec.post_training import Plan, PostTraining, Recipe
+from edgec.post_training import Plan, PostTraining, Recipe, with_passes
 from edgec.quantize.assign import Option, Point, all_best, front_of
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.forms import Forms
+from edgec.quantize.insert import insert_qdq
 from edgec.quantize.named_layers import named_layers
-from edgec.quantize.scheme import make_scheme
-from edgec.quantize.trials import Held, before_softmax, decibels, held_out
+from edgec.quantize.scheme import Scheme, make_scheme
+from edgec.quantize.settled_errors import SettledErrors
+from edgec.quantize.trials import before_softmax, decibels, output_error
 from edgec.quantize.value_losses import Losses, choices_of
 
 #: The goal if none is given: an error of 3 % in amplitude, at which answers are seldom others.
 DEFAULT_SQNR_DB = 30.0
 #: Samples that losses are measured on: as many as this many products are made by.
-LOSS_MACS = 1e9
+LOSS_MACS = 2.5e9
 LEAST_SAMPLES, MOST_SAMPLES = 4, 32
 #: Losses of this part of the goal, divided by all choices, are none: nothing finer is offered.
 NO_LOSS = 0.05
-#: What int16 leaves of a loss, at least, where float is offered too: it should be far less.
-HARDLY_BETTER = 0.01
-#: How often a mix is measured.
-MOST_TRIES = 6
+#: Losses of more goals than this are as bad: so sums tell apart those that matter.
+MOST_LOSS = 4.0
+#: What int16 leaves of a loss, at least, where float is offered too: it should be far less. Float
+#: has its price even in decibels: there no bias takes up what integers before it do to the mean.
+HARDLY_BETTER = 0.1
+#: How often a mix is measured, and how often some of its values are put back to int8.
+MOST_TRIES, MOST_TRIMS = 6, 6
 #: What keeps the goal by less is good.
 SPARE = 0.8
 #: Errors are at least this part of the goal: of floats there may be none.
@@ -87,7 +93,7 @@ class MixedValues:
 
 def value_parts(made: PostTraining) -> int:
     """How often `mix_values` reports progress, at most."""
-    return 2 * _loss_samples(made) + 1 + MOST_TRIES
+    return 2 * _loss_samples(made) + 2 + MOST_TRIES + MOST_TRIMS
 
 
 def mix_values(
@@ -119,21 +125,21 @@ class _Search:
         self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
         self.forms: Forms = made.scheme.forms
         self.choices = choices_of(self.forms)
-        self.tests: Sequence[Held] = held_out(plan.function, plan.statistics)
+        self.measure = SettledErrors(plan.function, plan.statistics)
         self.products = sum(choice.products for choice in self.choices)
         self.errors: dict[Point, float] = {}
 
     def run(self) -> MixedValues:
         """The mix that is taken."""
-        int8_error = self.plan.error(self.tests)
+        int8_error = self._error(self.plan)
         self.progress()
         self.lost = self._losses()
-        menu = self._menu()
-        points = all_best(menu)
+        self.menu = menu = self._menu()
+        points = self._points(menu)
         first = Point(tuple(0 for _ in menu), *self._sums(menu, [0] * len(menu)))
         self.errors[first] = int8_error
-        point = first if int8_error <= self.goal else self._searched(points)
-        return self._told(point, int8_error, [first, *points])
+        point = self._confirmed(first if int8_error <= self.goal else self._searched(points))
+        return self._told(point, self.errors[first], [first, *points])
 
     def _losses(self) -> list[dict[int, float]]:
         """By bits, for each choice; of int16 only where int8 loses something."""
@@ -166,6 +172,14 @@ class _Search:
             menu.append(options)
         return menu
 
+    def _points(self, menu: Sequence[Sequence[Option]]) -> list[Point]:
+        """The best mixes by the sums, and last what int16 alone can do."""
+        most = MOST_LOSS * self.goal
+        near = [[replace(one, loss=min(one.loss, most)) for one in options] for options in menu]
+        chosen = [point.chosen for point in all_best(near)]
+        chosen.append(tuple(min(len(some) - 1, BITS.index(16)) for some in menu))
+        return [Point(places, *self._sums(menu, places)) for places in chosen]
+
     def _sums(
         self, menu: Sequence[Sequence[Option]], places: Sequence[int]
     ) -> tuple[int, int, float]:
@@ -183,35 +197,98 @@ class _Search:
 
     def _searched(self, points: Sequence[Point]) -> Point:
         """The cheapest of measured points that keep the goal. Raises BudgetExceeded."""
-        least = min(points, key=lambda p: (p.loss, self._cost(p)))
-        budget, kept, missed = self.goal, 0.0, math.inf
+        nearest = [min(points, key=lambda p: (p.loss, self._cost(p))), points[-1]]
+        budget, kept = self.goal, 0.0
+        missed: list[float] = []
         for _ in range(MOST_TRIES - 1):
             within = [p for p in points if p.loss <= budget]
-            point = min(within, key=self._cost, default=least)
+            point = min(within, key=self._cost, default=nearest[0])
             if point in self.errors:
-                break
+                others = [p for p in nearest if p not in self.errors and not kept]
+                if not others:
+                    break
+                point = others[0]
             share = max(self._measured(point) / self.goal, LEAST_SHARE)
             if SPARE <= share <= 1:
                 break
             if share <= 1:
                 kept = max(kept, point.loss)
             else:
-                missed = min(missed, point.loss)
-            if kept and missed < math.inf:
-                budget = math.sqrt(kept * missed)
+                missed.append(point.loss)
+            # What misses with a smaller loss than another keeps it with, tells nothing.
+            limit = min((loss for loss in missed if loss > kept), default=math.inf)
+            if kept and limit < math.inf:
+                budget = math.sqrt(kept * limit)
             else:
                 budget = point.loss / share * (SPARE if share > 1 else 1.0)
         good = [point for point, error in self.errors.items() if error <= self.goal]
-        if not good and least not in self.errors and self._measured(least) <= self.goal:
-            good = [least]
+        for last in nearest:
+            if not good and last not in self.errors and self._measured(last) <= self.goal:
+                good = [last]
         if not good:
             raise self._failure()
-        return min(good, key=self._cost)
+        return self._trimmed(min(good, key=self._cost))
+
+    def _trimmed(self, point: Point) -> Point:
+        """The point with choices back at fewer bits, as long as it has decibels to spare.
+
+        Losses do not quite add up: where one sample makes up most of several, they overlap.
+        """
+        order = sorted(
+            (n for n, place in enumerate(point.chosen) if place),
+            key=lambda n: self._worse(point, n) / self._spared(point, n),
+        )
+        count = 1
+        for _ in range(MOST_TRIMS):
+            if not order or self.errors[point] >= SPARE * self.goal:
+                break
+            other = self._with_fewer(point, order[:count])
+            if self._measured(other) <= self.goal:
+                point, order, count = other, order[count:], 2 * count
+            elif count > 1:
+                count //= 2
+            else:
+                order = order[1:]
+        return point
+
+    def _with_fewer(self, point: Point, numbers: Collection[int]) -> Point:
+        """The point with the next fewer bits for some choices."""
+        chosen = tuple(place - (n in numbers) for n, place in enumerate(point.chosen))
+        return Point(chosen, *self._sums(self.menu, chosen))
+
+    def _worse(self, point: Point, number: int) -> float:
+        return self._with_fewer(point, [number]).loss - point.loss
+
+    def _spared(self, point: Point, number: int) -> float:
+        return self._cost(point) - self._cost(self._with_fewer(point, [number]))
 
     def _measured(self, point: Point) -> float:
-        self.errors[point] = self.plan.other(recipe=self._recipe(point)).error(self.tests)
+        self.errors[point] = self._error(self.plan.other(recipe=self._recipe(point)))
         self.progress()
         return self.errors[point]
+
+    def _error(self, plan: Plan) -> float:
+        """That of the finished model, nearly."""
+        return self.measure.error(self._schemes(plan))
+
+    def _confirmed(self, point: Point) -> Point:
+        """The point, or the next cheapest whose integers keep the goal. Raises BudgetExceeded."""
+        while True:
+            schemes = self._schemes(self.plan.other(recipe=self._recipe(point)))
+            quantized = [insert_qdq(self.measure.function, scheme).function for scheme in schemes]
+            integers = [with_passes(function, "onnx") for function in quantized]
+            self.errors[point] = output_error(self.measure.tests, integers)
+            if self.errors[point] <= self.goal:
+                return point
+            good = [other for other, error in self.errors.items() if error <= self.goal]
+            if not good:
+                raise self._failure()
+            point = min(good, key=self._cost)
+
+    def _schemes(self, plan: Plan) -> list[Scheme]:
+        return self.measure.schemes(
+            lambda seen: plan.scheme(seen)[0], settle=plan.recipe.correct_biases
+        )
 
     def _bits(self, point: Point) -> list[int]:
         return [BITS[place] for place in point.chosen]

@@ -11,8 +11,9 @@ the error is of the few samples between two answers, and what is best for these 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from edgec.graph.types import Array
 from edgec.passes.rewriter import eliminate_dead
 from edgec.quantize.calibrate import Seen, Statistics
 
+#: From the inputs of a sample to its outputs.
+Run = Callable[[Sequence[Array]], Sequence[Array]]
 #: Samples that a way is tried on: as many as this many products are made by.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
@@ -92,11 +95,16 @@ def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
 
     integers: for each test, `before_softmax` and fitted to what it is not made of.
     """
+    return error_of_runs(tests, [partial(interpret, function) for function in integers])
+
+
+def error_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> float:
+    """The error e of what gives the outputs of a sample, for each test."""
     outputs = len(tests[0].expected[0])
     noises, powers = np.zeros(outputs), np.zeros(outputs)
-    for test, function in zip(tests, integers, strict=True):
+    for test, run in zip(tests, runs, strict=True):
         for sample, expected in zip(test.samples, test.expected, strict=True):
-            found = interpret(function, sample)
+            found = run(sample)
             for place, (x, y) in enumerate(zip(expected, found, strict=True)):
                 noises[place] += _squares(x - y)
                 powers[place] += _squares(x)

@@ -7,16 +7,19 @@ another does to the outputs, as long as it is small: so losses add up.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
+from edgec.quantize.batches import Batch
+from edgec.quantize.calibrate import has_weights
 from edgec.quantize.forms import WEIGHTED, Forms
 from edgec.quantize.scheme import Stored, rounded
+from edgec.quantize.settle_biases import LEAST_COUNT
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,15 @@ class Losses:
         part of their squares. progress: called for each sample.
         """
         outputs = len(self.function.results)
+        batch = Batch(self.function, 1)
         noises = {choice: np.zeros(outputs) for choice in choices}
         powers = np.zeros(outputs)
         for sample in self.samples:
             known: dict[Value, Array] = {}
-            wanted = interpret(self.function, sample, known.__setitem__)
+            wanted = batch.run(sample, known.__setitem__)
             powers += [_squares(array) for array in wanted]
             for choice in choices:
-                found = self._rerun(known, {value: stored[value] for value in choice.values})
+                found = self._rerun(batch, known, {value: stored[value] for value in choice.values})
                 noises[choice] += [_squares(x - y) for x, y in zip(wanted, found, strict=True)]
             if progress is not None:
                 progress()
@@ -114,9 +118,12 @@ class Losses:
         return {choice: float(np.mean(noise / powers)) for choice, noise in noises.items()}
 
     def _rerun(
-        self, known: Mapping[Value, Array], stored: Mapping[Value, Stored]
+        self, batch: Batch, known: dict[Value, Array], stored: Mapping[Value, Stored]
     ) -> Sequence[Array]:
-        """The results with some values rounded, from what all values were without."""
+        """The results with some values rounded, from what all values were without.
+
+        What that does to the mean of a layer's channel its bias takes up.
+        """
         other: dict[Value, Array] = {}
 
         def fetch(value: Value) -> Array:
@@ -132,13 +139,21 @@ class Losses:
             settle(param)
         for node in self.function.nodes:
             if any(value in other for value in node.inputs):
-                types = tuple(value.type for value in node.outputs)
-                arrays = [fetch(value) for value in node.inputs]
-                made = node.op.evaluate(node.attrs, arrays, node.input_types, types)
+                made = batch.step(node, ChainMap(other, known), 1)
                 other.update(zip(node.outputs, made, strict=True))
+                if has_weights(node):
+                    other[node.output] = _settled(other[node.output], known[node.output])
             for value in node.outputs:
                 settle(value)
         return [fetch(value) for value in self.function.results]
+
+
+def _settled(array: Array, wanted: Array) -> Array:
+    """The array with the means of channels that are wanted, where there are enough to mean."""
+    rows = (array - wanted).reshape(-1, array.shape[-1])
+    if len(rows) < LEAST_COUNT:
+        return array
+    return np.asarray(array - rows.mean(axis=0, dtype=np.float64).astype(np.float32))
 
 
 def _squares(array: Array) -> float:

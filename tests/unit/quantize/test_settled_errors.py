@@ -1,0 +1,65 @@
+"""Errors of schemes whose biases are settled, on samples held out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_network import images, network
+
+from edgec.post_training import Plan, Recipe, with_passes
+from edgec.quantize.calibrate import Seen, calibrate
+from edgec.quantize.insert import insert_qdq
+from edgec.quantize.scheme import Scheme
+from edgec.quantize.settle_biases import settle_biases
+from edgec.quantize.settled_errors import SettledErrors
+from edgec.quantize.trials import fitted_to, output_error
+
+
+def plan(samples: list[list[np.ndarray]]) -> Plan:
+    function = network()
+    return Plan(function, calibrate(function, iter(samples)), Recipe(), "minmax")
+
+
+def test_biases_are_those_of_the_finished_model() -> None:
+    """Sums in another order may round a value to the next step; a mean hardly changes by it."""
+    made = plan(images(24))
+    found = SettledErrors(made.function, made.statistics)
+    schemes = found.schemes(lambda seen: made.scheme(seen)[0])
+    moved = 0
+    for scheme, seen in zip(schemes, fitted_to(made.statistics), strict=True):
+        plain = made.scheme(seen)[0]
+        expected = settle_biases(made.function, plain, seen.followed)
+        assert scheme.values == plain.values
+        for node, weights in expected.weights.items():
+            np.testing.assert_allclose(scheme.weights[node].bias, weights.bias, atol=1e-4)
+            moved += not np.allclose(plain.weights[node].bias, weights.bias, atol=2e-4)
+    assert moved
+    same = found.schemes(lambda seen: made.scheme(seen)[0], settle=False)
+    for scheme, seen in zip(same, fitted_to(made.statistics), strict=True):
+        for node, weights in made.scheme(seen)[0].weights.items():
+            assert np.array_equal(scheme.weights[node].bias, weights.bias)
+
+
+def test_the_error_is_nearly_that_of_the_integers() -> None:
+    made = plan(images(24))
+    found = SettledErrors(made.function, made.statistics)
+
+    def drifted(seen: Seen) -> Scheme:
+        """With biases a good deal off, which settling mends."""
+        scheme = made.scheme(seen)[0]
+        node, weights = list(scheme.weights.items())[2]
+        off = replace(weights, bias=weights.bias + np.float32(0.5))
+        return replace(scheme, weights={**scheme.weights, node: off})
+
+    schemes = found.schemes(drifted)
+    integers = [
+        with_passes(insert_qdq(found.function, scheme).function, "onnx") for scheme in schemes
+    ]
+    exact = output_error(found.tests, integers)
+    assert found.error(schemes) == pytest.approx(exact, rel=0.05)
+    assert found.error(found.schemes(drifted, settle=False)) > 1.5 * exact
+    assert exact == pytest.approx(
+        found.error(found.schemes(lambda seen: made.scheme(seen)[0])), rel=0.05
+    )
