@@ -6,12 +6,15 @@ vectors flush denormals, these must be there all the same.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from kernel_images import START, build_image, meant, run_on_core
 from mve_machine import Call, MveMachine, has_qemu
 
 import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.build.elf import read_elf
 from edgec.loop.ir import Buffer
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.microkernels.float_rows import (
@@ -28,15 +31,15 @@ from edgec.target.toolchain import available_toolchains
 KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS)
 SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = ", ".join(f"n[{i}]" for i in range(16))
-ON_CORES = "".join(
-    f"""
+CALLS = {
+    name: f"""
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n));
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
     {name}(out, x, s, {NUMBERS});
 }}
 """
     for name, word in zip(KERNELS, ("float", "float", "int32_t", "int32_t"), strict=True)
-)
+}
 ON_M55 = "".join(
     f"""
 static void run_{name}(void *out, const void *x, const void *s, const int32_t *n) {{
@@ -142,7 +145,7 @@ def assert_same(got: np.ndarray, want: np.ndarray, what: object) -> None:
 def core(request, tmp_path_factory):
     name, compiler, flags = request.param
     folder = tmp_path_factory.mktemp("float_rows")
-    image = build_image(folder, START + SOURCE + ON_CORES, name, compiler, flags)
+    image = build_image(folder, START + SOURCE + "".join(CALLS.values()), name, compiler, flags)
     return CoreSimulator(image, name)
 
 
@@ -178,3 +181,16 @@ def test_on_vectors(machine, special):
     calls = [Call(position, *arrays, numbers) for position, numbers, arrays in found]
     for (position, numbers, arrays), (got, _) in zip(found, machine.run(calls), strict=True):
         assert_same(got, expected(position, numbers, arrays), (position, numbers))
+
+
+def code_bytes(folder: Path, source: str) -> int:
+    image = read_elf(build_image(folder, START + source, "cortex-m4", "gcc", ("-O2",)))
+    return sum(section.length for section in image.sections if section.is_stored)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_registered_code_bytes(name: str, tmp_path: Path) -> None:
+    kernel = get_microkernel(name)
+    source = f'#include "microkernels/{kernel.header}"\n{CALLS[name]}'
+    found = code_bytes(tmp_path, source) - code_bytes(tmp_path, "")
+    assert found == pytest.approx(kernel.code_bytes, rel=0.1)
