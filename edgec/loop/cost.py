@@ -31,6 +31,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
 )
+from edgec.loop.primitives.nibbles import unpacked_byte
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.term import Term, Var
 
@@ -216,7 +217,9 @@ class _Estimator:
             return self.binary(expr)
         if isinstance(expr, Cast):
             inside = self.expr(expr.value)
-            widens = isinstance(expr.value, Load)  # the load extends
+            number = expr.value.value if isinstance(expr.value, Cast) else expr.value
+            # The load extends, and so does what takes half of a byte.
+            widens = isinstance(expr.value, Load) or unpacked_byte(number) is not None
             return inside if widens else inside + Cost(instructions=self.costs.arithmetic)
         if isinstance(expr, Select):
             return self.all((expr.condition, expr.yes, expr.no)) + Cost(instructions=2)
@@ -230,6 +233,9 @@ class _Estimator:
 
     def binary(self, expr: Binary) -> Cost:
         costs = self.costs
+        if half := unpacked_byte(expr):  # a shift or a field; else a choice between them
+            byte, is_known = half
+            return self.expr(byte) + Cost(instructions=costs.arithmetic * (1 if is_known else 3))
         inside = self.expr(expr.left) + self.expr(expr.right)
         if is_float(expr.left.dtype):
             multiplies = 1.0 if expr.op == "mul" else 0.0

@@ -75,3 +75,19 @@ def _half(byte: Expr, odd: Term) -> Expr:
     if odd.constant is None:
         half = Select(Binary("eq", IndexValue(odd), Const(0, "int32")), low, high)
     return Binary("sub", Binary("xor", half, Const(8, "int32")), Const(8, "int32"))
+
+
+def unpacked_byte(expr: Expr) -> tuple[Expr, bool] | None:
+    """The byte that an unpacked number of `pack_nibbles` is half of, and whether it is known
+    which half; None for anything else."""
+    signed = isinstance(expr, Binary) and expr.op == "sub" and expr.left
+    if not (isinstance(signed, Binary) and signed.op == "xor" and _is_eight(signed.right)):
+        return None
+    half, is_known = signed.left, True
+    if isinstance(half, Select):
+        half, is_known = half.yes, False
+    return (half.left, is_known) if isinstance(half, Binary) else None
+
+
+def _is_eight(expr: Expr) -> bool:
+    return isinstance(expr, Const) and expr.value == 8

@@ -12,6 +12,7 @@ from edgec.loop.cost import (
     estimate_code_bytes,
 )
 from edgec.loop.parser import parse_func
+from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -23,6 +24,18 @@ def test_counts():
     cost = estimate(func)
     assert (cost.loads, cost.stores, cost.multiplies) == (8, 8, 8)
     assert cost.instructions == 8 * 3 + 4 * 3
+
+
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [("y[0] = int32(w[6]) * 3 y[1] = int32(w[7]) * 3", 1), ("for i in 0..2 { y[i] = w[i] }", 3)],
+)
+def test_half_a_byte_is_a_field_of_it(body: str, more: int):
+    """One instruction takes it where it is known which half; else both are, and one is chosen."""
+    func = parse_func(f"func f(w: constant int8[8], y: arena int32[8]) {{ {body} }}")
+    halves = estimate(pack_nibbles(func, "w")[0])
+    assert halves.instructions == estimate(func).instructions + 2 * more
+    assert halves.loads == 2
 
 
 def test_average_trips_of_a_clipped_window():
