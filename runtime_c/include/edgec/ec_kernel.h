@@ -171,8 +171,9 @@ static inline EC_UNUSED int64_t ec_smlald(int32_t x, int32_t y, int64_t acc) {
     __asm__("smlald %Q0, %R0, %1, %2" : "+r"(acc) : "r"(x), "r"(y));
     return acc;
 #else
-    const int64_t low = (int16_t)((uint32_t)x & 0xFFFFu) * (int16_t)((uint32_t)y & 0xFFFFu);
-    return acc + low + (x >> 16) * (y >> 16);
+    const int32_t low_x = (int16_t)((uint32_t)x & 0xFFFFu);
+    const int32_t low_y = (int16_t)((uint32_t)y & 0xFFFFu);
+    return acc + low_x * low_y + (x >> 16) * (y >> 16);
 #endif
 }
 
