@@ -30,7 +30,9 @@ def test_the_table_is_of_all_cases() -> None:
     assert mixed_text["texts_same"] >= 0.9 * mixed_text["samples"]
     assert table["dtln, mixed values"]["waveform_db"] > 25.0
     mixes = [entry for entry in table.values() if "int16_layers" in entry]
-    assert all(entry["int8_layers"] >= entry["int16_layers"] for entry in mixes) and len(mixes) > 1
+    assert len(mixes) > 1
+    for entry in mixes:  # what int16 everywhere would take
+        assert entry["values_bytes"] < 2 * entry["int8_values_bytes"]
     for name, least in (("silero_vad, mixed values", 0.97),
                         ("silero_vad, spectrum in float", 0.95),
                         ("silero_vad, spectrum in float, int16 values", 0.99)):  # fmt: skip
