@@ -2,12 +2,13 @@
 
 A kernel by weights of four bits takes half the bytes for them, some instructions more, and code of
 its own. It is taken where it saves a KiB, and at least that part of all constants that it costs in
-instructions: small layers of eight bits may have small weights by chance.
+instructions: small layers of eight bits may have small weights by chance. Where that is not so of
+all layers that it can do, those are left out that cost the most for a byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 from edgec.graph.ir import Function
 from edgec.loop.microkernel import get_microkernel, kernels_of
@@ -34,17 +35,30 @@ def with_short_weights(
     offered = {name for lowered in groups for v in lowered.variants for name in _short(v)}
     before: int | None = None
     for name in sorted(offered):
-        trial = [
-            _with_kernel(name, lowered, variant)
-            for lowered, variant in zip(groups, best, strict=True)
-        ]
-        if not _pays(best, trial):
-            continue
-        if before is None:
-            before = live_bytes(function, groups, chosen, io)
-        if live_bytes(function, groups, trial, io) <= before:
-            best = trial
+        for trial in _trials(name, groups, best):
+            if not _pays(best, trial):
+                continue
+            if before is None:
+                before = live_bytes(function, groups, chosen, io)
+            if live_bytes(function, groups, trial, io) <= before:
+                best = trial
+                break
     return tuple(best)
+
+
+def _trials(
+    name: str, groups: Sequence[LoweredGroup], variants: Sequence[Variant]
+) -> Iterator[list[Variant]]:
+    """The variants with those that call this kernel where there are such, then in fewer layers."""
+    trial = [_with_kernel(name, *pair) for pair in zip(groups, variants, strict=True)]
+    costs = {
+        i: (new.instructions - old.instructions) / (old.constant_bytes - new.constant_bytes)
+        for i, (old, new) in enumerate(zip(variants, trial, strict=True))
+        if new is not old
+    }
+    for worst in sorted(costs, key=lambda i: -costs[i]):
+        yield list(trial)
+        trial[worst] = variants[worst]
 
 
 def _short(variant: Variant) -> Set[str]:

@@ -147,6 +147,14 @@ class Storage:
     #: Weights in a byte.
     weights: int = 1
 
+    def sized(self, slices: int = 0, **_: int) -> Storage:
+        """The same for a call of these sizes."""
+        return self
+
+    def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
+        """How many bytes so many slices take."""
+        return slices * unit * inputs // self.weights
+
     def pack(self, slices: Array) -> Array:
         """The bytes of int8 slices [slices, channels of the unit, inputs]."""
         return slices
@@ -233,8 +241,8 @@ def product_words(
 ) -> int:
     """Words of a stream."""
     inputs = slice_of(rescaling)
-    weights = runs * slices_of(run, inputs) * inputs // storage.weights
-    own = weights * unit // 4 + (1 + len(rescaling.tables)) * unit
+    weights = storage.bytes_of(runs * slices_of(run, inputs), unit, inputs)
+    own = weights // 4 + (1 + len(rescaling.tables)) * unit
     return len(unit_starts(channels, unit)) * own
 
 
@@ -242,12 +250,14 @@ def dense_stream(rescaling: Rescaling, storage: Storage) -> Stream:
     """The constants of `dense`."""
     return Stream(
         rescaling.sources,
-        words=lambda depth, channels, **_: product_words(
-            rescaling, 1, depth, channels, DENSE_UNIT, storage
+        words=lambda depth, channels, **sizes: product_words(
+            rescaling, 1, depth, channels, DENSE_UNIT, storage.sized(**sizes)
         ),
-        pack=lambda arrays, **_: pack_products(rescaling, arrays, 1, DENSE_UNIT, storage),
-        unpack=lambda words, depth, channels, **_: unpack_products(
-            rescaling, words, 1, depth, channels, DENSE_UNIT, storage
+        pack=lambda arrays, **sizes: pack_products(
+            rescaling, arrays, 1, DENSE_UNIT, storage.sized(**sizes)
+        ),
+        unpack=lambda words, depth, channels, **sizes: unpack_products(
+            rescaling, words, 1, depth, channels, DENSE_UNIT, storage.sized(**sizes)
         ),
     )
 
@@ -256,16 +266,18 @@ def conv_stream(rescaling: Rescaling, storage: Storage) -> Stream:
     """The constants of `conv`."""
     return Stream(
         rescaling.sources,
-        words=lambda kernel_h, kernel_w, in_channels, channels, **_: product_words(
-            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT, storage
+        words=lambda kernel_h, kernel_w, in_channels, channels, **sizes: product_words(
+            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT,
+            storage.sized(**sizes),
         ),
-        pack=lambda arrays, kernel_h, **_: pack_products(
-            rescaling, arrays, kernel_h, CONV_UNIT, storage
+        pack=lambda arrays, kernel_h, **sizes: pack_products(
+            rescaling, arrays, kernel_h, CONV_UNIT, storage.sized(**sizes)
         ),
-        unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **_: unpack_products(
-            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT, storage
+        unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **sizes: unpack_products(
+            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT,
+            storage.sized(**sizes),
         ),
-    )
+    )  # fmt: skip
 
 
 def _tail(minimum: int, zero_point: int = 0) -> int:
@@ -303,12 +315,16 @@ def conv_instructions(
 
 @dataclass(frozen=True)
 class Products:
-    """How kernels of products are registered; `suffix` is in their names behind what they do."""
+    """How kernels of products are registered; `suffix` is in their names behind what they do.
+
+    more: sizes behind the others, of the storage, which the meaning does not have.
+    """
 
     rescaling: Rescaling
     header: str
     storage: Storage = BYTES
     suffix: str = ""
+    more: tuple[str, ...] = ()
 
     def register(
         self,
@@ -323,7 +339,7 @@ class Products:
         register(
             Microkernel(
                 self.rescaling.kernel(name + self.suffix, "mve"),
-                partial(meaning, self.rescaling),
+                self._without_more(partial(meaning, self.rescaling)),
                 header=self.header,
                 needs=frozenset({"mve"}) | self.rescaling.needs,
                 alignment=(("bias", 4),),
@@ -335,10 +351,16 @@ class Products:
             )
         )
 
+    def _without_more(self, meaning: Callable[..., PrimFunc]) -> Callable[..., PrimFunc]:
+        def of_others(**sizes: int) -> PrimFunc:
+            return meaning(**{name: n for name, n in sizes.items() if name not in self.more})
+
+        return of_others if self.more else meaning
+
     @property
     def limits(self) -> tuple[str, ...]:
         """The last sizes of a kernel; int16 has no zero points."""
-        limits = ("minimum", "maximum")
+        limits = ("minimum", "maximum", *self.more)
         return ("zero_point", *limits) if self.rescaling.result == "int8" else limits
 
     def register_dense(self, instructions: Callable[..., float], code_bytes: int) -> None:

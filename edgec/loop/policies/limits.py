@@ -38,7 +38,7 @@ class Ending:
 class Limits:
     """How sums are rescaled, what is added, and the range that the result is then limited to.
 
-    weights: what the names of kernels say of how they store weights.
+    weights: what the names of kernels say of how they store weights; slices: that share a shift.
     """
 
     zero_point: int
@@ -46,6 +46,7 @@ class Limits:
     maximum: int
     rescaling: Rescaling = TFLM
     weights: str = ""
+    slices: int = 0
 
     def kernel(self, products: str) -> str:
         """The name of the kernel of these products on vectors."""
@@ -55,6 +56,8 @@ class Limits:
     def sizes(self) -> dict[str, int]:
         """The numbers as microkernels call them; int16 has no zero points."""
         limits = {"minimum": self.minimum, "maximum": self.maximum}
+        if self.slices:
+            limits["slices"] = self.slices
         if self.rescaling.result == "int16":
             return limits
         return {"zero_point": self.zero_point, **limits}

@@ -17,9 +17,9 @@ from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.mve_depthwise import fits_pairs
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
-from edgec.loop.microkernels.mve_nibbles import MOST_DEPTH, NIBBLES
+from edgec.loop.microkernels.mve_nibbles import GROUPS, MOST_DEPTH, NIBBLES, step_of
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
-from edgec.loop.microkernels.rescaling import ONNX_TO_16, RESCALINGS, Rescaling
+from edgec.loop.microkernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, Rescaling
 from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.policies.limits import Limits, find_limits
 from edgec.loop.primitives.nibbles import fits_nibbles
@@ -72,8 +72,8 @@ def schedule_vectors(
     if limits.rescaling.result == "int8" and not _fits_scales(tables):
         return []
     storages = [limits]
-    if 4 in bits and _fits_nibbles(func, form, tables["w"], limits.rescaling):
-        short = replace(limits, weights=NIBBLES)
+    short = _in_four_bits(func, form, tables["w"], limits) if 4 in bits else None
+    if short is not None:
         storages = [limits, short] if 8 in bits else [short]
     found = []
     for rows, limits in product(_rows_at_once(func, form, window), storages):
@@ -101,6 +101,17 @@ def _fits_nibbles(func: PrimFunc, form: str, w: Array, rescaling: Rescaling) -> 
     is_known = func.name != "depthwise_conv2d" or form == COLUMN_ROWS
     depth = w.size // find_param(func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
+
+
+def _in_four_bits(func: PrimFunc, form: str, w: Array, limits: Limits) -> Limits | None:
+    """How kernels store these weights in four bits, with shifts of groups if they have such."""
+    if _fits_nibbles(func, form, w, limits.rescaling):
+        return replace(limits, weights=NIBBLES)
+    if limits.rescaling is not ONNX or func.name == "depthwise_conv2d":
+        return None
+    rows = w.reshape(len(w), w.shape[1] if form == WINDOW_ROWS else 1, -1)
+    step = step_of(rows)
+    return replace(limits, weights=GROUPS, slices=step) if step else None
 
 
 def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]:

@@ -140,32 +140,44 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q3\n"
 
-/* Assembly: dense up to the sums of eight channels, in q0 and q1; `more` may load lr, which is kept at
- * [sp, #16], `lanes` makes the predicate of the first slice. */
-#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
+/* Assembly: eight sums to q0 and q1. */
+#define EC_VECTORS_OF_SUMS_MVE \
+    "vmov q0[2], q0[0], r0, r4\n" \
+    "vmov q0[3], q0[1], r2, r6\n" \
+    "vmov q1[2], q1[0], r8, r12\n" \
+    "vmov q1[3], q1[1], r10, lr\n"
+
+/* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
+ * is so many bytes of code; `none` may tell where the loop is entered that has none. */
+#define EC_DENSE_BEGIN_MVE(more, lanes, slice, none) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r1, {r4-r12}\n" \
     more \
     "mov r3, r2\n" \
-    lanes " r6\n" \
-    "vpnot\n" \
+    lanes \
     "vdup.32 q6, r9\n" \
     "vdup.32 q7, r10\n" \
-    "movs r1, #68\n" /* bytes of code for a slice */ \
+    "movs r1, #" slice "\n" \
     "adr.w r6, 4f\n" \
     "mls r6, r12, r1, r6\n" \
-    "cmp r12, #0\n" \
-    "it eq\n" \
-    "adreq.w r6, 5f\n" \
+    none \
     "orr r6, r6, #1\n" \
     "push {r4-r6, r11, lr}\n" \
     "add r9, r0, r7\n" \
     "subs r9, #8\n" \
     "mov r11, r8\n" \
     "mov r7, r0\n" \
-    "0:\n" /* eight channels */ \
-    "ldrd r1, r5, [sp]\n" \
+    "0:\n" \
+    "ldrd r1, r5, [sp]\n"
+
+/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
+ * first slice. */
+#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
+    EC_DENSE_BEGIN_MVE(more, lanes " r6\nvpnot\n", "68", \
+        "cmp r12, #0\n" \
+        "it eq\n" \
+        "adreq.w r6, 5f\n") \
     "vpst\n" \
     first \
     "ldr pc, [sp, #8]\n" \
@@ -177,10 +189,7 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "subs r5, #1\n" \
     "bne.w 3b\n" \
     "5:\n" \
-    "vmov q0[2], q0[0], r0, r4\n" \
-    "vmov q0[3], q0[1], r2, r6\n" \
-    "vmov q1[2], q1[0], r8, r12\n" \
-    "vmov q1[3], q1[1], r10, lr\n"
+    EC_VECTORS_OF_SUMS_MVE
 
 /* Assembly: the same of int8. */
 #define EC_DENSE_SUMS_S8_MVE \
@@ -312,11 +321,8 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n"
 
-/* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
- * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
- * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
- * alone. */
-#define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
+/* Assembly: convolution until four channels of two pixels begin; a slice is so many bytes of code. */
+#define EC_CONV_BEGIN_MVE(lanes, slice) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "sub sp, #56\n" \
@@ -326,8 +332,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "add r12, sp, #28\n" \
     "stm r12, {r1-r7}\n" \
     "ldm r0, {r1-r4, r11}\n" \
-    lanes " r1\n" \
-    "vpnot\n" \
+    lanes \
     "vdup.32 q6, r3\n" \
     "vdup.32 q7, r4\n" \
     "movs r1, #" slice "\n" \
@@ -339,7 +344,14 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "ldr r5, [sp, #40]\n" \
     "0:\n" /* four channels */ \
     "ldrd r1, r3, [sp, #20]\n" \
-    "ldrd r7, r9, [sp, #28]\n" \
+    "ldrd r7, r9, [sp, #28]\n"
+
+/* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
+ * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
+ * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
+ * alone. */
+#define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
+    EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", slice) \
     "vpstt\n" \
     first \
     "ldr pc, [sp, #36]\n" \
@@ -359,10 +371,11 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     more \
     "ldr pc, [sp, #36]\n" \
     "6:\n" \
-    "vmov q0[2], q0[0], r0, r4\n" \
-    "vmov q0[3], q0[1], r2, r6\n" \
-    "vmov q1[2], q1[0], r8, r12\n" \
-    "vmov q1[3], q1[1], r10, lr\n" \
+    EC_VECTORS_OF_SUMS_MVE \
+    EC_CONV_END_MVE(store, bytes)
+
+/* Assembly: convolution behind the sums of four channels of two pixels. */
+#define EC_CONV_END_MVE(store, bytes) \
     "ldm sp, {r0, r2, r4, r6, r7}\n" \
     store \
     "strd r0, r2, [sp]\n" \

@@ -10,6 +10,8 @@
  * 16 times those of h, and those of l, and 8 times the sum of the inputs, which is the same for all
  * channels; a shift gives h. So l = byte - 16 * h - 8 is true of sums, too.
  *
+ * matrix_s8_onnx_groups.h says what steps are, whose weights are shifted.
+ *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
 #ifndef EC_MVE_MATRIX_S8_NIBBLES_H
@@ -18,17 +20,17 @@
 #include "microkernels/mve/matrix_s8.h"
 
 /* ec_windows_c_mve of int8 by weights of four bits; `flipped` is 8 where the low halves are 8 more
- * than what they stand for, else 0. */
-static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t run, int32_t pitch,
-                                              int32_t step, int32_t pixels, int32_t channels,
-                                              int32_t unit, int32_t flipped, int32_t tables,
-                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
-                                              int32_t zero_point, int32_t minimum,
-                                              int32_t maximum) {
+ * than what they stand for, else 0. slices: of a step, 0 where there are none. */
+static inline EC_INLINE void
+ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h, int32_t run,
+                 int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
+                 int32_t flipped, int32_t slices, int32_t tables,
+                 int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
+                 int32_t minimum, int32_t maximum) {
     const int32_t half = unit / 2;
     const int32_t below = 15 - ((run - 1) & 15);
-    const int32_t row = (run + below) * half; /* bytes of weights */
+    const int32_t steps = slices == 0 ? 0 : run / 16 / slices;
+    const int32_t row = (run + below) * half + steps * unit; /* bytes of weights */
     for (int32_t p = 0; p < pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
@@ -41,10 +43,17 @@ static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, cons
                 for (int32_t k = 0; k < kernel_h * run; ++k) {
                     const int32_t lane = k % run + below;
                     const int32_t value = x[k / run * pitch + p * step + k % run];
-                    const int32_t slice = lane / 16 * half + i % half;
-                    const int32_t both = weights[k / run * row + slice * 16 + lane % 16];
+                    const int32_t slice = lane / 16;
+                    const int32_t step_of = slices == 0 ? 0 : slice / slices;
+                    const uint8_t *const own = weights + k / run * row + step_of * unit;
+                    const int32_t both = own[(slice * half + i % half) * 16 + lane % 16];
                     const int32_t bits = i < half ? both & 15 : both >> 4;
-                    sum += (uint32_t)(value * ((bits ^ flip) - 8));
+                    uint32_t product = (uint32_t)(value * ((bits ^ flip) - 8));
+                    if (slices != 0) {
+                        const uint32_t up = own[(step_of + 1) * slices * half * 16 + i];
+                        product <<= (i < half ? up + 4u : up) & 31u;
+                    }
+                    sum += product;
                 }
                 const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
                 const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
@@ -167,7 +176,7 @@ static EC_KERNEL void ec_dense_nibbles_s8_mve(int8_t *out, const int8_t *x, cons
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 2, ec_rescale_sum_tflm,
+    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 0, 2, ec_rescale_sum_tflm,
                      zero_point, minimum, maximum);
 #endif
 }
@@ -196,7 +205,7 @@ static EC_KERNEL void ec_conv_nibbles_s8_mve(int8_t *out, const int8_t *x, const
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 0, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
+                     channels, 4, 0, 0, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
 #endif
 }
 

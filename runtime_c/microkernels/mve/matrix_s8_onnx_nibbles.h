@@ -30,7 +30,7 @@ static EC_KERNEL void ec_dense_nibbles_onnx_s8_mve(int8_t *out, const int8_t *x,
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 1, ec_rescale_sum_onnx,
+    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 0, 1, ec_rescale_sum_onnx,
                      zero_point, minimum, maximum);
 #endif
 }
@@ -60,7 +60,7 @@ static EC_KERNEL void ec_conv_nibbles_onnx_s8_mve(int8_t *out, const int8_t *x,
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 0, 1, ec_rescale_sum_onnx, zero_point, minimum, maximum);
+                     channels, 4, 0, 0, 1, ec_rescale_sum_onnx, zero_point, minimum, maximum);
 #endif
 }
 

@@ -12,8 +12,10 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
+from edgec.loop.ir import Call, Const
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.policy import policy_for
+from edgec.loop.rewrite import walk
 from edgec.memory.short_weights import with_short_weights
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.dense import Dense
@@ -32,9 +34,12 @@ DENSE, CONV = "ec_dense_nibbles{}_s8_mve", "ec_conv_nibbles{}_s8_mve"
 
 def layers(
     rounding: str, *shapes: tuple[str, tuple[int, ...], object], x: tuple[int, ...],
-    factor: float = 0.002, least: int = -8,
+    factor: float = 0.002, least: int = -8, group: int = 0,
 ) -> Function:  # fmt: skip
-    """Products one after the other, each with its requantize; weights in [least, 7]."""
+    """Products one after the other, each with its requantize; weights in [least, 7].
+
+    group: so many inputs of a channel have a shift of 0 to 3.
+    """
     rng = np.random.default_rng(sum(x) + len(shapes))
     b = GraphBuilder()
     y: Value = b.param("x", TensorType(x, "int8", QUANT))
@@ -42,6 +47,10 @@ def layers(
         channels = w_shape[2] if op == "depthwise_conv2d" else w_shape[0]
         data = rng.integers(least, 8, w_shape).astype(np.int8)
         data.reshape(-1)[:2] = least, 7
+        if group:
+            shifts = rng.integers(0, 4, (*w_shape[:-1], w_shape[-1] // group))
+            shifts[..., -1] = 3
+            data <<= np.repeat(shifts, group, axis=-1).astype(np.int8)
         bias = rng.integers(-900, 900, channels).astype(np.int32)
         inputs = [y, b.constant(f"w{number}", data, Quant((0.1,), (0,))), b.constant("b", bias)]
         if op == "dense":
@@ -95,6 +104,39 @@ def test_both_kernels_mean_the_same(case: int, rounding: str) -> None:
         assert np.array_equal(got.reshape(-1), expected.reshape(-1)), products(variant)
 
 
+GROUPS = [
+    (("dense", (9, 96), None), (1, 96), 32, "ec_dense_groups_onnx_s8_mve", 2),
+    (("dense", (5, 48), None), (3, 48), 16, "ec_conv_groups_onnx_s8_mve", 1),
+    (("conv2d", (6, 1, 1, 64), None), (1, 3, 5, 64), 64, "ec_conv_groups_onnx_s8_mve", 4),
+    (("conv2d", (8, 3, 3, 64), Conv2dAttrs(padding=SAME)), (1, 5, 6, 64), 32,
+     "ec_conv_groups_onnx_s8_mve", 2),
+    (("conv2d", (5, 3, 2, 48), Conv2dAttrs((2, 1))), (1, 7, 4, 48), 48,
+     "ec_conv_groups_onnx_s8_mve", 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(GROUPS)))
+def test_shifts_of_groups(case: int) -> None:
+    shape, x_shape, group, kernel, slices = GROUPS[case]
+    function = layers("onnx", shape, x=x_shape, group=group)
+    (menu,) = menus(function)
+    found = [v for v in menu.variants if products(v) == {kernel}]
+    assert found and found[0].constant_bytes < 0.8 * menu.variants[0].constant_bytes
+    calls = [s for s, _ in walk(found[0].function.body) if isinstance(s, Call)]
+    (last,) = {c.args[-1] for c in calls if c.callee == kernel}
+    assert last == Const(slices, "int32")
+    x = np.random.default_rng(1).integers(-128, 128, x_shape).astype(np.int8)
+    (expected,) = interpret(function, [x])
+    for variant in menu.variants:
+        got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+        assert np.array_equal(got.reshape(-1), expected.reshape(-1)), products(variant)
+
+
+def test_groups_of_other_sizes_keep_their_bytes() -> None:
+    (menu,) = menus(layers("onnx", ("dense", (16, 120), None), x=(1, 120), group=24))
+    assert {n for v in menu.variants for n in products(v)} == {"ec_dense_onnx_s8_mve"}
+
+
 @pytest.mark.parametrize(("optimize", "in_rows", "bits"), [
     ("balanced", False, {4, 8}), ("balanced", True, {4}), ("time", False, {8}),
     ("time", True, {8}), ("ram", False, {4}), ("size", False, {4}),
@@ -142,3 +184,13 @@ def test_they_are_taken_where_that_pays() -> None:
     wide = layers("onnx", ("conv2d", (16, 1, 1, 64), None), ("conv2d", (128, 3, 3, 16), Conv2dAttrs(
         padding=SAME)), x=(1, 8, 8, 64))  # fmt: skip
     assert taken(wide) == [{"ec_conv_nibbles_onnx_s8_mve"}] * 2
+
+
+def test_layers_that_cost_the_most_for_a_byte_are_left_out() -> None:
+    large = Depthwise(padding=((8, 8), (8, 8)))  # in bytes
+    function = layers(
+        "onnx", ("conv2d", (16, 1, 1, 16), None), ("conv2d", (64, 3, 3, 16), Conv2dAttrs((16, 16))),
+        ("depthwise_conv2d", (17, 17, 64), large), x=(1, 48, 48, 16), group=16,
+    )  # fmt: skip
+    found = taken(function)[:2]
+    assert found == [{"ec_conv_onnx_s8_mve"}, {"ec_conv_groups_onnx_s8_mve"}]
