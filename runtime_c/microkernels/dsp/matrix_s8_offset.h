@@ -190,9 +190,9 @@ static EC_KERNEL void ec_matrix_1_offset_s8_dsp(int8_t *out, const int16_t *x,
         EC_MATRIX_OFFSET_RELU("r12", "r2", "r3", "r4")
         EC_MATRIX_OFFSET_RELU("lr", "r5", "r6", "r7")
         "8:\n"
-        ".irp x, r10, r11, r12, lr\n"
-        "ssat \\x, #8, \\x\n"
-        "strb \\x, [r0], #1\n"
+        ".irp sum, r10, r11, r12, lr\n"
+        "ssat \\sum, #8, \\sum\n"
+        "strb \\sum, [r0], #1\n"
         ".endr\n"
         /* The next four may overlap these. */
         "subs r2, r0, r9\n"

@@ -290,7 +290,8 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
                    int32_t bounds, const float *limits, int32_t (*by_vectors)(const uintptr_t *)) {
     const int32_t head = ec_unit_head(4, stored);
     const int32_t unit = head + 4 * stored * window[0];
-    for (int32_t c = 0; c < whole; c += 4) {
+    int32_t c = 0;
+    while (c < whole) {
         const float *from = x + c * apart;
         const uint8_t *weights = w + head + 4 * stored * window[1];
 #if EC_MVE_FLOAT_ASM
@@ -311,7 +312,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             stored == 1 ? (uintptr_t)room : (uintptr_t)(4 * tap),
         };
         if (whole - c >= 16 && runs[0] > 0 && runs[1] > 0 && by_vectors(words) == 0) {
-            c += 12;
+            c += 16;
             w += 4 * unit;
             continue;
         }
@@ -346,6 +347,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             weights += 4 * stored * window[2];
         }
         ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
+        c += 4;
         w += unit;
     }
 }
@@ -412,7 +414,8 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     window[2] = pitch;
     const float *const rows = x + (first + from * dilation_h) * width * across;
     const int32_t above = from * pitch;
-    for (int32_t p = 0; p < pixels;) {
+    int32_t p = 0;
+    while (p < pixels) {
         const int32_t column = p * stride_w - left;
         int32_t some = 1;
         ec_clip_taps(&from, &to, column, kernel_w, dilation_w, width);
@@ -429,7 +432,8 @@ static inline EC_INLINE void ec_row_of_sums_f32(
             ec_sums_of_one_f32(out, whole, inputs, apart, tap, stored, first_unit, window, runs,
                                bounds, limits, one);
         }
-        for (; some > 0; --some, ++p) {
+        p += some;
+        for (; some > 0; --some) {
             ec_sums_of_rest_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
                                 stored, last, window, runs, bounds, limits);
             inputs += stride_w * across;
