@@ -1,0 +1,247 @@
+"""Mixes of values in int8, int16 and float of one model: what each choice loses and costs, and how
+far a whole mix is off.
+
+`edgec.mixed_values` looks for the cheapest one within a goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edgec.graph.ir import Node
+from edgec.post_training import Plan, PostTraining, Recipe, with_passes
+from edgec.quantize.assign import Option, Point, front_of
+from edgec.quantize.choose_ranges import observed_ranges
+from edgec.quantize.forms import Forms
+from edgec.quantize.insert import insert_qdq
+from edgec.quantize.named_layers import named_layers
+from edgec.quantize.scheme import Scheme, make_scheme
+from edgec.quantize.settled_errors import SettledErrors
+from edgec.quantize.trials import before_softmax, decibels, output_error
+from edgec.quantize.value_losses import Losses, choices_of
+
+#: Samples that losses are measured on: as many as this many products are made by.
+LOSS_MACS = 2.5e9
+LEAST_SAMPLES, MOST_SAMPLES = 4, 32
+#: Losses of this part of the goal, divided by all choices, are none: nothing finer is offered.
+NO_LOSS = 0.05
+#: What int16 leaves of a loss, at least, where float is offered too: it should be far less. Float
+#: has its price even in decibels: there no bias takes up what integers before it do to the mean.
+HARDLY_BETTER = 0.1
+#: Bits to choose from. Those of floats are costly on cores without an FPU, and so their products.
+BITS = (8, 16, 32)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values of one dtype, named by the first. loss: of all outputs with these alone in int8.
+
+    value_bytes: as chosen. bits: 8, 16 or, for float, 32.
+    """
+
+    name: str
+    operator: str
+    bits: int
+    elements: int
+    value_bytes: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mix on the front. sqnr_db: of the sum of its losses; bits: of each layer."""
+
+    size_bytes: int
+    sqnr_db: float
+    bits: tuple[int, ...]
+    taken: bool
+
+
+@dataclass(frozen=True)
+class MixedValues:
+    """made: the model with the chosen values. sqnr_db: of the outputs, before softmax, on samples
+    held out; int8_sqnr_db: with all values int8. wide_products: part of the multiply-accumulates
+    that read what is not int8. front: mixes of bytes against losses."""
+
+    made: PostTraining
+    goal_db: float
+    sqnr_db: float
+    int8_sqnr_db: float
+    layers: tuple[Layer, ...]
+    wide_products: float
+    front: tuple[Step, ...]
+
+
+def loss_samples(made: PostTraining) -> int:
+    """How many samples losses are measured on."""
+    macs = sum(n.op.macs(n.attrs, n.input_types) for n in made.source.nodes)
+    most = min(max(LEAST_SAMPLES, int(LOSS_MACS / max(macs, 1))), MOST_SAMPLES)
+    return min(most, len(made.statistics.followed))
+
+
+class ValueMixes:
+    """The mixes of one model: losses of choices that add up, and errors of mixes, measured.
+
+    choices: what can be chosen for. errors: of the mixes that were measured.
+    """
+
+    def __init__(
+        self, made: PostTraining, plan: Plan, goal: float, progress: Callable[[], None]
+    ) -> None:
+        """made: the int8 model, by `plan`. goal: the error that is allowed.
+
+        progress: called for each sample of the losses, and each mix.
+        """
+        self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
+        self.forms: Forms = made.scheme.forms
+        self.choices = choices_of(self.forms)
+        self.measure = SettledErrors(plan.function, plan.statistics)
+        self.products = sum(choice.products for choice in self.choices)
+        self.errors: dict[Point, float] = {}
+
+    def losses(self) -> list[dict[int, float]]:
+        """By bits, for each choice; of int16 only where int8 loses something."""
+        function, statistics = self.plan.function, self.plan.statistics
+        losses = Losses(before_softmax(function), statistics.followed[: loss_samples(self.made)])
+        widest = observed_ranges(function, statistics, "minmax")
+        kept = named_layers(function, self.plan.recipe.keep_float)
+        wide = make_scheme(function, widest, dtype="int16", kept=kept).values
+        narrow = losses.of(self.choices, self.made.scheme.values, self.progress)
+        coarse = [choice for choice in self.choices if not self._is_none(narrow[choice])]
+        finer = losses.of(coarse, wide, self.progress)
+        return [
+            {8: narrow[choice], **({16: finer[choice]} if choice in finer else {})}
+            for choice in self.choices
+        ]
+
+    def menu(self, lost: Sequence[dict[int, float]]) -> list[list[Option]]:
+        """The options of each choice, of ascending bits."""
+        menu = []
+        for choice, loss in zip(self.choices, lost, strict=True):
+            options = [Option(8, choice.elements, 0, loss[8])]
+            if 16 in loss:
+                least = min(loss[16], loss[8])
+                options.append(Option(16, 2 * choice.elements, choice.products, least))
+                if not self._is_none(loss[16]) and loss[16] > HARDLY_BETTER * loss[8]:
+                    size = 4 * choice.elements + 3 * choice.weights
+                    options.append(Option(32, size, 2 * choice.products, 0.0))
+            menu.append(options)
+        return menu
+
+    def measured(self, point: Point) -> float:
+        """The error of a mix, nearly that of its integers."""
+        self.errors[point] = self.error(self.plan_of(point))
+        self.progress()
+        return self.errors[point]
+
+    def error(self, plan: Plan) -> float:
+        """That of the finished model, nearly."""
+        return self.measure.error(self._schemes(plan))
+
+    def run_in_integers(self, point: Point) -> float:
+        """The error of a mix, of its integers."""
+        schemes = self._schemes(self.plan_of(point))
+        quantized = [insert_qdq(self.measure.function, scheme).function for scheme in schemes]
+        integers = [with_passes(function, "onnx") for function in quantized]
+        self.errors[point] = output_error(self.measure.tests, integers)
+        return self.errors[point]
+
+    def plan_of(self, point: Point) -> Plan:
+        """What makes the mix."""
+        return self.plan.other(recipe=self._recipe(point))
+
+    def finished(self, point: Point) -> PostTraining:
+        """The model of the mix; the int8 one as it is."""
+        if not any(point.chosen):
+            return self.made
+        return self.plan_of(point).finished(self.made.trials)
+
+    def bits(self, point: Point) -> list[int]:
+        """Of each choice."""
+        return [BITS[place] for place in point.chosen]
+
+    def told(
+        self,
+        point: Point,
+        lost: Sequence[dict[int, float]],
+        int8_error: float,
+        points: Sequence[Point],
+    ) -> MixedValues:
+        """What was chosen, and the front of these points."""
+        layers = []
+        for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
+            value = choice.values[0]
+            maker = self.forms.producers.get(value)
+            layers.append(
+                Layer(
+                    value.origin.tensor if value.origin else value.name,
+                    "input" if maker is None else maker.op.name,
+                    bits,
+                    choice.elements,
+                    choice.elements * bits // 8,
+                    loss[8],
+                )
+            )
+        front = sorted({*front_of(points), point}, key=lambda p: (p.size_bytes, p.loss))
+        return MixedValues(
+            self.finished(point),
+            decibels(self.goal),
+            decibels(self.errors[point]),
+            decibels(int8_error),
+            tuple(layers),
+            self._wide_products(point),
+            tuple(
+                Step(p.size_bytes, decibels(p.loss), tuple(self.bits(p)), p == point) for p in front
+            ),
+        )
+
+    def _is_none(self, loss: float) -> bool:
+        return loss * len(self.choices) <= NO_LOSS * self.goal
+
+    def _schemes(self, plan: Plan) -> list[Scheme]:
+        return self.measure.schemes(
+            lambda seen: plan.scheme(seen)[0], settle=plan.recipe.correct_biases
+        )
+
+    def _recipe(self, point: Point) -> Recipe:
+        """The names of the layers that a mix stores in int16, or leaves in float."""
+        recipe, function = self.plan.recipe, self.plan.function
+        kept: dict[Node, None] = {}
+        pairs = list(zip(self.choices, self.bits(point), strict=True))
+        for choice, bits in pairs:
+            if bits == 32:
+                kept.update(dict.fromkeys((*choice.makers, *choice.readers)))
+        names = (*recipe.keep_float, *(node.name for node in kept))
+        forms = Forms(function, named_layers(function, names))
+        stored = set(forms.stored_values())
+        wide = [v.name for c, bits in pairs if bits == 16 for v in c.values if v in stored]
+        return replace(
+            recipe,
+            keep_float=tuple(dict.fromkeys(names)),
+            int16=tuple(dict.fromkeys((*recipe.int16, *wide))),
+        )
+
+    def _wide_products(self, point: Point) -> float:
+        readers = dict.fromkeys(
+            node
+            for choice, bits in zip(self.choices, self.bits(point), strict=True)
+            if bits > 8
+            for node in choice.readers
+        )
+        integers = [n for n in self.forms.function.nodes if self.forms.has_integer_form(n)]
+        wide, whole = (
+            sum(node.op.macs(node.attrs, node.input_types) for node in nodes)
+            for nodes in (readers, integers)
+        )
+        return wide / max(whole, 1)
+
+
+def sums(menu: Sequence[Sequence[Option]], places: Sequence[int]) -> tuple[int, int, float]:
+    """Bytes, products and loss of the options in these places."""
+    taken = [options[place] for options, place in zip(menu, places, strict=True)]
+    return (
+        sum(option.size_bytes for option in taken),
+        sum(option.instructions for option in taken),
+        sum(option.loss for option in taken),
+    )
