@@ -24,11 +24,12 @@ def largest_divisor(extent: int, limit: int) -> int:
     return max(d for d in range(1, limit + 1) if extent % d == 0)
 
 
-def gather_temporaries(schedule: Schedule, loop: str) -> None:
-    """Compute every temporary where it is used, the last one first."""
+def gather_temporaries(schedule: Schedule, loop: str, apart: tuple[str, ...] = ()) -> None:
+    """Compute every temporary but those `apart` where it is used, the last one first."""
     names = [b.name for b in schedule.func.params if b.scope == "scratch"]
     for name in reversed(names):
-        schedule.compute_at(name, loop)
+        if name not in apart:
+            schedule.compute_at(name, loop)
 
 
 def decompose(schedule: Schedule, block: str) -> None:

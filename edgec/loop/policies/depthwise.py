@@ -6,7 +6,12 @@ import edgec.loop.microkernels  # noqa: F401  registers what is named here
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.lowering import PLANE
-from edgec.loop.policies.common import decompose, find_param, output_loops
+from edgec.loop.policies.common import (
+    decompose,
+    find_param,
+    gather_temporaries,
+    output_loops,
+)
 from edgec.loop.policies.per_element import MOST_STRAIGHT, window_loops
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
@@ -36,14 +41,17 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
     place, lane = width, None
     if is_straight and out.shape[2] % 2 == 0:
         place, lane = schedule.split(width, 2)
-    schedule.compute_at("acc", place)
+    gather_temporaries(schedule, place, apart=("plane",))
     schedule.compute_at("plane", outer, scope="scratch")
     window = window_loops(schedule.func)
+    # What stands between the sums and the output, as in front of a table.
+    follows = [name for name in loops_of(schedule.func.body) if name == "element_d2"]
     if lane is not None:
         schedule.reorder(*window, "acc_w")
     decompose(schedule, "acc")
     if is_straight:
-        for loop in (*window, *((lane, "acc_w", "acc_w_init") if lane is not None else ())):
+        lanes = (lane, "acc_w", "acc_w_init", *follows) if lane is not None else ()
+        for loop in (*window, *lanes):
             schedule.unroll(loop)
     schedule.simplify()
     schedule.same_place = same_place_inputs(schedule.func)
