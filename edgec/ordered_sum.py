@@ -7,6 +7,8 @@ own products (BLAS) choose their order by themselves; here only the outputs are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ Array = npt.NDArray[Any]
 
 #: Accumulators computed at once: they and their products stay in a cache of 512 KiB.
 _BLOCK = 1 << 16
+#: Elements of NumPy's buffers here. A row that is broadcast is copied into one where it is shorter
+#: than a third of it, which takes longer than the product: of the usual 8,192, most rows are.
+_BUFFER = 256
 
 
 def without_negative_zeros(bias: Array) -> Array:
@@ -36,7 +41,7 @@ def ordered_products(x: Array, weights: Array, bias: Array) -> Array:
     outputs = weights.shape[0]
     start = without_negative_zeros(bias)
     result = np.empty((pixels, outputs), np.float32)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), _short_buffers():
         if outputs >= pixels:
             _accumulate(np.ascontiguousarray(x.T), np.ascontiguousarray(weights.T),
                         np.broadcast_to(start, result.shape), result)  # fmt: skip
@@ -51,6 +56,15 @@ def ordered_products(x: Array, weights: Array, bias: Array) -> Array:
             result[first : first + step] = sums.T
     assert depth == weights.shape[1]
     return result
+
+
+@contextmanager
+def _short_buffers() -> Iterator[None]:
+    usual = np.setbufsize(_BUFFER)
+    try:
+        yield
+    finally:
+        np.setbufsize(usual)
 
 
 def _accumulate(rows: Array, columns: Array, start: Array, sums: Array) -> None:

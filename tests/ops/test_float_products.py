@@ -107,6 +107,18 @@ def test_sums_are_in_order(shape: tuple[int, int, int]) -> None:
         assert found[p, o] == total
 
 
+def test_buffers_of_numpy_are_afterwards_as_they_were() -> None:
+    rng = np.random.default_rng(0)
+    before = np.setbufsize(4096)
+    try:
+        ordered_products(normal(rng, 400, 3), normal(rng, 7, 3), normal(rng, 7))
+        with pytest.raises(ValueError):
+            ordered_products(normal(rng, 400, 3), normal(rng, 7, 4), normal(rng, 7))
+        assert np.getbufsize() == 4096
+    finally:
+        np.setbufsize(before)
+
+
 def test_a_sum_is_never_a_negative_zero() -> None:
     bias = np.array([-0.0, 0.0, -1.0], np.float32)
     assert not np.signbit(without_negative_zeros(bias)[:2]).any()
