@@ -19,7 +19,7 @@ from edgec.passes.rewriter import eliminate_dead
 from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
 from edgec.quantize.check_samples import checked_samples
-from edgec.quantize.choose_ranges import observed_ranges
+from edgec.quantize.choose_ranges import Ranges, observed_ranges
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.follow import follow
@@ -266,6 +266,7 @@ class Plan:
         self.function, self.statistics = function, statistics
         self.recipe, self.observer = recipe, observer
         self._rounding: dict[Node, Weights] = {}
+        self._ranges = Ranges(function, symmetric=recipe.symmetric)
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -273,15 +274,15 @@ class Plan:
         """The same with another observer, or other names of layers in the recipe."""
         recipe, observer = recipe or self.recipe, observer or self.observer
         made = Plan(self.function, self.statistics, recipe, observer)
-        made._rounding = self._rounding
+        made._rounding, made._ranges = self._rounding, self._ranges
         return made
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
         recipe, function, moments = self.recipe, self.function, self.statistics.moments
-        ranges = observed_ranges(function, seen, self.observer, symmetric=recipe.symmetric)
+        ranges = self._ranges.of(seen, self.observer)
         if recipe.int16:  # nothing of it needs to be clipped
-            forms, widest = recipe.forms(function), observed_ranges(function, seen, "minmax")
+            forms, widest = recipe.forms(function), self._ranges.of(seen, "minmax")
             ranges |= {value: whole for value, whole in widest.items() if forms.is_wide(value)}
         scheme = recipe.scheme(self.function, ranges, self._bits)
         if recipe.reconstruct:

@@ -3,21 +3,24 @@
 The error is measured where the value is used: at the output of each layer with weights that reads
 it, with nothing but this value quantized, and relative to what the layer computes. A value that no
 such layer reads is measured itself. Values that share parameters are measured together.
+
+Samples run many at once in fast products (`edgec.quantize.batches`): the errors of two observers
+are far apart or it does not matter which is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.types import Array
+from edgec.graph.types import Array, Quant
+from edgec.quantize.batches import Batch, parts_of
 from edgec.quantize.calibrate import Seen, has_weights
 from edgec.quantize.forms import Forms
-from edgec.quantize.moments import as_rows, input_rows, weights_of
-from edgec.quantize.observers import OBSERVERS
+from edgec.quantize.moments import as_rows, some_input_rows, weights_of
+from edgec.quantize.observers import OBSERVERS, observe_minmax
 from edgec.quantize.scheme import LEVELS, Range, Stored, activation_quant, rounded
 
 #: Rows of a layer's input that are measured, for each sample.
@@ -27,84 +30,106 @@ MOST_ROWS = 256
 def observed_ranges(
     function: Function, seen: Seen, observer: str, *, symmetric: bool = False
 ) -> dict[Value, Range]:
-    """The range of every float value by one observer's name, or by `local`.
+    """The range of every float value by one observer's name, or by `local`; see `Ranges`."""
+    return Ranges(function, symmetric=symmetric).of(seen, observer)
+
+
+class Ranges:
+    """Ranges of one function's values, each found once for what was seen.
 
     Inputs are never clipped: what a sample holds is what the device will see. Nor are cells of
-    LSTMs, which have bits to spare.
+    LSTMs, which have bits to spare, and what no operator stores.
     """
-    by_name = {
-        name: {value: observe(found, LEVELS) for value, found in seen.histograms.items()}
-        for name, observe in OBSERVERS.items()
-        if observer in (name, "local") or name == "minmax"
-    }
-    inputs = set(function.params) | _cells(function)
-    if observer != "local":
-        return {v: by_name["minmax" if v in inputs else observer][v] for v in seen.histograms}
-    best = _best_observers(function, seen, by_name, symmetric)
-    return {value: by_name[best.get(value, "minmax")][value] for value in seen.histograms}
 
+    def __init__(self, function: Function, *, symmetric: bool = False) -> None:
+        self.function, self.symmetric = function, symmetric
+        forms = Forms(function)
+        cells = {node.outputs[2] for node in function.nodes if node.op.name == "lstm_float"}
+        whole = {*function.params, *cells}
+        self._clipped = [value for value in forms.stored_values() if value not in whole]
+        self._leaders = {value: forms.leader(value) for value in forms.stored_values()}
+        # By identity, for which what was seen is kept.
+        self._found: dict[tuple[int, str], tuple[Seen, dict[Value, Range]]] = {}
 
-def _cells(function: Function) -> set[Value]:
-    return {node.outputs[2] for node in function.nodes if node.op.name == "lstm_float"}
+    def of(self, seen: Seen, observer: str) -> dict[Value, Range]:
+        """The range of every float value by one observer's name, or by `local`."""
+        key = id(seen), observer
+        if key not in self._found:
+            found = {v: observe_minmax(counts, LEVELS) for v, counts in seen.histograms.items()}
+            if observer == "local":
+                found |= self._locally(seen)
+            elif observer != "minmax":
+                observe = OBSERVERS[observer]
+                found |= {v: observe(seen.histograms[v], LEVELS) for v in self._clipped}
+            self._found[key] = seen, found
+        return dict(self._found[key][1])
 
-
-def _best_observers(
-    function: Function,
-    seen: Seen,
-    by_name: Mapping[str, Mapping[Value, Range]],
-    symmetric: bool,
-) -> dict[Value, str]:
-    forms = Forms(function)
-    groups: dict[Value, list[Value]] = {}
-    for value in seen.histograms:
-        groups.setdefault(forms.leader(value), []).append(value)
-    candidates = {
-        leader: {
-            name: activation_quant(
-                min(ranges[v][0] for v in members), max(ranges[v][1] for v in members), symmetric
-            )
-            for name, ranges in by_name.items()
+    def _locally(self, seen: Seen) -> dict[Value, Range]:
+        """For values that share parameters those of the observer with the least error."""
+        by_name = {name: self.of(seen, name) for name in OBSERVERS}
+        groups: dict[Value, list[Value]] = {}
+        for value, leader in self._leaders.items():
+            groups.setdefault(leader, []).append(value)
+        free = set(self._clipped)
+        errors = {
+            leader: {name: 0.0 for name in OBSERVERS}
+            for leader, members in groups.items()
+            if free.issuperset(members)
         }
-        for leader, members in groups.items()
-        if not set(members) & {*function.params, *_cells(function)}
-    }
-    readers = function.consumers()
-    errors = {leader: dict.fromkeys(by_name, 0.0) for leader in candidates}
+        quants = {
+            leader: {name: self._quant(by_name[name], groups[leader]) for name in OBSERVERS}
+            for leader in errors
+        }
+        readers = self.function.consumers()
 
-    def observe(value: Value, array: Array) -> None:
-        leader = forms.leader(value)
-        if leader not in candidates or value not in seen.histograms:
-            return
-        measures = _measures(value, array, readers.get(value, []))
-        for name, quant in candidates[leader].items():
-            noise = rounded(array, Stored(quant)) - array
-            errors[leader][name] += sum(measure(noise) for measure in measures)
+        def observe(value: Value, array: Array) -> None:
+            leader = self._leaders.get(value)
+            if leader not in errors:
+                return
+            found = _errors(value, array, readers.get(value, []), set(quants[leader].values()))
+            for name, quant in quants[leader].items():
+                errors[leader][name] += found[quant]
 
-    for sample in seen.kept:
-        interpret(function, sample, observe)
-    chosen = {leader: min(found, key=found.__getitem__) for leader, found in errors.items()}
-    return {v: chosen[leader] for leader in chosen for v in groups[leader]}
+        batch = Batch(self.function)
+        for part in parts_of(seen.kept, batch.count):
+            batch.run(part, observe)
+        chosen = {leader: min(some, key=some.__getitem__) for leader, some in errors.items()}
+        return {
+            value: by_name[chosen[leader]][value]
+            for value, leader in self._leaders.items()
+            if leader in chosen
+        }
 
-
-def _measures(
-    value: Value, array: Array, readers: Sequence[Node]
-) -> list[Callable[[Array], float]]:
-    """Functions from an error of the value to the relative error of what is made of it."""
-    weighted = [node for node in readers if has_weights(node) and node.inputs[0] is value]
-    return [_through(node, array) for node in weighted] or [_relative(array, lambda x: x)]
-
-
-def _through(node: Node, array: Array) -> Callable[[Array], float]:
-    rows = as_rows(node, weights_of(node)).transpose(0, 2, 1)
-
-    def product(x: Array) -> Array:
-        inputs = input_rows(node, x)
-        step = -(-inputs.shape[1] // MOST_ROWS)
-        return np.asarray(np.matmul(inputs[:, ::step], rows))
-
-    return _relative(array, product)
+    def _quant(self, ranges: Mapping[Value, Range], values: Sequence[Value]) -> Quant:
+        low, high = min(ranges[v][0] for v in values), max(ranges[v][1] for v in values)
+        return activation_quant(low, high, self.symmetric)
 
 
-def _relative(array: Array, function: Callable[[Array], Array]) -> Callable[[Array], float]:
-    power = float(np.sum(function(array).astype(np.float64) ** 2)) or 1.0
-    return lambda noise: float(np.sum(function(noise).astype(np.float64) ** 2)) / power
+def _errors(
+    value: Value, array: Array, readers: Sequence[Node], quants: set[Quant]
+) -> dict[Quant, float]:
+    """For each of the parameters the sum over samples of the relative errors of what is made of
+    the value. array: the value for one or more samples."""
+    samples = array.size // value.type.elements
+    noises = {quant: rounded(array, Stored(quant)) - array for quant in quants}
+    layers: list[Node | None] = [n for n in readers if has_weights(n) and n.inputs[0] is value]
+    errors = dict.fromkeys(quants, 0.0)
+    for node in layers or [None]:
+        power = _squares(node, array, samples)
+        power = np.where(power > 0, power, 1.0)
+        for quant, noise in noises.items():
+            errors[quant] += float(np.sum(_squares(node, noise, samples) / power))
+    return errors
+
+
+def _squares(node: Node | None, x: Array, samples: int) -> Array:
+    """The sums of squares [samples] of x, or of what a layer makes of it without its bias."""
+    if node is not None:
+        rows = some_input_rows(node, x, samples, MOST_ROWS)
+        weights = as_rows(node, weights_of(node))
+        if len(weights) > 1:  # short products of many groups
+            x = np.einsum("sgrk,gok->sgro", rows, weights)
+        else:
+            x = np.matmul(rows, weights.transpose(0, 2, 1))
+    flat = x.reshape(samples, -1).astype(np.float64)
+    return np.asarray(np.einsum("sn,sn->s", flat, flat))

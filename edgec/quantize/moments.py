@@ -87,6 +87,29 @@ def from_rows(node: Node, rows: Array) -> Array:
     return np.ascontiguousarray(rows.transpose(2, 0, 1).reshape(shape))
 
 
+def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
+    """At most so many rows, evenly spread, of each sample: [samples, groups, rows, K] float32.
+
+    x: the node's input for all samples, one after another along its first axis.
+    """
+    if node.op.name == "dense":
+        rows = x.reshape(samples, 1, -1, x.shape[-1])
+        return rows[:, :, :: -(-rows.shape[2] // most)]
+    count, height, width = node.output.type.shape[:3]
+    step = -(-count * height * width // most)
+    image, place = np.divmod(np.arange(0, count * height * width, step), height * width)
+    images = image + count * np.arange(samples)[:, np.newaxis]
+    down, along = np.divmod(place, width)
+    is_deep = node.op.name == "depthwise_conv2d"
+    kernel = node.inputs[1].type.shape[:2] if is_deep else node.inputs[1].type.shape[1:3]
+    padded = pad_hw(x, node.attrs.padding, 0.0)
+    views = taps(padded, kernel, node.attrs.stride, node.attrs.dilation, (height, width))
+    stacked = np.stack([view[images, down, along] for _, _, view in views], axis=2)
+    if is_deep:
+        return stacked.transpose(0, 3, 1, 2)
+    return stacked.reshape(samples, 1, len(place), -1)
+
+
 def input_rows(node: Node, x: Array) -> Array:
     """What the weights are multiplied with, [groups, rows, K] float32."""
     if node.op.name == "dense":
