@@ -63,7 +63,7 @@ class Microkernel:
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
     that uses it grows by, with all that it calls; 0 if that is not worth a thought. `weight_bits`
-    are those that its stream stores a weight in, if less than the meaning's.
+    are those that its stream stores a weight in.
     """
 
     name: str

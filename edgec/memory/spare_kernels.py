@@ -6,7 +6,7 @@ cost next to nothing, as for one small layer at the end of a model, they take it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from edgec.graph.ir import Function
 from edgec.loop.microkernel import Microkernel, get_microkernel, kernels_of
@@ -20,7 +20,8 @@ LEAST_GAIN_PER_KIB = 0.001
 #: Kernels that use the floating-point unit make the frames of interrupts larger, too: together they
 #: must save so many instructions, a few milliseconds.
 LEAST_INSTRUCTIONS = 300_000
-#: Where size counts, a kernel of floats may take this part of the constants that it reads.
+#: Where size counts, kernels of floats may take so much more than loops, as a part of the constants
+#: that they read.
 MOST_CODE = 1 / 16
 
 
@@ -104,7 +105,9 @@ def take_small_kernels(
 ) -> tuple[Variant, ...]:
     """Return the variants of `size`, or those that call a kernel of floats, which are faster.
 
-    All groups that can call one do, or none: it has to be small beside the constants it reads.
+    All groups that can call one do, or none: what it takes more than their loops, of code and of
+    constants, has to be small beside the constants it reads. Left out are groups whose constants
+    alone grow by more.
     """
     best = list(chosen)
     names = {name for g in groups for v in g.variants for name in kernels_of(v.function)}
@@ -113,12 +116,30 @@ def take_small_kernels(
         calls: dict[int, Variant] = {}
         for position, lowered in enumerate(groups):
             found = [v for v in lowered.variants if kernels_of(v.function) == {name}]
-            if found:
+            if found and _is_small_beside([found[0]], [best[position]], 0):
                 calls[position] = found[0]
-        read = sum(variant.constant_bytes for variant in calls.values())
-        if _is_of_floats(kernel) and kernel.code_bytes <= MOST_CODE * read:
+        loops = [best[position] for position in calls]
+        if _is_of_floats(kernel) and _is_small_beside([*calls.values()], loops, kernel.code_bytes):
             best = [calls.get(position, variant) for position, variant in enumerate(best)]
     return tuple(best)
+
+
+def _is_small_beside(calls: Sequence[Variant], loops: Sequence[Variant], kernel_bytes: int) -> bool:
+    """Whether calls and their kernel take little more than loops, beside the calls' constants."""
+    read = sum(variant.constant_bytes for variant in calls)
+    more = read - sum(variant.constant_bytes for variant in loops)
+    more += kernel_bytes + _own_code_bytes(calls) - _own_code_bytes(loops)
+    return more <= MOST_CODE * read
+
+
+def _own_code_bytes(variants: Iterable[Variant]) -> int:
+    """Of their functions, each of which is emitted once, without kernels."""
+    own = {v.function: v.code_bytes - _kernel_bytes(v) for v in variants}
+    return sum(own.values())
+
+
+def _kernel_bytes(variant: Variant) -> int:
+    return sum(get_microkernel(name).code_bytes for name in kernels_of(variant.function))
 
 
 def _rescales_on_fpu(kernel: Microkernel) -> bool:

@@ -20,6 +20,7 @@ from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.microkernels.float_rows import (
     CONV,
     CONV_HALVES,
+    CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
     float_bits,
@@ -28,7 +29,7 @@ from edgec.sim.core import CoreSimulator
 from edgec.target.core import find_core
 from edgec.target.toolchain import available_toolchains
 
-KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS)
+KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS, CONV_NIBBLES)
 SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = ", ".join(f"n[{i}]" for i in range(16))
 CALLS = {
@@ -38,7 +39,8 @@ void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
     {name}(out, x, s, {NUMBERS});
 }}
 """
-    for name, word in zip(KERNELS, ("float", "float", "int32_t", "int32_t"), strict=True)
+    for name in KERNELS
+    for word in ("float" if name in (CONV, DEPTHWISE) else "int32_t",)
 }
 ON_M55 = "".join(
     f"""
@@ -101,7 +103,8 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
                 meaning = meaning_of(kernel, numbers)
                 sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
                 out, x = (np.zeros(p.elements, np.float32) for p in meaning.params[:2])
-                constants = {p.name: constant(rng, p, special) for p in meaning.params[2:]}
+                bits = kernel.weight_bits
+                constants = {p.name: constant(rng, p, special, bits) for p in meaning.params[2:]}
                 x = values(rng, (x.size,), special)
                 assert kernel.stream is not None
                 stream = kernel.stream.pack(constants, **sizes)
@@ -112,10 +115,11 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
     return found
 
 
-def constant(rng: np.random.Generator, param: Buffer, special: bool) -> np.ndarray:
+def constant(rng: np.random.Generator, param: Buffer, special: bool, bits: int) -> np.ndarray:
     """Biases, steps, and weights as they are stored."""
     if param.dtype == "int8":
-        return rng.integers(-128, 128, param.shape).astype(np.int8)
+        whole = 1 << bits - 1
+        return rng.integers(-whole, whole, param.shape).astype(np.int8)
     if param.dtype == "uint16":
         array = rng.normal(size=param.shape)
         if special:

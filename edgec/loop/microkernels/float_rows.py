@@ -3,7 +3,7 @@
 All kernels read one stream, unit after unit of four channels, of which the last may have fewer:
 the biases of a unit, then for each input of a window the weights of its channels. Weights may be
 stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
-behind the biases.
+behind the biases. Those of four bits are in units of eight channels, the last one as well.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
 #: The convolution of weights that are stored as float16, and as int8 with a step for each channel.
 CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
+#: The same of such numbers of four bits.
+CONV_NIBBLES = "ec_conv_row_f32_s4"
 #: Channels of a unit, and pixels that are computed at once.
 UNIT, PIXELS = 4, 4
 #: Which limits a sum has.
@@ -218,6 +220,43 @@ class _Form:
         return {**found, "w": flat if self.by_channel else flat.T}
 
 
+class _Nibbles:
+    """Units of eight channels: biases and steps of four and of four, and four bytes for an input.
+
+    Their low halves hold the weights of the first four channels, the high ones those of the others.
+    """
+
+    heads = ("bias", "w_step")
+    words = "int32"
+
+    def length(self, inputs: int, channels: int) -> int:
+        """Words of a stream."""
+        return -(-channels // (2 * UNIT)) * (4 * UNIT + inputs)
+
+    def pack(self, arrays: Mapping[str, Array]) -> Array:
+        """Bias, steps and weights in the order of use."""
+        channels = len(arrays["bias"])
+        more = -channels % (2 * UNIT)
+        flat = np.pad(arrays["w"].reshape(channels, -1), ((0, more), (0, 0)))
+        heads = [np.pad(arrays[name].astype("<f4"), (0, more)) for name in self.heads]
+        # [unit, four, bias or step, channel] before [unit, input, channel of four]
+        before = np.stack([head.reshape(-1, 2, UNIT) for head in heads], axis=2)
+        low, high = np.moveaxis(flat.astype(np.uint8).reshape(-1, 2, UNIT, flat.shape[1]), 1, 0)
+        halves = np.ascontiguousarray((low & 15 | high << 4).transpose(0, 2, 1))
+        parts = [part.view("<i4").reshape(len(low), -1) for part in (before, halves)]
+        return np.concatenate(parts, axis=1).reshape(-1)
+
+    def unpack(self, words: Array, inputs: int, channels: int) -> dict[str, Array]:
+        """The constants in a stream."""
+        units = np.ascontiguousarray(words, "<i4").reshape(-1, 4 * UNIT + inputs)
+        before = np.ascontiguousarray(units[:, : 4 * UNIT]).view("<f4").reshape(-1, 2, 2, UNIT)
+        halves = np.ascontiguousarray(units[:, 4 * UNIT :]).view(np.uint8)
+        digits = halves.reshape(len(units), inputs, UNIT).transpose(0, 2, 1).astype(np.int8)
+        both = np.stack([digits << 4, digits], axis=1) >> 4
+        found = {name: before[:, :, i].reshape(-1)[:channels] for i, name in enumerate(self.heads)}
+        return {**found, "w": both.reshape(-1, inputs)[:channels]}
+
+
 def _row_instructions(
     four_taps: float, tap: float, inputs: int, kernel_h: int, kernel_w: int, sums: tuple[int, int]
 ) -> float:
@@ -262,9 +301,10 @@ def _register(
     meaning: Callable[..., PrimFunc],
     sizes: tuple[str, ...],
     header: str,
-    form: _Form,
+    form: _Form | _Nibbles,
     instructions: Callable[..., float],
     code_bytes: int,
+    weight_bits: int = 32,
 ) -> None:
     """A kernel of rows. code_bytes: on Cortex-M4; the vectors of Cortex-M55 need 1.2 KB more."""
 
@@ -292,6 +332,7 @@ def _register(
             ),
             instructions=instructions,
             code_bytes=code_bytes,
+            weight_bits=weight_bits,
         )
     )
 
@@ -317,6 +358,7 @@ _register(
     _Form(weights="uint16", words="int32"),
     partial(_conv_instructions, (45, 14)),
     2250,
+    weight_bits=16,
 )
 _register(
     CONV_STEPS,
@@ -326,6 +368,17 @@ _register(
     _Form(weights="int8", heads=("bias", "w_step"), words="int32"),
     partial(_conv_instructions, (55, 24)),
     2450,
+    weight_bits=8,
+)
+_register(
+    CONV_NIBBLES,
+    conv_row_of_steps,
+    _CONV_SIZES,
+    "fpu/conv_f32_s4.h",
+    _Nibbles(),
+    partial(_conv_instructions, (55, 25)),
+    2750,
+    weight_bits=4,
 )
 _register(
     DEPTHWISE,

@@ -8,6 +8,7 @@ from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
 from edgec.loop.microkernels.float_rows import (
     CONV,
     CONV_HALVES,
+    CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
     LOWER,
@@ -16,6 +17,7 @@ from edgec.loop.microkernels.float_rows import (
 )
 from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.primitives.halves import fits_halves
+from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.primitives.steps import steps_along
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
@@ -43,13 +45,14 @@ def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list
 
 
 def narrow_steps(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
-    """The same with weights stored as int8 that count the steps of their channel."""
+    """The same with weights stored as int8, or four bits, that count the steps of their channel."""
     steps = steps_along(weights, 0) if func.name in NARROW_KERNELS else None
     if steps is None:
         return []
     schedule = Schedule(func)
     schedule.pack_steps("w", 0, steps.tolist())
-    return _schedules(schedule, window, CONV_STEPS)
+    is_short = fits_nibbles(schedule.repacked["w"](weights))
+    return _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
 
 
 def _schedules(schedule: Schedule, window: Window | None, conv: str) -> list[Schedule]:

@@ -6,6 +6,11 @@
  * its channel, which stand behind the biases. What is stored so becomes a float32, with one
  * rounding where it is a product of a step, before it is used.
  *
+ * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one
+ * as well: biases and steps of four and of four, then for each input four bytes, whose low halves
+ * are the weights of the first four channels. `second` tells of four channels which they are: 0 the
+ * first of their unit, 4 the others; 0 of all that is not stored so.
+ *
  * Each output is its bias, then product after product added in the order of the window, two
  * roundings for each. Kernels only choose which outputs are computed together.
  *
@@ -13,10 +18,6 @@
  * floats from one run to the next; and by `window`: the inputs of a whole window, how many of them
  * lie before the first that is used, and those from one run to the next. From channel to channel
  * inputs are `apart` (0: channels share them), from input to input of a run `tap` floats.
- *
- * The vectors of MVE flush denormals to zero, and say so in FPSCR (IDC: an input was one, UFC: a
- * result would have been one). What was computed so is then computed again by scalars, which keep
- * denormals. Everything else is the same bits; of a NaN neither promises sign and payload.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -34,9 +35,36 @@ static inline EC_INLINE float ec_load_f32(const void *p) {
     return value;
 }
 
-/* Bytes from the beginning of a unit to its weights. */
+/* Bytes of biases and steps before the weights of a unit. */
 static inline EC_INLINE int32_t ec_unit_head(int32_t lanes, int32_t stored) {
+    if (stored == 0) {
+        return 64;
+    }
     return stored == 1 ? 8 * lanes : 4 * lanes;
+}
+
+/* Bytes of a unit's weights for one input. */
+static inline EC_INLINE int32_t ec_unit_tap(int32_t lanes, int32_t stored) {
+    return stored == 0 ? 4 : lanes * stored;
+}
+
+/* Bytes to the biases of the four channels from c on, from those before; unit: bytes of a unit. */
+static inline EC_INLINE int32_t ec_next_four(int32_t unit, int32_t stored, int32_t c) {
+    if (stored != 0) {
+        return unit;
+    }
+    return (c & 4) != 0 ? 32 : unit - 32;
+}
+
+/* Which four of a unit those from c on are (see `second`). */
+static inline EC_INLINE int32_t ec_second_four(int32_t stored, int32_t c) {
+    return stored == 0 ? c & 4 : 0;
+}
+
+/* The four bits of a word from bit `from` on, as a number with a sign. */
+static inline EC_INLINE float ec_nibble_f32(uint32_t word, int32_t from) {
+    const int32_t high = (int32_t)(word << (28 - from));
+    return (float)(high >> 28);
 }
 
 /* The float16 of these bits. */
@@ -65,7 +93,7 @@ static inline EC_INLINE void ec_two_halves_f32(float *low, float *high, const vo
 
 /* Four weights at v, of the channels whose steps are given. */
 static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *v, int32_t stored,
-                                                 const float *steps) {
+                                                 const float *steps, int32_t second) {
     if (stored == 4) {
         weights[0] = ec_load_f32(v);
         weights[1] = ec_load_f32(v + 4);
@@ -74,6 +102,12 @@ static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *
     } else if (stored == 2) {
         ec_two_halves_f32(weights, weights + 1, v);
         ec_two_halves_f32(weights + 2, weights + 3, v + 4);
+    } else if (stored == 0) {
+        const uint32_t word = (uint32_t)ec_load_aligned(v) >> second;
+        weights[0] = ec_nibble_f32(word, 0) * steps[0];
+        weights[1] = ec_nibble_f32(word, 8) * steps[1];
+        weights[2] = ec_nibble_f32(word, 16) * steps[2];
+        weights[3] = ec_nibble_f32(word, 24) * steps[3];
     } else {
         weights[0] = (float)(int8_t)v[0] * steps[0];
         weights[1] = (float)(int8_t)v[1] * steps[1];
@@ -84,7 +118,10 @@ static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *
 
 /* Weight `position` of those at v, of a channel of this step. */
 static inline EC_INLINE float ec_weight_f32(const uint8_t *v, int32_t position, int32_t stored,
-                                            float step) {
+                                            float step, int32_t second) {
+    if (stored == 0) {
+        return ec_nibble_f32(v[position], second) * step;
+    }
     if (stored == 4) {
         return ec_load_f32(v + 4 * position);
     }
@@ -147,12 +184,31 @@ static inline void ec_store_sums_f32(float *out, float a, float b, float c, floa
     "vcvtb.f32.f16 s10, " high "\n" \
     "vcvtt.f32.f16 s11, " high "\n"
 
-/* Assembly: the four int8 at %4 + n times their steps %7 to %10 as s8 to s11. */
-#define EC_SCALE_FOUR_F32_ASM(n) \
+/* Assembly: the four int8 at %4 + n in r0 to r3. */
+#define EC_FOUR_BYTES_F32_ASM(n) \
     "ldrsb r0, [%4, #" n "]\n" \
     "ldrsb r1, [%4, #" n " + 1]\n" \
     "ldrsb r2, [%4, #" n " + 2]\n" \
-    "ldrsb r3, [%4, #" n " + 3]\n" \
+    "ldrsb r3, [%4, #" n " + 3]\n"
+
+/* Assembly: the low halves of the four bytes at %4 + n in r0 to r3. */
+#define EC_LOW_HALVES_F32_ASM(n) \
+    "ldr r3, [%4, #" n "]\n" \
+    "sbfx r0, r3, #0, #4\n" \
+    "sbfx r1, r3, #8, #4\n" \
+    "sbfx r2, r3, #16, #4\n" \
+    "sbfx r3, r3, #24, #4\n"
+
+/* Assembly: their high halves. */
+#define EC_HIGH_HALVES_F32_ASM(n) \
+    "ldr r3, [%4, #" n "]\n" \
+    "sbfx r0, r3, #4, #4\n" \
+    "sbfx r1, r3, #12, #4\n" \
+    "sbfx r2, r3, #20, #4\n" \
+    "sbfx r3, r3, #28, #4\n"
+
+/* Assembly: the four numbers in r0 to r3 times their steps %7 to %10 as s8 to s11. */
+#define EC_SCALE_FOUR_F32_ASM \
     "vmov s8, s9, r0, r1\n" \
     "vmov s10, s11, r2, r3\n" \
     "vcvt.f32.s32 s8, s8\n" \
@@ -164,12 +220,27 @@ static inline void ec_store_sums_f32(float *out, float a, float b, float c, floa
     "vmul.f32 s10, s10, %9\n" \
     "vmul.f32 s11, s11, %10\n"
 
+/* Assembly: two inputs at a time times numbers of steps, which `four` reads. */
+#define EC_ADD_SCALED_PAIRS_F32_ASM(four) \
+    "1:\n" \
+    "vldmia %5!, {s12-s13}\n" \
+    four("0") \
+    EC_SCALE_FOUR_F32_ASM \
+    EC_ADD_PRODUCTS_F32_ASM("s12") \
+    four("4") \
+    EC_SCALE_FOUR_F32_ASM \
+    EC_ADD_PRODUCTS_F32_ASM("s13") \
+    "add %4, %4, #8\n" \
+    "subs %6, %6, #1\n" \
+    "bne 1b\n"
+
 /* clang-format on */
 
 /* Add to four sums the products of the inputs at x, which lie together, and their weights at v: two
  * inputs at a time, `pairs` times and at least once. */
 static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const uint8_t *v,
-                                              int32_t stored, const float *steps, int32_t pairs) {
+                                              int32_t stored, const float *steps, int32_t second,
+                                              int32_t pairs) {
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     if (stored == 2) {
@@ -187,17 +258,23 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
               "+r"(pairs)
             :
             : "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "cc", "memory");
+    } else if (stored == 0 && second == 0) {
+        __asm__ volatile(
+            EC_ADD_SCALED_PAIRS_F32_ASM(EC_LOW_HALVES_F32_ASM)
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
+              "+r"(pairs)
+            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
+            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
+    } else if (stored == 0) {
+        __asm__ volatile(
+            EC_ADD_SCALED_PAIRS_F32_ASM(EC_HIGH_HALVES_F32_ASM)
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
+              "+r"(pairs)
+            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
+            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
     } else {
         __asm__ volatile(
-            "1:\n"
-            "vldmia %5!, {s12-s13}\n"
-            EC_SCALE_FOUR_F32_ASM("0")
-            EC_ADD_PRODUCTS_F32_ASM("s12")
-            EC_SCALE_FOUR_F32_ASM("4")
-            EC_ADD_PRODUCTS_F32_ASM("s13")
-            "add %4, %4, #8\n"
-            "subs %6, %6, #1\n"
-            "bne 1b\n"
+            EC_ADD_SCALED_PAIRS_F32_ASM(EC_FOUR_BYTES_F32_ASM)
             : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
               "+r"(pairs)
             : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
@@ -207,7 +284,7 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
 #else
     for (int32_t i = 0; i < 2 * pairs; ++i) {
         float weights[4];
-        ec_four_weights_f32(weights, v + 4 * stored * i, stored, steps);
+        ec_four_weights_f32(weights, v + ec_unit_tap(4, stored) * i, stored, steps, second);
         sums[0] += x[i] * weights[0];
         sums[1] += x[i] * weights[1];
         sums[2] += x[i] * weights[2];
@@ -219,17 +296,18 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
 /* out[p * channels + c] for p < 4 and c < whole, a multiple of 4: the sums of the windows of
  * x + p * step, limited. w: the stream. by_vectors: computes a unit by EC_SUMS_F32_MVE, and returns
  * 0 if it did. */
-static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole,
-                                                 const float *x, int32_t step, int32_t apart,
-                                                 int32_t tap, int32_t stored, const uint8_t *w,
-                                                 const int32_t *window, const int32_t *runs,
-                                                 int32_t bounds, const float *limits,
-                                                 int32_t (*by_vectors)(const uintptr_t *)) {
+static inline EC_INLINE void
+ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x, int32_t step,
+                    int32_t apart, int32_t tap, int32_t stored, const uint8_t *w,
+                    const int32_t *window, const int32_t *runs, int32_t bounds, const float *limits,
+                    int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
     const int32_t head = ec_unit_head(4, stored);
-    const int32_t unit = head + 4 * stored * window[0];
-    for (int32_t c = 0; c < whole; c += 4, w += unit) {
+    const int32_t each = ec_unit_tap(4, stored);
+    const int32_t unit = head + each * window[0];
+    for (int32_t c = 0; c < whole; c += 4, w += ec_next_four(unit, stored, c)) {
+        const int32_t second = ec_second_four(stored, c);
         const float *from = x + c * apart;
-        const uint8_t *weights = w + head + 4 * stored * window[1];
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
         const uintptr_t words[13] = {
             (uintptr_t)from,
@@ -238,22 +316,20 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
             (uintptr_t)runs[0],
             (uintptr_t)runs[1],
             (uintptr_t)(4 * (runs[2] - tap * runs[1])),
-            (uintptr_t)(4 * stored * (window[2] - runs[1])),
+            (uintptr_t)(each * (window[2] - runs[1])),
             (uintptr_t)w,
             (uintptr_t)(out + c),
             (uintptr_t)(4 * channels),
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            (uintptr_t)(4 * tap),
+            stored == 0 ? (uintptr_t)(28 - 8 * second) : (uintptr_t)(4 * tap),
         };
         if (runs[0] > 0 && runs[1] > 0 && by_vectors(words) == 0) {
             continue;
         }
-#else
-        (void)by_vectors;
 #endif
         float weight[4], steps[4];
-        ec_four_weights_f32(steps, w + head - 16, 4, limits);
+        ec_four_weights_f32(steps, stored < 2 ? w + 16 : w, 4, limits, 0);
         float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
         float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
         float b0 = a0, b1 = a1, b2 = a2, b3 = a3;
@@ -266,15 +342,15 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
             const float *xd = xc + step;
             const uint8_t *v = weights;
             for (int32_t i = runs[1]; i > 0; --i) {
-                ec_four_weights_f32(weight, v, stored, steps);
-                v += 4 * stored;
+                ec_four_weights_f32(weight, v, stored, steps, second);
+                v += each;
                 EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
                 EC_FOUR_PRODUCTS_F32(xb, b0, b1, b2, b3);
                 EC_FOUR_PRODUCTS_F32(xc, c0, c1, c2, c3);
                 EC_FOUR_PRODUCTS_F32(xd, d0, d1, d2, d3);
             }
             from += runs[2];
-            weights += 4 * stored * window[2];
+            weights += each * window[2];
         }
         ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
         ec_store_sums_f32(out + channels + c, b0, b1, b2, b3, bounds, limits);
@@ -287,13 +363,16 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t channels, i
 static inline EC_INLINE void
 ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int32_t tap,
                    int32_t stored, const uint8_t *w, const int32_t *window, const int32_t *runs,
-                   int32_t bounds, const float *limits, int32_t (*by_vectors)(const uintptr_t *)) {
+                   int32_t bounds, const float *limits,
+                   int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
     const int32_t head = ec_unit_head(4, stored);
-    const int32_t unit = head + 4 * stored * window[0];
+    const int32_t each = ec_unit_tap(4, stored);
+    const int32_t unit = head + each * window[0];
     int32_t c = 0;
     while (c < whole) {
+        const int32_t second = ec_second_four(stored, c);
         const float *from = x + c * apart;
-        const uint8_t *weights = w + head + 4 * stored * window[1];
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
         float room[16]; /* for steps */
         const uintptr_t words[13] = {
@@ -302,7 +381,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             (uintptr_t)from,
             (uintptr_t)runs[0],
             (uintptr_t)runs[1],
-            (uintptr_t)(4 * stored * (window[2] - runs[1])),
+            (uintptr_t)(each * (window[2] - runs[1])),
             (uintptr_t)(4 * (runs[2] - tap * runs[1])),
             (uintptr_t)w,
             (uintptr_t)(out + c),
@@ -311,16 +390,15 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             (uintptr_t)limits,
             stored == 1 ? (uintptr_t)room : (uintptr_t)(4 * tap),
         };
-        if (whole - c >= 16 && runs[0] > 0 && runs[1] > 0 && by_vectors(words) == 0) {
+        if (whole - c >= 16 && second == 0 && runs[0] > 0 && runs[1] > 0 &&
+            by_vectors(words) == 0) {
             c += 16;
-            w += 4 * unit;
+            w += (stored == 0 ? 2 : 4) * unit;
             continue;
         }
-#else
-        (void)by_vectors;
 #endif
         float weight[4], steps[4];
-        ec_four_weights_f32(steps, w + head - 16, 4, limits);
+        ec_four_weights_f32(steps, stored < 2 ? w + 16 : w, 4, limits, 0);
         float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
         float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
         for (int32_t row = 0; row < runs[0]; ++row) {
@@ -329,47 +407,52 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             int32_t i = runs[1];
             if (stored != 4 && i > 1) {
                 float sums[4] = { a0, a1, a2, a3 };
-                ec_add_pairs_f32(sums, xa, v, stored, steps, i / 2);
+                ec_add_pairs_f32(sums, xa, v, stored, steps, second, i / 2);
                 a0 = sums[0];
                 a1 = sums[1];
                 a2 = sums[2];
                 a3 = sums[3];
                 xa += i / 2 * 2;
-                v += 4 * stored * (i / 2 * 2);
+                v += each * (i / 2 * 2);
                 i %= 2;
             }
             for (; i > 0; --i) {
-                ec_four_weights_f32(weight, v, stored, steps);
-                v += 4 * stored;
+                ec_four_weights_f32(weight, v, stored, steps, second);
+                v += each;
                 EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
             }
             from += runs[2];
-            weights += 4 * stored * window[2];
+            weights += each * window[2];
         }
         ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
         c += 4;
-        w += unit;
+        w += ec_next_four(unit, stored, c);
     }
 }
 
-/* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. */
+/* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. w: its
+ * biases, of half bytes those of its `second` four. */
 static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, const float *x,
                                                  int32_t apart, int32_t tap, int32_t stored,
-                                                 const uint8_t *w, const int32_t *window,
-                                                 const int32_t *runs, int32_t bounds,
-                                                 const float *limits) {
+                                                 const uint8_t *w, int32_t second,
+                                                 const int32_t *window, const int32_t *runs,
+                                                 int32_t bounds, const float *limits) {
     const int32_t head = ec_unit_head(lanes, stored);
+    const int32_t each = ec_unit_tap(lanes, stored);
+    const uint8_t *const steps = stored == 0 ? w + 16 : w + head - 4 * lanes;
     for (int32_t c = 0; c < lanes; ++c) {
         const float *from = x + c * apart;
-        const uint8_t *weights = w + head + (lanes * window[1] + c) * stored;
-        const float step = ec_load_f32(w + head + 4 * (c - lanes));
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
+        const float step = ec_load_f32(steps + 4 * c);
         float sum = ec_load_f32(w + 4 * c);
+        weights += stored == 0 ? c : c * stored;
         for (int32_t row = 0; row < runs[0]; ++row) {
             for (int32_t i = 0; i < runs[1]; ++i) {
-                sum += from[i * tap] * ec_weight_f32(weights, i * lanes, stored, step);
+                const int32_t position = stored == 0 ? 4 * i : i * lanes;
+                sum += from[i * tap] * ec_weight_f32(weights, position, stored, step, second);
             }
             from += runs[2];
-            weights += lanes * stored * window[2];
+            weights += each * window[2];
         }
         if ((bounds & 1) != 0) {
             sum = sum > limits[0] ? sum : limits[0];
@@ -399,7 +482,8 @@ static inline EC_INLINE void ec_row_of_sums_f32(
     const int32_t whole = channels / 4 * 4;
     const uint8_t *const first_unit = stream;
     const uint8_t *const last =
-        first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
+        stored == 0 ? first_unit + whole / 8 * (64 + 4 * kernel_h * pitch) + 8 * (whole & 4)
+                    : first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
     float limits[2];
     int32_t runs[3];
     int32_t window[3];
@@ -435,126 +519,12 @@ static inline EC_INLINE void ec_row_of_sums_f32(
         p += some;
         for (; some > 0; --some) {
             ec_sums_of_rest_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
-                                stored, last, window, runs, bounds, limits);
+                                stored, last, ec_second_four(stored, whole), window, runs, bounds,
+                                limits);
             inputs += stride_w * across;
             out += channels;
         }
     }
 }
-
-/* clang-format off */
-
-/* Assembly: four vectors of sums for MVE. `first` loads the biases at r2 into q0 to q3, and what
- * `each` keeps in vectors; `each` adds one product to each. r0 points to words: 0 the first of four
- * pointers, which are a to d in `each`, 1 the bytes from one to the next (lr in `first`), 2 another
- * pointer (`other`), 3 runs, 4 steps of a run, 5 and 6 what the four and the other advance between
- * runs, 7 biases, 8 output, 9 the bytes from vector to vector of it, 10 bounds, 11 limits, 12 what
- * r3 is. `each` has those of r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. Leaves r0 =
- * 0, or something else and stores nothing if a denormal was flushed. */
-#define EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
-    "push {r4-r11, lr}\n" \
-    "vpush {d8-d15}\n" \
-    "vmrs r1, fpscr\n" \
-    "bic r1, r1, #0x88\n" \
-    "vmsr fpscr, r1\n" \
-    "push {r0}\n" \
-    "ldr r3, [r0, #48]\n" \
-    "ldrd " other ", r4, [r0, #8]\n" \
-    "ldrd r5, r6, [r0, #16]\n" \
-    "ldrd r7, r2, [r0, #24]\n" \
-    "ldrd " a ", lr, [r0]\n" \
-    first \
-    "add " b ", " a ", lr\n" \
-    "add " c ", " b ", lr\n" \
-    "add " d ", " c ", lr\n" \
-    "2:\n" \
-    "dls lr, r5\n" \
-    "1:\n" \
-    each \
-    "le lr, 1b\n" \
-    ".irp d, " a ", " b ", " c ", " d "\n" \
-    "add \\d, \\d, r6\n" \
-    ".endr\n" \
-    "add " other ", " other ", r7\n" \
-    "subs r4, r4, #1\n" \
-    "bne 2b\n" \
-    "pop {r12}\n" \
-    "vmrs r0, fpscr\n" \
-    "ands r0, r0, #0x88\n" \
-    "bne 9f\n" \
-    "ldrd r1, r2, [r12, #40]\n" \
-    "lsls r3, r1, #31\n" \
-    "beq 3f\n" \
-    "ldr r3, [r2]\n" \
-    "vdup.32 q4, r3\n" \
-    ".irp d, q0, q1, q2, q3\n" \
-    "vcmp.f32 gt, \\d, r3\n" \
-    "vpsel \\d, \\d, q4\n" \
-    ".endr\n" \
-    "3:\n" \
-    "lsls r3, r1, #30\n" \
-    "bpl 4f\n" \
-    "ldr r3, [r2, #4]\n" \
-    "vdup.32 q4, r3\n" \
-    ".irp d, q0, q1, q2, q3\n" \
-    "vcmp.f32 gt, q4, \\d\n" \
-    "vpsel \\d, \\d, q4\n" \
-    ".endr\n" \
-    "4:\n" \
-    "ldrd r1, r2, [r12, #32]\n" \
-    ".irp d, q0, q1, q2, q3\n" \
-    "vstrw.32 \\d, [r1]\n" \
-    "add r1, r1, r2\n" \
-    ".endr\n" \
-    "9:\n" \
-    "vpop {d8-d15}\n" \
-    "pop {r4-r11, lr}\n"
-
-/* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`. */
-#define EC_RUN_SUMS_F32_MVE(words, first, each, a, b, c, d, other) \
-    register uintptr_t r0 __asm__("r0") = (uintptr_t)(words); \
-    __asm__ volatile(EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
-        : "+r"(r0) \
-        : \
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory"); \
-    return (int32_t)r0
-
-/* Assembly: one unit's biases for four vectors. */
-#define EC_SAME_BIASES_F32_MVE \
-    "vldrw.32 q0, [r2]\n" \
-    "vmov q1, q0\n" \
-    "vmov q2, q0\n" \
-    "vmov q3, q0\n"
-
-/* Assembly: the biases of four units, which are lr bytes apart. */
-#define EC_FOUR_BIASES_F32_MVE \
-    ".irp d, q0, q1, q2, q3\n" \
-    "vldrw.32 \\d, [r2]\n" \
-    "add r2, r2, lr\n" \
-    ".endr\n"
-
-/* What a kernel does and returns that adds the weights of four channels times the inputs of four
- * pixels, on `words`. `first` as above, behind the biases; `load` reads the weights at r1 into q4,
- * `widen` and `scale` make floats of them. */
-#define EC_RUN_FOUR_PIXELS_F32_MVE(words, first, load, widen, scale) \
-    EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE first, \
-        load \
-        "ldr r0, [r8], #4\n" \
-        widen \
-        "ldr r2, [r9], #4\n" \
-        scale \
-        "ldr r3, [r10], #4\n" \
-        "vmul.f32 q5, q4, r0\n" \
-        "ldr r0, [r11], #4\n" \
-        "vmul.f32 q6, q4, r2\n" \
-        "vadd.f32 q0, q0, q5\n" \
-        "vmul.f32 q5, q4, r3\n" \
-        "vadd.f32 q1, q1, q6\n" \
-        "vmul.f32 q6, q4, r0\n" \
-        "vadd.f32 q2, q2, q5\n" \
-        "vadd.f32 q3, q3, q6\n", \
-        "r8", "r9", "r10", "r11", "r1")
-
-/* clang-format on */
 
 #endif /* EC_FPU_ACCUMULATE_F32_H */

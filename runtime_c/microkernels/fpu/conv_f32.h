@@ -6,6 +6,7 @@
 #define EC_FPU_CONV_F32_H
 
 #include "microkernels/fpu/accumulate_f32.h"
+#include "microkernels/fpu/accumulate_f32_mve.h"
 
 /* Four channels of four pixels on vectors: 0 if they are stored. */
 static EC_KERNEL int32_t ec_conv_four_f32_mve(const uintptr_t *words) {

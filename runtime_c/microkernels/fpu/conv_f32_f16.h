@@ -7,6 +7,7 @@
 #define EC_FPU_CONV_F32_F16_H
 
 #include "microkernels/fpu/accumulate_f32.h"
+#include "microkernels/fpu/accumulate_f32_mve.h"
 
 /* Assembly: vcvtb.f32.f16 of vector n into itself, in numbers: GNU as 2.40 takes it for another. */
 #define EC_WIDEN_HALVES_MVE(n) ".inst.w 0xfe3f0e01 + " n " * 0x2002\n"

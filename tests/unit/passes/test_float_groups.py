@@ -15,7 +15,13 @@ from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import get_microkernel, kernels_of
-from edgec.loop.microkernels.float_rows import CONV, CONV_HALVES, CONV_STEPS, DEPTHWISE
+from edgec.loop.microkernels.float_rows import (
+    CONV,
+    CONV_HALVES,
+    CONV_NIBBLES,
+    CONV_STEPS,
+    DEPTHWISE,
+)
 from edgec.loop.policy import policy_for
 from edgec.memory.spare_kernels import MOST_CODE, spare_bytes, take_small_kernels
 from edgec.ops.clip import ClipAttrs
@@ -40,6 +46,9 @@ LAYERS = {
     ),
     "dense": ("dense", (3, 10), (7, 10), None, CONV),
 }  # fmt: skip
+#: Weights that count steps, and how many at most; the kernels of all that are stored in less.
+MOST = {"steps": 128, "nibbles": 8}
+NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "nibbles": CONV_NIBBLES}
 #: What kernels cannot do, and leave to loops.
 REFUSED = {
     "dilated": ("conv2d", (1, 5, 9, 3), (4, 1, 3, 3), Conv2dAttrs(dilation=(1, 2))),
@@ -56,9 +65,10 @@ def layer(
     weights = rng.normal(size=w_shape).astype(np.float32)
     if stored == "halves":
         weights = weights.astype(np.float16).astype(np.float32)
-    elif stored == "steps":
+    elif stored in MOST:
         step = rng.uniform(0.01, 0.1, (channels,) + (1,) * (len(w_shape) - 1)).astype(np.float32)
-        weights = rng.integers(-128, 128, w_shape).astype(np.float32) * step
+        most = MOST[stored]
+        weights = rng.integers(-most, most, w_shape).astype(np.float32) * step
     b = GraphBuilder()
     x = b.param("x", TensorType(x_shape, "float32"))
     w = b.constant("w", weights)
@@ -88,7 +98,7 @@ def test_kernels_mean_the_layer(name: str, core: str) -> None:
 
 
 @pytest.mark.parametrize("optimize", ["size", "balanced", "time"])
-@pytest.mark.parametrize("stored", ["halves", "steps"])
+@pytest.mark.parametrize("stored", NARROW)
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "depthwise"])
 def test_kernels_of_narrow_weights_mean_the_layer(
     name: str, stored: str, optimize: Optimize
@@ -96,8 +106,8 @@ def test_kernels_of_narrow_weights_mean_the_layer(
     *given, kernel = LAYERS[name]
     function = layer(*given, stored=stored)
     found = menu(function, "cortex-m4", optimize).variants
-    narrow = CONV_HALVES if stored == "halves" else CONV_STEPS
-    if optimize == "time" or (optimize == "balanced" and stored == "steps"):
+    narrow = NARROW[stored]
+    if optimize == "time" or (optimize == "balanced" and stored in MOST):
         narrow = kernel
     assert [kernels_of(v.function) for v in found if kernels_of(v.function)] == [{narrow}]
     x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
@@ -121,9 +131,48 @@ def test_kernels_are_small_beside_what_they_read_where_size_counts(channels: int
     loops, kernel = lowered.variants
     assert not kernels_of(loops.function)
     assert loops.code_bytes < kernel.code_bytes
-    pays = get_microkernel(CONV_HALVES).code_bytes < MOST_CODE * 2 * channels * 400
+    more = kernel.code_bytes - loops.code_bytes
+    assert more < get_microkernel(CONV_HALVES).code_bytes
+    pays = more < MOST_CODE * 2 * channels * 400
     assert pays == (channels == 100)
     assert take_small_kernels([lowered], [loops]) == ((kernel,) if pays else (loops,))
+
+
+def test_loops_that_many_layers_share_are_counted_once() -> None:
+    """So that a kernel is not taken for code that is not there."""
+    shapes = [(1, 40 + more) for more in range(12)]
+    apart = [menu(layer("dense", x, (72, x[1]), None, "nibbles"), "cortex-m4", "size")
+             for x in shapes]  # fmt: skip
+    alike = [menu(layer("dense", (1, 44), (72, 44), None, "nibbles"), "cortex-m4", "size")] * 12
+    for menus, position in ((apart, 1), (alike, 0)):
+        loops = [lowered.variants[0] for lowered in menus]
+        expected = tuple(lowered.variants[position] for lowered in menus)
+        assert take_small_kernels(menus, loops) == expected
+
+
+def test_few_channels_stay_on_loops_where_a_unit_of_eight_takes_more() -> None:
+    """Their weights of four bits, that is; the others go to the kernel all the same."""
+    small = menu(layer("dense", (1, 400), (9, 400), None, "nibbles"), "cortex-m4", "size")
+    large = menu(layer("dense", (1, 400), (256, 400), None, "nibbles"), "cortex-m4", "size")
+    loops, kernel = small.variants
+    assert kernel.constant_bytes * (1 - MOST_CODE) > loops.constant_bytes + loops.code_bytes
+    chosen = take_small_kernels([small, large], [loops, large.variants[0]])
+    assert chosen == (loops, large.variants[1])
+
+
+def test_groups_of_four_bits_stay_on_loops() -> None:
+    """Kernels would store them in eight."""
+    rng = np.random.default_rng(2)
+    counts = rng.integers(-8, 8, (16, 2, 32))
+    counts[:, :, 0] = 7
+    counts[:, 0] <<= 3
+    weights = counts.reshape(16, 64).astype(np.float32)
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 64), "float32"))
+    inputs = [x, b.constant("w", weights), b.constant("bias", np.ones(16, np.float32))]
+    function = b.finish([b.op("dense", inputs, None, name="sums")])
+    for variant in menu(function, "cortex-m4", "size").variants:
+        assert not kernels_of(variant.function)
 
 
 @pytest.mark.parametrize("name", ["padded", "depthwise"])
