@@ -235,6 +235,13 @@ class Figures:
             if limit is not None and used is not None and used > limit
         }
 
+    def words(self) -> list[str]:
+        """What is known, but for the stack."""
+        found = [f"RAM {self.ram_bytes:,}", f"flash {self.flash_bytes:,}"]
+        if self.instructions is not None:
+            found.append(f"instructions {self.instructions:,}")
+        return found
+
 
 def figures_of(built: Built, *, measured: bool) -> Figures:
     """The figures of a build; with `measured` one inference runs on the simulated core."""

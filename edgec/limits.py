@@ -110,12 +110,17 @@ def build_within(
             taken = Homes(board, reserved=reserved)
             reserved |= {name: taken.taken_bytes(name) + n for name, n in error.over.items()}
         except BudgetExceeded as error:
-            over = error.over.get("RAM", 0)
-            front = compiled.choice.front
-            limit = compiled.program.arena_bytes - over
-            if is_last or not over or not front or front[-1].need_bytes > limit:
+            limit = smaller_arena_bytes(compiled, error.over.get("RAM", 0))
+            if is_last or limit is None:
                 raise _with_ways(error, model, board, core, options) from None
     raise AssertionError("the last attempt returns or raises")
+
+
+def smaller_arena_bytes(compiled: Compiled, over_bytes: int) -> int | None:
+    """The arena with which RAM would not be over its limit; None if no choice needs so little."""
+    front = compiled.choice.front
+    limit = compiled.program.arena_bytes - over_bytes
+    return limit if over_bytes and front and front[-1].need_bytes <= limit else None
 
 
 def _can_move(board: Board, error: DoesNotFit) -> bool:

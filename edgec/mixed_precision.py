@@ -19,6 +19,7 @@ from pathlib import Path
 from edgec.deploy import Figures, deploy, figures_of
 from edgec.errors import BudgetExceeded, PlanError
 from edgec.graph.ir import Function, Module, Node
+from edgec.limits import MOST_ATTEMPTS, smaller_arena_bytes
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.post_training import PostTraining, with_bits
@@ -54,6 +55,13 @@ class Limits:
     def of_build(self) -> bool:
         """Whether there is a limit that only a build can be held to."""
         return (self.flash_bytes, self.ram_bytes, self.instructions) != (None, None, None)
+
+    def within(self, options: Options) -> Options:
+        """The options with these limits of a build."""
+        return replace(
+            options, max_ram_bytes=self.ram_bytes, max_flash_bytes=self.flash_bytes,
+            max_instructions=self.instructions,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -170,8 +178,10 @@ class _Search:
             if point is None:
                 break
             mixed = self._model(point)
-            figures = build_figures(mixed.quantized.function, self.board, self.options, self.limits)
-            over = figures.over(self._as_options())
+            _, figures = build_within(
+                mixed.quantized.function, self.board, self.options, self.limits
+            )
+            over = figures.over(self.limits.within(self.options))
             if not over:
                 return point, mixed, figures
             self._remember(point, figures, over)
@@ -201,20 +211,17 @@ class _Search:
         }  # fmt: skip
         excess = sum(n / (limits[what] or 1) for what, n in over.items())
         short = sum(BITS[place] == 4 for place in point.chosen)
-        words = [f"RAM {figures.ram_bytes:,}", f"flash {figures.flash_bytes:,}"]
-        if figures.instructions is not None:
-            words.append(f"instructions {figures.instructions:,}")
-        told = f"{short} of {len(point.chosen)} layers in four bits: {', '.join(words)}"
+        told = f"{short} of {len(point.chosen)} layers in four bits: {', '.join(figures.words())}"
         self.tried.append((excess, told))
 
     def _failure(self, points: Sequence[Point]) -> BudgetExceeded:
         """What to say when nothing keeps the limits; the nearest that was built is named."""
         assert self.board is not None
         smallest = min(points, key=lambda p: p.size_bytes)
-        figures = build_figures(
+        _, figures = build_within(
             self._model(smallest).quantized.function, self.board, self.options, self.limits
         )
-        over = figures.over(self._as_options())
+        over = figures.over(self.limits.within(self.options))
         self._remember(smallest, figures, over)
         _, nearest = min(self.tried)
         error = BudgetExceeded(
@@ -224,12 +231,6 @@ class _Search:
         )
         error.over = over
         return error
-
-    def _as_options(self) -> Options:
-        return replace(
-            self.options, max_ram_bytes=self.limits.ram_bytes,
-            max_flash_bytes=self.limits.flash_bytes, max_instructions=self.limits.instructions,
-        )  # fmt: skip
 
 
 def stored_bytes(node: Node, bits: int, group: int = 0) -> int:
@@ -241,17 +242,30 @@ def stored_bytes(node: Node, bits: int, group: int = 0) -> int:
     return -(-elements // 2) + (-(-elements // size // 2) if size else 0)
 
 
-def build_figures(function: Function, board: Board, options: Options, limits: Limits) -> Figures:
-    """What a QDQ function takes on a board, from a real build of it in a temporary folder."""
-    compiled = _compiled(function, board, options, limits.ram_bytes)
-    with tempfile.TemporaryDirectory(prefix="edgec_mixed_") as folder:
-        built = deploy(compiled, board, Path(folder) / "project")
-        return figures_of(built, measured=limits.instructions is not None)
+def build_within(
+    function: Function, board: Board, options: Options, limits: Limits
+) -> tuple[Compiled, Figures]:
+    """What a QDQ function takes on a board, from a real build of it in a temporary folder.
+
+    In a smaller arena if RAM is over its limit, where that helps, as `edgec build` does it.
+    """
+    arena_bytes = limits.ram_bytes
+    for _ in range(MOST_ATTEMPTS):
+        compiled = compile_for(function, board, options, arena_bytes)
+        with tempfile.TemporaryDirectory(prefix="edgec_mixed_") as folder:
+            built = deploy(compiled, board, Path(folder) / "project")
+            figures = figures_of(built, measured=limits.instructions is not None)
+        over = figures.over(limits.within(options)).get("RAM", 0)
+        arena_bytes = smaller_arena_bytes(compiled, over)
+        if arena_bytes is None:
+            break
+    return compiled, figures
 
 
-def _compiled(
+def compile_for(
     function: Function, board: Board, options: Options, ram_bytes: int | None = None
 ) -> Compiled:
+    """A QDQ function compiled for a board; over the limit only where it cannot keep it."""
     module = Module({"main": function}, source="model.onnx", format="onnx")
     try:
         return compile_module(module, board.core, options, board=board, arena_limit_bytes=ram_bytes)
@@ -271,7 +285,7 @@ def _costs(
     if board is None:
         return {node: (stored_bytes(node, bits, made.recipe.group), 0) for node in nodes}
     scheme = made.recipe.scheme(made.source, made.ranges, dict.fromkeys(nodes, bits))
-    compiled = _compiled(insert_qdq(made.source, scheme).function, board, options)
+    compiled = compile_for(insert_qdq(made.source, scheme).function, board, options)
     found: dict[str, tuple[int, int]] = {}
     for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True):
         inside = [node.name for node in lowered.group.nodes]

@@ -1,7 +1,8 @@
 """Mixes of values in int8, int16 and float of one model: what each choice loses and costs, and how
 far a whole mix is off.
 
-`edgec.mixed_values` looks for the cheapest one within a goal.
+`edgec.mixed_values` looks for the cheapest one within a goal, `edgec.limited_values` for the
+nearest to float within limits of a build.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from edgec.deploy import Figures
 from edgec.graph.ir import Node
 from edgec.post_training import Plan, PostTraining, Recipe, with_passes
 from edgec.quantize.assign import Option, Point, front_of
@@ -60,17 +62,19 @@ class Step:
 
 @dataclass(frozen=True)
 class MixedValues:
-    """made: the model with the chosen values. sqnr_db: of the outputs, before softmax, on samples
-    held out; int8_sqnr_db: with all values int8. wide_products: part of the multiply-accumulates
-    that read what is not int8. front: mixes of bytes against losses."""
+    """made: the model with the chosen values. goal_db: None if there was none. sqnr_db: of the
+    outputs, before softmax, on samples held out; int8_sqnr_db: with all values int8.
+    wide_products: part of the multiply-accumulates that read what is not int8. front: mixes of
+    bytes against losses. figures: of the build, None without limits."""
 
     made: PostTraining
-    goal_db: float
+    goal_db: float | None
     sqnr_db: float
     int8_sqnr_db: float
     layers: tuple[Layer, ...]
     wide_products: float
     front: tuple[Step, ...]
+    figures: Figures | None = None
 
 
 def loss_samples(made: PostTraining) -> int:
@@ -89,7 +93,7 @@ class ValueMixes:
     def __init__(
         self, made: PostTraining, plan: Plan, goal: float, progress: Callable[[], None]
     ) -> None:
-        """made: the int8 model, by `plan`. goal: the error that is allowed.
+        """made: the int8 model, by `plan`. goal: the error that is allowed; 0 if there is none.
 
         progress: called for each sample of the losses, and each mix.
         """
@@ -99,6 +103,7 @@ class ValueMixes:
         self.measure = SettledErrors(plan.function, plan.statistics)
         self.products = sum(choice.products for choice in self.choices)
         self.errors: dict[Point, float] = {}
+        self._models: dict[Point, PostTraining] = {}
 
     def losses(self) -> list[dict[int, float]]:
         """By bits, for each choice; of int16 only where int8 loses something."""
@@ -155,7 +160,9 @@ class ValueMixes:
         """The model of the mix; the int8 one as it is."""
         if not any(point.chosen):
             return self.made
-        return self.plan_of(point).finished(self.made.trials)
+        if point not in self._models:
+            self._models[point] = self.plan_of(point).finished(self.made.trials)
+        return self._models[point]
 
     def bits(self, point: Point) -> list[int]:
         """Of each choice."""
@@ -186,7 +193,7 @@ class ValueMixes:
         front = sorted({*front_of(points), point}, key=lambda p: (p.size_bytes, p.loss))
         return MixedValues(
             self.finished(point),
-            decibels(self.goal),
+            decibels(self.goal) if self.goal else None,
             decibels(self.errors[point]),
             decibels(int8_error),
             tuple(layers),

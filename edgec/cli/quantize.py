@@ -82,7 +82,7 @@ class _WithWords(click.Command):
               " needs it; float32: weights alone in integers.")  # fmt: skip
 @click.option("--min-sqnr", "goal_db", type=click.FloatRange(1, 120), metavar="DB",
               help="For mixed values: how near to float the outputs must be, on samples held out;"
-              " default 30.")  # fmt: skip
+              " default 30, or with limits of a build as near as these allow.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
               help="A layer that stays in float; more than once for more.")  # fmt: skip
 @click.option("--int16", multiple=True, metavar="LAYER",
@@ -92,7 +92,7 @@ class _WithWords(click.Command):
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
-              help="For mixed: the board that the other limits are of.")  # fmt: skip
+              help="For mixed: the board that limits of a build are of.")  # fmt: skip
 @click.option("--max-flash", "max_flash_bytes", type=SIZE, metavar="SIZE",
               help="For mixed: at most this much flash of the board's build.")  # fmt: skip
 @click.option("--max-ram", "max_ram_bytes", type=SIZE, metavar="SIZE",
@@ -154,6 +154,7 @@ def command(
 ) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
     from edgec.cli.samples import load_labels, ports_of
+    from edgec.limited_values import limited_parts, mix_values_within
     from edgec.mixed_precision import Limits, loss_parts, mix
     from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
     from edgec.post_training import Recipe, float_function, quantize_function
@@ -188,8 +189,8 @@ def command(
         int16,
     )
     builds = (max_flash_bytes, max_ram_bytes, max_instructions)
-    _check_limits(is_mixed, max_weights, builds, board)
     has_mixed_values = activations == "mixed"
+    _check_limits(is_mixed, has_mixed_values, max_weights, builds, board)
     _check_goal(has_mixed_values, goal_db, weights)
     chosen_board = None if board is None else load_board(board)
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
@@ -201,7 +202,12 @@ def command(
             mixed = mix(made, limits, chosen_board, progress=step)
         made = mixed.made
     mixed_values = None
-    if has_mixed_values:
+    if has_mixed_values and chosen_board is not None:
+        with count_bar("choosing values", limited_parts(made), quiet=as_json) as step:
+            limits = Limits(None, *builds)
+            mixed_values = mix_values_within(made, limits, chosen_board, goal_db, progress=step)
+        made = mixed_values.made
+    elif has_mixed_values:
         with count_bar("choosing values", value_parts(made), quiet=as_json) as step:
             mixed_values = mix_values(made, goal_db or DEFAULT_SQNR_DB, step)
         made = mixed_values.made
@@ -244,22 +250,29 @@ def _with_mixed_values() -> list[str]:
 
 
 def _check_limits(
-    is_mixed: bool,
+    has_mixed_weights: bool,
+    has_mixed_values: bool,
     max_weights: tuple[float, bool] | None,
     builds: tuple[int | None, int | None, int | None],
     board: str | None,
 ) -> None:
     """Limits belong to a mix, and those of a build to a board."""
     has_build = any(limit is not None for limit in builds)
-    if not is_mixed and (max_weights is not None or has_build or board is not None):
-        raise click.UsageError("limits and --board are for --weights mixed")
-    if is_mixed and max_weights is None and not has_build:
+    if max_weights is not None and not has_mixed_weights:
+        raise click.UsageError("--max-weights is for --weights mixed")
+    if (has_build or board is not None) and not (has_mixed_weights or has_mixed_values):
+        raise click.UsageError("limits and --board are for --weights mixed or --activations mixed")
+    if has_mixed_weights and max_weights is None and not has_build:
         raise click.UsageError(
             "--weights mixed needs a limit: --max-weights, or --board with --max-flash, --max-ram"
             " or --max-instructions"
         )
     if has_build and board is None:
         raise click.UsageError("--max-flash, --max-ram and --max-instructions need --board")
+    if has_mixed_values and board is not None and not has_build:
+        raise click.UsageError(
+            "--board needs a limit: --max-flash, --max-ram or --max-instructions"
+        )
 
 
 def _check_goal(is_mixed: bool, goal_db: float | None, weights: str) -> None:

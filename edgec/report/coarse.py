@@ -32,10 +32,13 @@ def coarse_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str,
     """
     low = [dict(row) for row in report["outputs"] if row["sqnr_db"] < COARSE_DB]
     recipe, values = report["recipe"], report["values"]
-    if not low or (values is not None and values["goal_db"] < COARSE_DB):
+    goal = None if values is None else values["goal_db"]
+    if not low or (goal is not None and goal < COARSE_DB):
         return None  # as near as asked for
     command = ""
-    if values is not None:
+    if values is not None and values["build"] is not None:
+        advice = "it is as near as the limits allow: allow more, or leave layers in float"
+    elif values is not None:
         advice = "mixed values keep their goal on samples held out: calibrate with more samples"
     elif recipe["weights"] == "float16":
         advice = "float16 does not hold these weights: build the float model as it is"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from edgec.deploy import Figures
 
 #: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
 _CLONES = (".constprop.", ".part.", ".isra.", ".cold")
@@ -88,3 +90,22 @@ def short_shapes(shapes: str) -> str:
 def decimal(value: float | None, digits: int) -> str:
     """A number with thousands apart; empty for None."""
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+def build_report(figures: Figures | None) -> dict[str, int | None] | None:
+    """The object for JSON of the build that a choice was held to, if it was."""
+    if figures is None:
+        return None
+    return {
+        "flash_bytes": figures.flash_bytes,
+        "ram_bytes": figures.ram_bytes,
+        "instructions": figures.instructions,
+    }
+
+
+def build_line(build: Mapping[str, int | None]) -> str:
+    """The same as text."""
+    words = [f"flash {build['flash_bytes']:,}", f"RAM {build['ram_bytes']:,}"]
+    if build["instructions"] is not None:
+        words.append(f"instructions {build['instructions']:,}")
+    return f"built: {', '.join(words)}"

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from edgec.mixed_precision import BITS, Mixed
-from edgec.report.figures import plural, short_title
+from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, format_table
 from edgec.report.table import number as number_column
@@ -42,12 +42,8 @@ def precision_report(mixed: Mixed) -> dict[str, Any]:
             }
             for point in front
         ],
-        "build": None if mixed.figures is None else {
-            "flash_bytes": mixed.figures.flash_bytes,
-            "ram_bytes": mixed.figures.ram_bytes,
-            "instructions": mixed.figures.instructions,
-        },
-    }  # fmt: skip
+        "build": build_report(mixed.figures),
+    }
 
 
 def _some(mixed: Mixed) -> list[Any]:
@@ -82,13 +78,7 @@ def precision_lines(report: Mapping[str, Any]) -> list[str]:
         f"bytes (loss), estimated, * taken: {', '.join(points)}",
     ]
     if report["build"] is not None:
-        words = [
-            f"flash {report['build']['flash_bytes']:,}",
-            f"RAM {report['build']['ram_bytes']:,}",
-        ]
-        if report["build"]["instructions"] is not None:
-            words.append(f"instructions {report['build']['instructions']:,}")
-        lines.append(f"built: {', '.join(words)}")
+        lines.append(build_line(report["build"]))
     return lines
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgec.report.figures import plural, short_title
+from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, format_table
 from edgec.report.table import number as number_column
@@ -23,6 +23,7 @@ def values_report(mixed: MixedValues) -> dict[str, Any]:
     """The object for JSON. Losses are parts of the sum of squares of the outputs."""
     return {
         "goal_db": mixed.goal_db,
+        "build": build_report(mixed.figures),
         "sqnr_db": mixed.sqnr_db,
         "int8_sqnr_db": mixed.int8_sqnr_db,
         "values_bytes": sum(layer.value_bytes for layer in mixed.layers),
@@ -54,8 +55,8 @@ def values_report(mixed: MixedValues) -> dict[str, Any]:
 
 
 def _some(mixed: MixedValues) -> list[Any]:
-    """Some of the front, not much nearer to float than asked, and what was taken."""
-    most = mixed.goal_db + MOST_ABOVE_DB
+    """Some of the front, not much nearer to float than asked or taken, and what was taken."""
+    most = (mixed.sqnr_db if mixed.goal_db is None else mixed.goal_db) + MOST_ABOVE_DB
     points = [step for step in mixed.front if step.sqnr_db <= most]
     points = points[:: max(1, -(-len(points) // MOST_POINTS))]
     kept = {*points, *(step for step in mixed.front if step.taken)}
@@ -66,12 +67,14 @@ def values_total(report: Mapping[str, Any]) -> str:
     """What was chosen, in a sentence."""
     kinds = [layer["dtype"] for layer in report["layers"]]
     share = 100 * report["values_bytes"] / report["int8_values_bytes"]
+    goal = "" if report["goal_db"] is None else f" asked for {report['goal_db']:.1f},"
+    build = "" if report["build"] is None else f"; {build_line(report['build'])}"
     return (
         f"{kinds.count('int16')} of {plural(len(kinds), 'layer')} in int16,"
         f" {kinds.count('float')} in float: {report['values_bytes']:,} bytes of values,"
         f" {share:.1f} % of int8; {100 * report['wide_products']:.1f} % of the products read them;"
-        f" {report['sqnr_db']:.1f} dB on samples held out, asked for {report['goal_db']:.1f},"
-        f" all in int8 {report['int8_sqnr_db']:.1f}"
+        f" {report['sqnr_db']:.1f} dB on samples held out,{goal}"
+        f" all in int8 {report['int8_sqnr_db']:.1f}{build}"
     )
 
 

@@ -26,6 +26,7 @@ ROWS = (
         "mixed_precision",
         "value_mixes",
         "mixed_values",
+        "limited_values",
     ),
     ("report",),
     ("tolerances", "verify", "api"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,4 +106,36 @@ def test_what_cannot_be_is_said(quantize: Callable) -> None:
         ("--activations", "mixed", "--weights", "mixed", "--max-weights", "60%"),
         ("--activations", "mixed", "--weights", "float16"),
     ):  # fmt: skip
+        assert quantize(*words).status == 2
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
+def test_limits_of_a_build(quantize: Callable, edgec: Callable, tmp_path: Path) -> None:
+    def build(*words: object) -> object:
+        return edgec("build", tmp_path / "q.onnx", "--board", "sim_m0", "-o",
+                     tmp_path / "out", "--json", *words)  # fmt: skip
+
+    taken = []
+    for activations in ("int8", "int16"):
+        assert quantize("--activations", activations).status == 0
+        taken.append(build("--optimize", "ram").json["ram_bytes"])
+    mixed = ("--activations", "mixed", "--board", "sim_m0")
+    limit = taken[0] + (taken[1] - taken[0]) * 3 // 4
+    page = tmp_path / "q.html"
+    ran = quantize(*mixed, "--max-ram", limit, "--html", page, "--json")
+    assert ran.status == 0, ran.err
+    found = ran.json["values"]
+    assert {layer["dtype"] for layer in found["layers"]} == {"int8", "int16"}
+    assert found["goal_db"] is None and found["sqnr_db"] > 30.0 > 15.0 > found["int8_sqnr_db"]
+    assert found["build"]["ram_bytes"] <= limit and found["build"]["instructions"] is None
+    assert f"RAM {found['build']['ram_bytes']:,}" in page.read_text("utf-8")
+    built = build("--max-ram", limit)
+    assert built.status == 0 and built.json["ram_bytes"] <= limit, built.err
+    (tmp_path / "q.onnx").unlink()
+    ran = quantize(*mixed, "--max-ram", 100)
+    assert ran.status == 3 and "nearest: " in ran.err and "over in RAM: " in ran.err
+    ran = quantize(*mixed, "--max-ram", limit, "--min-sqnr", 100)
+    assert ran.status == 3 and "within the limits keeps 100.0 dB" in ran.err
+    assert not (tmp_path / "q.onnx").exists()
+    for words in (mixed, (*mixed[:2], "--max-ram", limit), ("--board", "sim_m0")):
         assert quantize(*words).status == 2

@@ -10,7 +10,11 @@ AGAIN = ["edgec", "quantize", "a model.onnx", "--activations", "mixed"]
 
 
 def report(
-    *decibels: float, weights: str = "int8", activations: str = "int8", goal_db: float | None = None
+    *decibels: float,
+    weights: str = "int8",
+    activations: str = "int8",
+    goal_db: float | None = None,
+    build: dict[str, int] | None = None,
 ) -> dict[str, Any]:
     """Of a model with such outputs and three layers."""
     return {
@@ -20,7 +24,7 @@ def report(
             for name, blame in (("less", 0.1), ("none", -0.1), ("most", 0.7), ("moved", None))
         ],
         "recipe": {"weights": weights, "activations": activations},
-        "values": None if goal_db is None else {"goal_db": goal_db},
+        "values": {"goal_db": goal_db, "build": build} if goal_db or build else None,
     }
 
 
@@ -45,6 +49,7 @@ def test_good_outputs_and_those_as_near_as_asked_for_are_not_said() -> None:
 def test_the_hint_fits_what_was_asked_for() -> None:
     for words, hint in (
         ({"activations": "mixed", "goal_db": 30.0}, "more samples"),
+        ({"activations": "mixed", "build": {"ram_bytes": 4000}}, "as near as the limits allow"),
         ({"weights": "int4"}, "--weights int8"),
         ({"weights": "float16"}, "build the float model"),
         ({"activations": "int16"}, "--keep-float"),

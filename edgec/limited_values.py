@@ -1,0 +1,287 @@
+"""Values of int8 or int16, layer by layer: as near to float as limits of a build allow.
+
+1. The model is built with all values in int8, and with all in int16 that lose something in int8:
+   what these take, and about what each choice of values adds to instructions (the compiler's own
+   estimate) and to the bytes that are alive at each step (`edgec.quantize.live_values`).
+2. From int16 everywhere, values go back to int8 one by one, those first that lose least for what
+   they relieve. Bisection finds the first of these mixes whose real build keeps the limits; then
+   what loses most in int8 becomes int16 again, as long as that is so.
+3. Of the mixes that keep the limits the one is taken that is nearest to float on samples held out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.deploy import Figures
+from edgec.errors import BudgetExceeded, DoesNotFit, PlanError
+from edgec.graph.types import Array
+from edgec.mixed_precision import Limits, build_within
+from edgec.options import Options
+from edgec.post_training import PostTraining
+from edgec.quantize.assign import Option, Point, all_best
+from edgec.quantize.live_values import live_elements
+from edgec.target.board import Board
+from edgec.value_mixes import MixedValues, ValueMixes, loss_samples, sums
+
+#: How often mixes between are built, and how often then one with a choice more in int16.
+MOST_BUILDS, MOST_MORE = 6, 4
+
+
+def limited_parts(made: PostTraining) -> int:
+    """How often `mix_values_within` reports progress, at most."""
+    return 2 * loss_samples(made) + 2 * (2 + MOST_BUILDS + MOST_MORE)
+
+
+def mix_values_within(
+    made: PostTraining,
+    limits: Limits,
+    board: Board,
+    goal_db: float | None = None,
+    options: Options | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> MixedValues:
+    """Choose the dtype of every layer's values, int8 or int16.
+
+    made: the int8 model. goal_db: what the outputs must have, if anything. Raises BudgetExceeded
+    with the nearest mix if none keeps the limits, or the goal within them.
+    """
+    assert made.plan is not None
+    mixes = ValueMixes(made, made.plan, 0.0, progress)
+    found = _Search(mixes, limits, board, options or Options()).run()
+    if goal_db is not None and found.sqnr_db < goal_db:
+        wide = sum(layer.bits > 8 for layer in found.layers)
+        raise BudgetExceeded(
+            f"no mix of int8 and int16 values within the limits keeps {goal_db:.1f} dB",
+            details=(
+                f"nearest: {wide} of {len(found.layers)} layers in int16: {found.sqnr_db:.1f} dB",
+            ),
+            hint="allow more, or ask for less",
+        )
+    return replace(found, goal_db=goal_db)
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A mix that was built. least_ram_bytes: with the smallest arena that it could have.
+
+    costs: bytes of constants, and about how many instructions, of each node by name.
+    """
+
+    figures: Figures
+    least_ram_bytes: int
+    costs: Mapping[str, tuple[int, int]]
+
+    def taken(self, resource: str) -> int | None:
+        """What counts for a limit: of RAM the compiler takes as much as it may."""
+        found: int | None = getattr(self.figures, resource)
+        return self.least_ram_bytes if resource == "ram_bytes" else found
+
+
+class _Search:
+    """Choose, build, and choose again."""
+
+    def __init__(self, mixes: ValueMixes, limits: Limits, board: Board, options: Options) -> None:
+        self.mixes, self.limits, self.board, self.options = mixes, limits, board, options
+        #: None: does not fit the board.
+        self.built: dict[Point, _Built | None] = {}
+
+    def run(self) -> MixedValues:
+        """The mix that is taken. Raises BudgetExceeded if none keeps the limits."""
+        mixes = self.mixes
+        lost = mixes.losses()
+        menu = [options[:2] for options in mixes.menu(lost)]
+        narrow = _point(menu, [0] * len(menu))
+        wide = _point(menu, [len(options) - 1 for options in menu])
+        fitting = [point for point in dict.fromkeys((narrow, wide)) if self._keeps_limits(point)]
+        if wide not in fitting:
+            fitting += self._between(menu, narrow, wide)
+        if not fitting:
+            raise self._failure()
+        for point in dict.fromkeys((narrow, *fitting)):
+            mixes.measured(point)
+        int8_error = mixes.errors[narrow]
+        point = min(fitting, key=lambda p: (mixes.errors[p], p.size_bytes))
+        mixes.run_in_integers(point)
+        found = mixes.told(point, lost, int8_error, [narrow, *all_best(menu)])
+        return replace(found, figures=self._figures(point))
+
+    def _between(self, menu: Sequence[Sequence[Option]], narrow: Point, wide: Point) -> list[Point]:
+        """Mixes that keep the limits, as far as they were built; of the last most is int16."""
+        estimates = self._estimates(narrow, wide)
+        mixes = [_point(menu, chosen) for chosen in _narrowed(menu, estimates)]
+        found: list[Point] = []
+        broken, kept = 0, len(mixes) - 1  # both ends are built
+        place = next(n for n, p in enumerate(mixes) if n == kept or not _over(estimates, p.chosen))
+        for _ in range(MOST_BUILDS):
+            if kept - broken < 2:
+                break
+            if not broken < place < kept:
+                place = (broken + kept) // 2
+            if self._keeps_limits(mixes[place]):
+                found.append(mixes[place])
+                kept = place
+            else:
+                broken = place
+            place = (broken + kept) // 2
+        last = mixes[kept]
+        narrowed = [n for n, place in enumerate(last.chosen) if not place and len(menu[n]) > 1]
+        worse = sorted(narrowed, key=lambda n: menu[n][1].loss - menu[n][0].loss)
+        for number in worse[:MOST_MORE]:
+            places = [place or int(n == number) for n, place in enumerate(last.chosen)]
+            more = _point(menu, places)
+            if more not in self.built and self._keeps_limits(more):
+                found.append(more)
+                last = more
+        return found
+
+    def _estimates(self, narrow: Point, wide: Point) -> list[_Estimate]:
+        """By resource that is limited, if by no more than the board's memory."""
+        choices = self.mixes.choices
+        int8, int16 = self.built[narrow], self.built[wide]
+        assert int8 is not None  # else nothing fits the board
+        plain, other = int8.costs, {} if int16 is None else int16.costs
+        beside = [dict.fromkeys((*choice.makers, *choice.readers)) for choice in choices]
+        shared = Counter(node for nodes in beside for node in nodes)
+
+        def added(kind: int) -> Array:
+            """What choices add to nodes beside them, [1, choices]."""
+            more = [
+                sum((other[n.name][kind] - plain[n.name][kind]) / shared[n] for n in nodes
+                    if n.name in plain and n.name in other)
+                for nodes in beside
+            ]  # fmt: skip
+            return np.array([more], np.float64)
+
+        live = live_elements(self.mixes.forms.function, choices).astype(np.float64)
+        resources = (
+            ("ram_bytes", live, live.sum(axis=1), self.board.ram_bytes),
+            # A byte each, so that none is for nothing: code is not known.
+            ("flash_bytes", added(0) + 1.0, np.zeros(1), self.board.flash_bytes),
+            ("instructions", added(1), np.zeros(1), 0),
+        )
+        found = []
+        for name, costs, base, most in resources:
+            limit, taken = getattr(self.limits, name) or most, int8.taken(name)
+            if limit and taken is not None:
+                more = None if int16 is None else int16.taken(name)
+                found.append(_Estimate(costs, base, taken, more, wide.chosen, limit))
+        return found
+
+    def _figures(self, point: Point) -> Figures:
+        built = self.built[point]
+        assert built is not None  # it keeps the limits
+        return built.figures
+
+    def _failure(self) -> BudgetExceeded:
+        """What to say when nothing keeps the limits, with the nearest that was built."""
+        limits = self.limits.within(self.options)
+        most = {
+            "RAM": limits.max_ram_bytes, "flash": limits.max_flash_bytes,
+            "instructions": limits.max_instructions,
+        }  # fmt: skip
+        ranked = [
+            (sum(count / (most[what] or 1) for what, count in over.items()), point, figures, over)
+            for point, built in self.built.items()
+            if built is not None
+            for figures, over in [(built.figures, built.figures.over(limits))]
+        ]
+        _, point, figures, over = min(ranked, key=lambda one: (one[0], one[1].size_bytes))
+        count = self.mixes.bits(point).count(16)
+        error = BudgetExceeded(
+            f"no mix of int8 and int16 values keeps the limits on {self.board.name}",
+            details=(
+                f"nearest: {count} of {len(point.chosen)} layers in int16:"
+                f" {', '.join(figures.words())}",
+                *(f"over in {what}: {by:,}" for what, by in over.items()),
+            ),
+            hint="allow more, or build otherwise: --optimize size, ram or time",
+        )
+        error.over = over
+        return error
+
+    def _keeps_limits(self, point: Point) -> bool:
+        try:
+            built = self._build(point)
+        except (DoesNotFit, PlanError):
+            if not any(point.chosen):
+                raise  # then nothing fits
+            built = None
+        self.built[point] = built
+        self.mixes.progress()
+        return built is not None and not built.figures.over(self.limits.within(self.options))
+
+    def _build(self, point: Point) -> _Built:
+        function = self.mixes.finished(point).quantized.function
+        compiled, figures = build_within(function, self.board, self.options, self.limits)
+        front = compiled.choice.front
+        arena_bytes = compiled.program.arena_bytes
+        least = min(arena_bytes, front[-1].need_bytes) if front else arena_bytes
+        costs: dict[str, tuple[int, int]] = {}
+        for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True):
+            names = [node.name for node in lowered.group.nodes]
+            each = variant.constant_bytes // len(names), variant.instructions // len(names)
+            costs.update(dict.fromkeys(names, each))
+        return _Built(figures, figures.ram_bytes - arena_bytes + least, costs)
+
+
+class _Estimate:
+    """About what a mix takes of one resource: what int8 takes, and more for each int16 choice."""
+
+    def __init__(
+        self, costs: Array, base: Array, int8: int, int16: int | None, widest: Sequence[int],
+        limit: int,
+    ) -> None:  # fmt: skip
+        """costs: what each choice adds at each step, [steps, choices], and base: what there is in
+        int8, [steps], both in any one unit. int8, int16: what these come to, the latter with the
+        choices of `widest`; None: in the unit. limit: what is allowed."""
+        self.costs, self.base, self.int8, self.limit = costs, base, int8, limit
+        self.scale = 1.0
+        more = float(self._steps(widest).max()) - int8
+        if int16 is not None and more:
+            self.scale = (int16 - int8) / more
+
+    def over(self, chosen: Sequence[int]) -> float:
+        """By how much a mix is over the limit at all steps together, in limits."""
+        return float(np.maximum(self._steps(chosen) - self.limit, 0.0).sum()) / self.limit
+
+    def _steps(self, chosen: Sequence[int]) -> Array:
+        """What a mix takes at each step."""
+        more = self.base + self.costs @ np.asarray(chosen) - self.base.max()
+        return np.asarray(self.int8 + self.scale * more)
+
+
+def _over(estimates: Sequence[_Estimate], chosen: Sequence[int]) -> float:
+    return sum(estimate.over(chosen) for estimate in estimates)
+
+
+def _narrowed(
+    menu: Sequence[Sequence[Option]], estimates: Sequence[_Estimate]
+) -> list[tuple[int, ...]]:
+    """The places of options, from the widest to the narrowest: each time the choice goes back to
+    int8 that loses least for what it relieves, or where nothing is over, for its bytes."""
+    chosen = [len(options) - 1 for options in menu]
+    found = [tuple(chosen)]
+    while any(chosen):
+        excess = _over(estimates, chosen)
+        gains: dict[int, float] = {}
+        for number, options in enumerate(menu):
+            if chosen[number]:
+                less = [*chosen[:number], 0, *chosen[number + 1 :]]
+                relief = excess - _over(estimates, less)
+                loss = options[0].loss - options[1].loss
+                gains[number] = loss / relief if relief > 0 else math.inf
+        if min(gains.values()) == math.inf:
+            gains = {n: (menu[n][0].loss - menu[n][1].loss) / menu[n][0].size_bytes for n in gains}
+        chosen[min(gains, key=gains.__getitem__)] = 0
+        found.append(tuple(chosen))
+    return found
+
+
+def _point(menu: Sequence[Sequence[Option]], places: Sequence[int]) -> Point:
+    return Point(tuple(places), *sums(menu, places))

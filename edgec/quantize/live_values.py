@@ -1,0 +1,40 @@
+"""Which stored values are alive together: about what a mix of dtypes needs at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Value
+from edgec.graph.op import Fusion
+from edgec.graph.types import Array
+from edgec.quantize.value_losses import Choice
+
+
+def live_elements(function: Function, choices: Sequence[Choice]) -> Array:
+    """How many elements of each choice are alive while each node runs, [nodes, choices] int64.
+
+    In the order of the nodes; inputs are alive from the first on, results to the last. What shares
+    storage with another value by its shape alone is no value of its own. The compiler may lay out
+    less (rows that stream, results in place of inputs) or more (scratch).
+    """
+    storage: dict[Value, Value] = {}
+    for node in function.nodes:
+        if node.op.fusion is Fusion.VIEW:
+            storage[node.output] = storage.get(node.inputs[0], node.inputs[0])
+    count = len(function.nodes)
+    first: dict[Value, int] = dict.fromkeys(function.params, 0)
+    last: dict[Value, int] = dict.fromkeys(function.params, 0)
+    for index, node in enumerate(function.nodes):
+        for value in (*node.inputs, *node.outputs):
+            if not isinstance(value, Constant):
+                place = storage.get(value, value)
+                first.setdefault(place, index)
+                last[place] = index
+    last.update(dict.fromkeys((storage.get(v, v) for v in function.results), count - 1))
+    live = np.zeros((count, len(choices)), np.int64)
+    for number, choice in enumerate(choices):
+        for place in dict.fromkeys(storage.get(value, value) for value in choice.values):
+            live[first[place] : last[place] + 1, number] += place.type.elements
+    return live
