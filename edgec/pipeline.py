@@ -35,7 +35,7 @@ from edgec.memory.places import settle_places
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.reorder import orders
 from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
-from edgec.memory.short_weights import with_short_weights
+from edgec.memory.short_weights import MOST_GROWTH, with_short_weights
 from edgec.memory.solve import plan_memory
 from edgec.memory.spare_kernels import (
     spare_bytes,
@@ -223,7 +223,10 @@ def compile_module(
             choice = streamed_if_smaller(module.main, groups, policy, options, alone)
     groups, chosen = choice.groups, choice.variants
     if options.optimize == "balanced":
-        chosen = with_short_weights(module.main, groups, chosen, io=options.io)
+        most_growth = MOST_GROWTH if arena_limit_bytes is None else 0.0
+        chosen = with_short_weights(
+            module.main, groups, chosen, io=options.io, most_growth=most_growth
+        )
         choice = replace(choice, variants=chosen)
     stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
 

@@ -260,7 +260,7 @@ class Policy:
         """Plain loops of a core with an FPU, and kernels of floats in their place.
 
         Float16 weights stay so but for `time`: on kernels that costs next to nothing. Integers that
-        count steps do for `size` alone, since it is slower.
+        count steps do for `size`; for `balanced` it is weighed later what they save and cost.
         """
         narrow: list[Schedule] = []
         if weights is not None:
@@ -274,6 +274,9 @@ class Policy:
         if self.options.optimize == "size":
             return loops if self.in_rows else [*loops, *narrow]
         kernels = narrow or float_schedules(func, window)
+        # Rows would be slower than what they are compared with, and values then not stream.
+        if weights is not None and self.options.optimize == "balanced" and not self.in_rows:
+            kernels += [] if narrow else narrow_steps(func, window, weights)
         # Estimates are for scalars; on vectors the kernels are several times as fast as loops.
         # Rows of one layer would else choose apart, and keep its weights in two orders.
         alone = self.core.has("mve") or self.in_rows

@@ -1,9 +1,10 @@
-"""Store weights in four bits where that pays.
+"""Store weights in fewer bits where that pays.
 
 A kernel by weights of four bits takes half the bytes for them, some instructions more, and code of
-its own. It is taken where it saves a KiB, and at least that part of all constants that it costs in
-instructions: small layers of eight bits may have small weights by chance. Where that is not so of
-all layers that it can do, those are left out that cost the most for a byte.
+its own; so does one that reads floats as integers that count steps, a quarter or an eighth. It is
+taken where it saves a KiB, and at least that part of all constants that it costs in instructions:
+small layers of eight bits may have small weights by chance. Where that is not so of all layers that
+it can do, those are left out that cost the most for a byte.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 
 #: Of constants, less the code of the kernel that reads them.
 LEAST_SAVED_BYTES = 1024
+#: What is saved is worth this part of it in bytes of values: kernels that compute some outputs
+#: together need a few.
+MOST_GROWTH = 1 / 1024
 
 
 def with_short_weights(
@@ -26,13 +30,14 @@ def with_short_weights(
     chosen: Sequence[Variant],
     *,
     io: Io = "arena",
+    most_growth: float = MOST_GROWTH,
 ) -> tuple[Variant, ...]:
-    """Return the variants with some replaced by others whose kernels store weights in four bits.
+    """Return the variants with some replaced by others whose kernels store weights in fewer bits.
 
-    The most bytes that live at once never grow by it.
+    The most bytes that live at once grow by this part of what is saved, at most.
     """
     best = list(chosen)
-    offered = {name for lowered in groups for v in lowered.variants for name in _short(v)}
+    offered = {name for lowered in groups for name in _short(lowered)}
     before: int | None = None
     for name in sorted(offered):
         for trial in _trials(name, groups, best):
@@ -40,7 +45,8 @@ def with_short_weights(
                 continue
             if before is None:
                 before = live_bytes(function, groups, chosen, io)
-            if live_bytes(function, groups, trial, io) <= before:
+            saved = _constant_bytes(chosen) - _constant_bytes(trial)
+            if live_bytes(function, groups, trial, io) <= before + most_growth * saved:
                 best = trial
                 break
     return tuple(best)
@@ -61,9 +67,12 @@ def _trials(
         trial[worst] = variants[worst]
 
 
-def _short(variant: Variant) -> Set[str]:
-    names = kernels_of(variant.function)
-    return {name for name in names if get_microkernel(name).weight_bits < 8}
+def _short(lowered: LoweredGroup) -> Set[str]:
+    """Kernels that store weights in fewer bits than others of the menu, or than a byte."""
+    called = {name for variant in lowered.variants for name in kernels_of(variant.function)}
+    kernels = [kernel for kernel in map(get_microkernel, called) if kernel.stream is not None]
+    most = max((kernel.weight_bits for kernel in kernels), default=8)
+    return {kernel.name for kernel in kernels if kernel.weight_bits < max(most, 8)}
 
 
 def _with_kernel(name: str, lowered: LoweredGroup, variant: Variant) -> Variant:
