@@ -1,14 +1,19 @@
-"""Sample models built for boards, each combination once per test session."""
+"""Sample models built for boards and run there, each combination once per test session."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from edgec.deploy import Built, deploy
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
+from edgec.runners.engine import open_session
+from edgec.runners.samples import generate_inputs
 from edgec.target.board import load_board
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
@@ -65,3 +70,32 @@ def build(model: Path, board_name: str, compiler: str | None = None, traced: boo
     compiled = compile_model(model, board.core, options, board_name=board.name)
     name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}"
     return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)
+
+
+@cache
+def figures(model: Path, board: str, optimize: str = "balanced") -> dict[str, int]:
+    """Sizes, and what one run takes; the test is skipped where a tool is absent."""
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("the figures are stated for arm-none-eabi-gcc, which is not installed")
+    engine = "qemu" if load_board(board).core.has("mve") else "core"  # Unicorn has no MVE
+    if engine == "core":
+        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    elif shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
+    compiled, built = build(model, board, "gcc", optimize=optimize)
+    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+    # On QEMU an interrupt of the link may fall into a run and adds to it: the least of three.
+    runs = 3 if engine == "qemu" else 1
+    with open_session(engine, built) as session:
+        results = [session.run(generate_inputs(1, types)) for _ in range(runs)]
+        result = min(results, key=lambda result: result.instructions or 0)
+    assert built.image is not None and result.instructions
+    return {
+        "arena_bytes": compiled.program.arena_bytes,
+        "code_bytes": built.image.code_bytes,
+        "flash_bytes": built.image.flash_bytes,
+        "stack_bytes": result.stack_bytes or 0,
+        "instructions": result.instructions,
+        "cycles": result.cycles or 0,
+        "macs": compiled.macs,
+    }

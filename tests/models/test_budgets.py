@@ -7,47 +7,15 @@ down, the file is tightened; it is never loosened to pass.
 from __future__ import annotations
 
 import json
-import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from built_models import DIGITS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, build
+from built_models import DIGITS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, figures
 from goals import GOALS, missed, missed_goals
 
-from edgec.runners.engine import open_session
-from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
-
 BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text(encoding="utf-8"))
-
-
-def figures(model: Path, board: str, optimize: str = "balanced") -> dict[str, int]:
-    if shutil.which("arm-none-eabi-gcc") is None:
-        pytest.skip("the budgets are stated for arm-none-eabi-gcc, which is not installed")
-    engine = "qemu" if load_board(board).core.has("mve") else "core"  # Unicorn has no MVE
-    if engine == "core":
-        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-    elif shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
-    compiled, built = build(model, board, "gcc", optimize=optimize)
-    types = [(p.shape, p.dtype) for p in built.manifest.inputs]
-    # On QEMU an interrupt of the link may fall into a run and adds to it: the least of three.
-    runs = 3 if engine == "qemu" else 1
-    with open_session(engine, built) as session:
-        results = [session.run(generate_inputs(1, types)) for _ in range(runs)]
-        result = min(results, key=lambda result: result.instructions or 0)
-    assert built.image is not None
-    return {
-        "arena_bytes": compiled.program.arena_bytes,
-        "code_bytes": built.image.code_bytes,
-        "flash_bytes": built.image.flash_bytes,
-        "stack_bytes": result.stack_bytes or 0,
-        "instructions": result.instructions or 0,
-        "cycles": result.cycles or 0,
-        "macs": compiled.macs,
-    }
 
 
 @pytest.mark.parametrize(
