@@ -21,6 +21,8 @@ EXTRAS := verify,sim,toolchain,plan,flash,test
 # Two workers: CI has two cores. Work stealing keeps the tests of a file together, which share
 # what they build.
 JOBS ?= 2
+# Each worker has a core: NumPy's products on threads of their own only wait for each other.
+test test-full: export OPENBLAS_NUM_THREADS := 1
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 10
 
 PY_SOURCES := $(wildcard edgec tests examples setup.py)

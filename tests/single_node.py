@@ -60,6 +60,7 @@ def check_against_onnxruntime(
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x": x})
     module = import_model(path)
