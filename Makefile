@@ -23,6 +23,10 @@ EXTRAS := verify,sim,toolchain,plan,flash,test
 JOBS ?= 2
 # Each worker has a core: NumPy's products on threads of their own only wait for each other.
 test test-full: export OPENBLAS_NUM_THREADS := 1
+# Tests start thousands of Pythons, half of whose time is the compiling of modules. So byte code is
+# kept, also where a container is set to write none: in a folder of its own.
+test test-full: export PYTHONDONTWRITEBYTECODE :=
+test test-full: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 10
 
 PY_SOURCES := $(wildcard edgec tests examples setup.py)
