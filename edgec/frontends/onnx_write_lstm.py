@@ -18,7 +18,10 @@ GATES = 4
 def _lstm(out: OnnxWriter, node: Node) -> None:
     """ONNX's gates lie in the order i, o, f, g, and everything has an axis of directions."""
     if node.attrs.clip:
-        raise ImportFailed(f"{node.name}: cells with a limit cannot be written as ONNX")
+        raise ImportFailed(
+            f"{node.name}: cells with a limit cannot be written as ONNX in float",
+            hint="int8 values have it in the range of their cells: --activations int8",
+        )
     x, hidden, cell, weights, recurrent, bias = node.inputs
     steps, batch, units = node.outputs[0].type.shape
 

@@ -254,8 +254,9 @@ def test_models_with_state_start_anew(tmp_path: Path) -> None:
     assert made.onnx_bytes()
     (name,) = [node.name for node in limited.nodes if node.op.name == "lstm_float"]
     kept = quantize_function(limited, samples[:5], Recipe("minmax", keep_float=(name,)))
-    with pytest.raises(ImportFailed, match="a limit cannot be written"):
+    with pytest.raises(ImportFailed, match="a limit cannot be written") as failure:
         kept.onnx_bytes()
+    assert "--activations int8" in failure.value.hint
 
 
 @pytest.mark.parametrize("change", ["scales", "zero_point", "dtype", "bias"])
