@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.runners.builtin_operators import with_builtin_operators
+from edgec.runners.byte_weights import with_byte_weights
 
 Array = npt.NDArray[Any]
 
@@ -213,7 +214,8 @@ class LiteRtOracle(Oracle):
 class OnnxRuntimeOracle(Oracle):
     """ONNX Runtime on the CPU, one thread.
 
-    `outputs` come from the file as it is. Tensors come from copies with more graph outputs. A
+    `outputs` come from the file as it is, but for weights of four bits, which are bytes here
+    (`edgec/runners/byte_weights.py`). Tensors come from copies with more graph outputs. A
     float output between Conv and QuantizeLinear would keep the runtime from fusing the QDQ
     pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and a second one
@@ -232,7 +234,7 @@ class OnnxRuntimeOracle(Oracle):
         except ImportError as error:
             raise _missing("onnxruntime", error) from error
         self._onnxruntime = onnxruntime
-        self._data = _read(model_file)
+        self._data = with_byte_weights(_read(model_file))
         self._session = self._open(self._data)
         self._values = dict(values or {})
         self._integer: Any = None
