@@ -193,9 +193,14 @@
     "it ne\n" \
     "adrne.w r7, 7f\n"
 
-/* Fill the stack; r7 is the end of x, `bytes` those of code for an octet. The loop takes 8. `choose`
- * gives what stores the results. */
-#define EC_MATRIX_1_BEGIN(bytes, choose) \
+/* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs is 1 << `octet`
+ * bytes, and `bytes` of code; the loop takes 8. `choose` gives what stores the results in r7, by r5,
+ * channels, and r6, the zero point; sizes are at r3, and r4 is octets. */
+#define EC_MATRIX_1_BEGIN(frame, octet, bytes, choose) \
+    "push {r4-r11, lr}\n" \
+    "ldmia r3, {r4-r6}\n" \
+    "sub sp, #" frame "\n" \
+    "add r7, r1, r4, lsl #" octet "\n" \
     "str r1, [sp, #4]\n" \
     "str r7, [sp, #8]\n" \
     "adds r7, r0, r5\n" \
@@ -225,8 +230,19 @@
     "sub lr, lr, r12\n" \
     "ldr pc, [sp, #16]\n"
 
-/* Eight inputs that are packed, 106 bytes of code; and the loop of them. */
-#define EC_MATRIX_1_OCTETS \
+/* Eight inputs that are packed: four pairs, in r2-r5. */
+#define EC_MATRIX_1_PACKED "ldmia r0!, {r2-r5}\n"
+
+/* The same of inputs as they are: 16 bytes of code more. */
+#define EC_MATRIX_1_PLAIN \
+    "ldmia r0!, {r3, r5}\n" \
+    "sxtb16 r2, r3\n" \
+    "sxtb16 r3, r3, ror #8\n" \
+    "sxtb16 r4, r5\n" \
+    "sxtb16 r5, r5, ror #8\n"
+
+/* Eight inputs that `load` gives, 106 bytes of code if they are packed; and the loop of them. */
+#define EC_MATRIX_1_OCTETS(load) \
     "0:\n" /* four channels */ \
     "str r0, [sp, #12]\n" \
     "ldr r0, [sp, #4]\n" \
@@ -234,27 +250,9 @@
     "ldr pc, [sp]\n" \
     "3:\n" \
     ".rept 8\n" \
-    "ldmia r0!, {r2-r5}\n" \
+    load \
     EC_MATRIX_1_STEP("r2", "r3") \
     EC_MATRIX_1_STEP("r4", "r5") \
-    ".endr\n" EC_MATRIX_1_DONE
-
-/* Eight inputs as they are, 122 bytes of code; and the loop of them. */
-#define EC_MATRIX_1_PLAIN_OCTETS \
-    "0:\n" /* four channels */ \
-    "str r0, [sp, #12]\n" \
-    "ldr r0, [sp, #4]\n" \
-    "ldmia r1!, {r10-r12, lr}\n" \
-    "ldr pc, [sp]\n" \
-    "3:\n" \
-    ".rept 8\n" \
-    "ldmia r0!, {r2-r3}\n" \
-    "sxtb16 r4, r2, ror #8\n" \
-    "sxtb16 r2, r2\n" \
-    EC_MATRIX_1_STEP("r2", "r4") \
-    "sxtb16 r4, r3, ror #8\n" \
-    "sxtb16 r3, r3\n" \
-    EC_MATRIX_1_STEP("r3", "r4") \
     ".endr\n" EC_MATRIX_1_DONE
 
 /* To the next four channels of so many bytes, which may overlap those before. */
@@ -544,12 +542,8 @@ static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const in
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_MATRIX_1_BEGIN("106", EC_MATRIX_CHOOSE)
-        EC_MATRIX_1_OCTETS
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
         EC_MATRIX_1_END,
         "r12");
     /* clang-format on */
@@ -567,20 +561,15 @@ static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const in
 }
 
 /* The same from int8 inputs as they are: x[8 * octets], aligned to 4 bytes. It takes an eighth more
- * instructions, and no scratch. Registers as there, but r2, r3 are eight inputs and r4, too, a
- * pair. */
+ * instructions, and no scratch. Registers as there, but r3 and r5 have eight inputs first. */
 static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                                int32_t octets, int32_t channels,
                                                int32_t zero_point) {
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_MATRIX_1_BEGIN("122", EC_MATRIX_CHOOSE)
-        EC_MATRIX_1_PLAIN_OCTETS
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
         EC_MATRIX_1_END,
         "r12");
     /* clang-format on */

@@ -161,34 +161,17 @@
     "sub r11, r11, r2, lsl #8\n" \
     "sub lr, lr, r2, lsl #4\n"
 
-/* Eight inputs that are packed, 118 bytes of code; and the loop of them. */
-#define EC_NIBBLES_1_OCTETS \
+/* Eight inputs that `load` gives, 118 bytes of code if they are packed; and the loop of them. */
+#define EC_NIBBLES_1_OCTETS(load) \
     EC_NIBBLES_1_FOUR \
     "3:\n" \
     ".rept 8\n" \
-    "ldmia r0!, {r2-r5}\n" \
+    load \
     "ldmia r1!, {r6-r9}\n" \
     EC_NIBBLES_1_WORD("r2", "r6") \
     EC_NIBBLES_1_WORD("r3", "r7") \
     EC_NIBBLES_1_WORD("r4", "r8") \
     EC_NIBBLES_1_WORD("r5", "r9") \
-    ".endr\n" EC_NIBBLES_1_DONE
-
-/* Eight inputs as they are, 134 bytes of code; and the loop of them. */
-#define EC_NIBBLES_1_PLAIN_OCTETS \
-    EC_NIBBLES_1_FOUR \
-    "3:\n" \
-    ".rept 8\n" \
-    "ldmia r0!, {r2-r3}\n" \
-    "ldmia r1!, {r6-r9}\n" \
-    "sxtb16 r4, r2\n" \
-    "sxtb16 r2, r2, ror #8\n" \
-    EC_NIBBLES_1_WORD("r4", "r6") \
-    EC_NIBBLES_1_WORD("r2", "r7") \
-    "sxtb16 r4, r3\n" \
-    "sxtb16 r3, r3, ror #8\n" \
-    EC_NIBBLES_1_WORD("r4", "r8") \
-    EC_NIBBLES_1_WORD("r3", "r9") \
     ".endr\n" EC_NIBBLES_1_DONE
 
 /* Three pixels' sums in s0-s2 to int8 by M, C, e in the stream; `rescale` of twice a sum, in r5. */
@@ -407,13 +390,9 @@ static EC_KERNEL void ec_matrix_1_nibbles_s8_dsp(int8_t *out, const int16_t *x,
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #32\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_MATRIX_1_BEGIN("118", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_CHOOSE)
         EC_NIBBLES_1_TOTAL
-        EC_NIBBLES_1_OCTETS
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED)
         EC_NIBBLES_1_END,
         "r12");
     /* clang-format on */
@@ -436,13 +415,9 @@ static EC_KERNEL void ec_matrix_1_plain_nibbles_s8_dsp(int8_t *out, const int8_t
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #32\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_MATRIX_1_BEGIN("134", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_CHOOSE)
         EC_NIBBLES_1_PLAIN_TOTAL
-        EC_NIBBLES_1_PLAIN_OCTETS
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN)
         EC_NIBBLES_1_END,
         "r12");
     /* clang-format on */

@@ -67,6 +67,11 @@ static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int
     "strb lr, [r0, r2, lsl #1]\n" \
     "adds r0, #1\n"
 
+/* Assembly: keep the zero point of one pixel, and what stores the results. */
+#define EC_MATRIX_1_ONNX_CHOOSE \
+    "str r6, [sp, #24]\n" \
+    "adr.w r7, 6f\n"
+
 /* Assembly: sums of four channels by the scales in the stream. */
 #define EC_MATRIX_1_ONNX \
     "vldmia r1!, {s0-s3}\n" \
@@ -144,13 +149,8 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_MATRIX_1_BEGIN("106", "adr.w r7, 6f\n")
-        EC_MATRIX_1_OCTETS
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
         EC_MATRIX_1_ONNX_END("28"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
@@ -174,13 +174,8 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_MATRIX_1_BEGIN("122", "adr.w r7, 6f\n")
-        EC_MATRIX_1_PLAIN_OCTETS
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
         EC_MATRIX_1_ONNX_END("28"),
         EC_MATRIX_FLOATS);
     /* clang-format on */

@@ -94,9 +94,10 @@
 /* The sum of a step's first word. */
 #define EC_GROUPS_1_PRODUCT(sum, x, w) "smuad " sum ", " x ", " w "\n"
 
-/* Eight inputs that are packed, 134 bytes of code; `first` of the first word's sums. */
-#define EC_GROUPS_1_OCTET(first) \
-    "ldmia r0!, {r2-r5}\n" \
+/* Eight inputs that `load` gives, 134 bytes of code if they are packed; `first` of the first word's
+ * sums. */
+#define EC_GROUPS_1_OCTET(load, first) \
+    load \
     "ldmia r1!, {r6, r7}\n" \
     EC_GROUPS_1_WORD(first, "r2", "r6") \
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r3", "r7") \
@@ -104,23 +105,9 @@
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r4", "r6") \
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r5", "r7")
 
-/* Eight inputs as they are, 150 bytes of code. */
-#define EC_GROUPS_1_PLAIN_OCTET(first) \
-    "ldmia r0!, {r2-r3}\n" \
-    "ldmia r1!, {r6, r7}\n" \
-    "sxtb16 r4, r2\n" \
-    "sxtb16 r2, r2, ror #8\n" \
-    EC_GROUPS_1_WORD(first, "r4", "r6") \
-    EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r2", "r7") \
-    "ldmia r1!, {r6, r7}\n" \
-    "sxtb16 r4, r3\n" \
-    "sxtb16 r3, r3, ror #8\n" \
-    EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r4", "r6") \
-    EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r3", "r7")
-
-/* Before EC_MATRIX_1_BEGIN, which enters the loop by r4: the zero point, the size of all bytes of four
+/* For EC_MATRIX_1_BEGIN, which enters the loop by r4: the zero point, the size of all bytes of four
  * channels, the mask, and r4. */
-#define EC_GROUPS_1_BEGIN \
+#define EC_GROUPS_1_CHOOSE \
     "str r6, [sp, #24]\n" \
     "ldr r6, [r3, #16]\n" \
     "str r6, [sp, #32]\n" \
@@ -128,7 +115,7 @@
     "ldr r4, [r3, #12]\n"
 
 /* Four channels: sums behind 36 bytes of the stack, and how these are made. */
-#define EC_GROUPS_1_SUMS(octet) \
+#define EC_GROUPS_1_SUMS(load) \
     "0:\n" \
     "str r0, [sp, #12]\n" \
     "ldmia r1!, {r2-r5}\n" \
@@ -139,10 +126,10 @@
     "add r1, r1, r2\n" \
     "ldr r0, [sp, #4]\n" \
     "3:\n" \
-    octet(EC_GROUPS_1_PRODUCT) \
+    EC_GROUPS_1_OCTET(load, EC_GROUPS_1_PRODUCT) \
     "ldr pc, [sp]\n" \
     ".rept 3\n" \
-    octet(EC_GROUPS_1_SUM) \
+    EC_GROUPS_1_OCTET(load, EC_GROUPS_1_SUM) \
     ".endr\n" \
     "4:\n" \
     "ldr r8, [sp, #28]\n" \
@@ -260,13 +247,8 @@ static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t 
     const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #52\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_GROUPS_1_BEGIN
-        EC_MATRIX_1_BEGIN("134", "")
-        EC_GROUPS_1_SUMS(EC_GROUPS_1_OCTET)
+        EC_MATRIX_1_BEGIN("52", "4", "134", EC_GROUPS_1_CHOOSE)
+        EC_GROUPS_1_SUMS(EC_MATRIX_1_PACKED)
         EC_MATRIX_1_ONNX_END("52"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
@@ -285,13 +267,8 @@ static EC_KERNEL void ec_matrix_1_plain_groups_onnx_s8_dsp(int8_t *out, const in
     const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #52\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_GROUPS_1_BEGIN
-        EC_MATRIX_1_BEGIN("150", "")
-        EC_GROUPS_1_SUMS(EC_GROUPS_1_PLAIN_OCTET)
+        EC_MATRIX_1_BEGIN("52", "3", "150", EC_GROUPS_1_CHOOSE)
+        EC_GROUPS_1_SUMS(EC_MATRIX_1_PLAIN)
         EC_MATRIX_1_ONNX_END("52"),
         EC_MATRIX_FLOATS);
     /* clang-format on */

@@ -60,14 +60,9 @@ static EC_KERNEL void ec_matrix_1_nibbles_onnx_s8_dsp(int8_t *out, const int16_t
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #32\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_MATRIX_1_BEGIN("118", "adr.w r7, 6f\n")
+        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_1_ONNX_CHOOSE)
         EC_NIBBLES_1_TOTAL
-        EC_NIBBLES_1_OCTETS
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED)
         EC_MATRIX_1_ONNX_END("32"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
@@ -90,14 +85,9 @@ static EC_KERNEL void ec_matrix_1_plain_nibbles_onnx_s8_dsp(int8_t *out, const i
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(octets,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #32\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_MATRIX_1_BEGIN("134", "adr.w r7, 6f\n")
+        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_1_ONNX_CHOOSE)
         EC_NIBBLES_1_PLAIN_TOTAL
-        EC_NIBBLES_1_PLAIN_OCTETS
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN)
         EC_MATRIX_1_ONNX_END("32"),
         EC_MATRIX_FLOATS);
     /* clang-format on */

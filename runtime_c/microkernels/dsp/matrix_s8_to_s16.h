@@ -85,11 +85,7 @@ static EC_KERNEL void ec_matrix_1_plain_s8_s16_dsp(int16_t *out, const int8_t *x
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "add r7, r1, r4, lsl #2\n"
-        EC_MATRIX_1_BEGIN("62",
+        EC_MATRIX_1_BEGIN("28", "2", "62",
             "adr.w r7, 6f\n"
             "cmp r6, #0\n"
             "it ne\n"

@@ -123,13 +123,8 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
     const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #4\n"
-        EC_MATRIX_1_BEGIN("106", "adr.w r7, 6f\n")
-        EC_MATRIX_1_OCTETS
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
         EC_MATRIX_1_ONNX_END_S16,
         EC_MATRIX_FLOATS);
     /* clang-format on */
@@ -155,13 +150,8 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_s16_dsp(int16_t *out, const int8
     const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
-        "sub sp, #28\n"
-        "str r6, [sp, #24]\n"
-        "add r7, r1, r4, lsl #3\n"
-        EC_MATRIX_1_BEGIN("122", "adr.w r7, 6f\n")
-        EC_MATRIX_1_PLAIN_OCTETS
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
         EC_MATRIX_1_ONNX_END_S16,
         EC_MATRIX_FLOATS);
     /* clang-format on */
