@@ -21,8 +21,7 @@
 #ifndef EC_MATRIX_S8_H
 #define EC_MATRIX_S8_H
 
-#include "edgec/ec_fixed_point.h"
-#include "edgec/ec_kernel.h"
+#include "microkernels/dsp/matrix_c_s8.h"
 
 /* Assembly of the kernels below: the words of weights that one load gives, for 3 pixels. */
 #define EC_MATRIX_3_STEP(loaded, each) \
@@ -307,141 +306,6 @@
 
 /* clang-format on */
 
-/* 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: as the top of this file tells for b,
- * where everything below the zero point is limited away. */
-static inline EC_UNUSED int8_t ec_rescale_relu_s8_dsp(int32_t above, int32_t multiplier,
-                                                      int32_t constant, int32_t exponent) {
-    const int32_t high = (int32_t)(((int64_t)above * multiplier) >> 32);
-    return ec_saturate_s8((high + constant) >> exponent);
-}
-
-/* The accumulators of a pair for some pixels, from their sums, to int8: `at` points at M of a. Pixel
- * p has sums[p] of a and both[p], and its results go to out[p * step]. */
-static inline EC_UNUSED void ec_store_pairs_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
-                                                   const int32_t *both, int32_t pixels,
-                                                   const int32_t *at, int32_t zero_point) {
-    if (zero_point == -128) {
-        const int32_t constant = (int32_t)((uint32_t)at[1] * 128u + 64u);
-        const int32_t exponent = at[2] + 7;
-        const int32_t first = at[0]; /* by names: results, which are bytes, may alias words */
-        const int32_t second = at[3];
-        const int32_t offset = at[4];
-        const int32_t shift = at[5];
-        for (int32_t p = 0; p < pixels; ++p, out += step) {
-            const int32_t above = (int32_t)((uint32_t)both[p] - (uint32_t)sums[p]);
-            const int32_t own = (int32_t)((uint32_t)sums[p] << 8);
-            out[0] = ec_rescale_relu_s8_dsp(own, first, constant, exponent);
-            out[1] = ec_rescale_relu_s8_dsp(above, second, offset, shift);
-        }
-        return;
-    }
-    for (int32_t p = 0; p < pixels; ++p, out += step) {
-        const int32_t sum = sums[p];
-        const int32_t other = (int32_t)((uint32_t)both[p] - (uint32_t)sum) >> 8;
-        const int32_t high_a = ec_high_of_double(sum, at[0]) + (sum >> 31);
-        const int32_t high_b = ec_high_of_double(other, at[3]) + (other >> 31);
-        out[0] = ec_saturate_s8((high_a + at[1]) >> at[2]);
-        out[1] = ec_saturate_s8((high_b + at[4]) >> at[5]);
-    }
-}
-
-/* One weight word times a word of two int16 each of three pixels: added to sums[0..2] of a, and to
- * sums[3..5], of a and 256 times b. */
-static inline EC_UNUSED void ec_accumulate_3_s8_dsp(int32_t *sums, const int16_t *x,
-                                                    int32_t weights) {
-    const int32_t own = ec_sxtb16(weights);
-    const int32_t x0 = ec_load_word(x);
-    const int32_t x1 = ec_load_word(x + 2);
-    const int32_t x2 = ec_load_word(x + 4);
-    sums[3] = ec_smlad(x0, weights, sums[3]);
-    sums[4] = ec_smlad(x1, weights, sums[4]);
-    sums[5] = ec_smlad(x2, weights, sums[5]);
-    sums[0] = ec_smlad(x0, own, sums[0]);
-    sums[1] = ec_smlad(x1, own, sums[1]);
-    sums[2] = ec_smlad(x2, own, sums[2]);
-}
-
-/* The sums of a pair of channels for three pixels, as above; `from` points at the pair's biases. */
-static inline EC_UNUSED void ec_pair_sums_3_s8_dsp(int32_t *sums, const int16_t *x,
-                                                   const int32_t *from, int32_t quads) {
-    int32_t kept[6];
-    kept[0] = kept[1] = kept[2] = from[0];
-    kept[3] = kept[4] = kept[5] = from[1];
-    const int32_t *const end = from + 2 + (quads >> 1) * 4;
-    for (from += 2; from != end; x += 24, from += 4) {
-        ec_accumulate_3_s8_dsp(kept, x, from[0]);
-        ec_accumulate_3_s8_dsp(kept, x + 6, from[1]);
-        ec_accumulate_3_s8_dsp(kept, x + 12, from[2]);
-        ec_accumulate_3_s8_dsp(kept, x + 18, from[3]);
-    }
-    if ((quads & 1) != 0) {
-        ec_accumulate_3_s8_dsp(kept, x, from[0]);
-        ec_accumulate_3_s8_dsp(kept, x + 6, from[1]);
-    }
-    sums[0] = kept[0];
-    sums[1] = kept[1];
-    sums[2] = kept[2];
-    sums[3] = kept[3];
-    sums[4] = kept[4];
-    sums[5] = kept[5];
-}
-
-/* A word of two int16 times the words of two pairs of channels: added to sums[0] of a, sums[1] of
- * both, and the same of the second pair. */
-static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x,
-                                                    const int32_t *weights) {
-    sums[1] = ec_smlad(x, weights[0], sums[1]);
-    sums[3] = ec_smlad(x, weights[1], sums[3]);
-    sums[0] = ec_smlad(x, ec_sxtb16(weights[0]), sums[0]);
-    sums[2] = ec_smlad(x, ec_sxtb16(weights[1]), sums[2]);
-}
-
-/* The sums of four channels, as above; `from` points at their biases. */
-static inline EC_UNUSED void ec_four_sums_s8_dsp(int32_t *sums, const int16_t *x,
-                                                 const int32_t *from, int32_t octets) {
-    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
-    const int32_t *const end = from + 4 + 8 * octets;
-    for (from += 4; from != end; x += 8, from += 8) {
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x), from);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 2), from + 2);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 4), from + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 6), from + 6);
-    }
-    sums[0] = kept[0];
-    sums[1] = kept[1];
-    sums[2] = kept[2];
-    sums[3] = kept[3];
-}
-
-/* Four int8 as they are by their words of weights, added to sums. */
-static inline EC_UNUSED void ec_accumulate_quad_s8_dsp(int32_t *sums, const int8_t *x,
-                                                       const int32_t *from) {
-    const int32_t inputs = ec_load_aligned(x);
-    ec_accumulate_1_s8_dsp(sums, ec_sxtb16(inputs), from);
-    ec_accumulate_1_s8_dsp(sums, ec_sxtb16_odd(inputs), from + 2);
-}
-
-/* The same of int8 inputs as they are, four at a time. */
-static inline EC_UNUSED void ec_four_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
-                                                       const int32_t *from, int32_t quads) {
-    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
-    const int32_t *const end = from + 4 + 4 * quads;
-    const int32_t *const most = from + 4 + 16 * (quads >> 2);
-    for (from += 4; from != most; x += 16, from += 16) {
-        ec_accumulate_quad_s8_dsp(kept, x, from);
-        ec_accumulate_quad_s8_dsp(kept, x + 4, from + 4);
-        ec_accumulate_quad_s8_dsp(kept, x + 8, from + 8);
-        ec_accumulate_quad_s8_dsp(kept, x + 12, from + 12);
-    }
-    for (; from != end; x += 4, from += 4) {
-        ec_accumulate_quad_s8_dsp(kept, x, from);
-    }
-    sums[0] = kept[0];
-    sums[1] = kept[1];
-    sums[2] = kept[2];
-    sums[3] = kept[3];
-}
-
 /* out[p * channels + o] for 3 pixels and all channels: int8 of the rescaled sum over k of
  * x[k] * w[o][k] + bias[o].
  *
@@ -516,14 +380,8 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "r12");
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 2) {
-        const int32_t *const end = stream + 2 + 2 * quads;
-        const int32_t first = o + 2 > channels ? channels - 2 : o;
-        int32_t sums[6];
-        ec_pair_sums_3_s8_dsp(sums, x, stream, quads);
-        ec_store_pairs_s8_dsp(out + first, channels, sums, sums + 3, 3, end, zero_point);
-        stream = end + 6;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
 #endif
 }
 
@@ -548,15 +406,8 @@ static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const in
         "r12");
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_sums_s8_dsp(sums, x, stream, octets);
-        ec_store_pairs_s8_dsp(at, 2, sums, sums + 1, 1, end, zero_point);
-        ec_store_pairs_s8_dsp(at + 2, 2, sums + 2, sums + 3, 1, end + 6, zero_point);
-        stream = end + 12;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_sums_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
 #endif
 }
 
@@ -574,15 +425,8 @@ static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, con
         "r12");
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_plain_sums_s8_dsp(sums, x, stream, 2 * octets);
-        ec_store_pairs_s8_dsp(at, 2, sums, sums + 1, 1, end, zero_point);
-        ec_store_pairs_s8_dsp(at + 2, 2, sums + 2, sums + 3, 1, end + 6, zero_point);
-        stream = end + 12;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
 #endif
 }
 

@@ -10,15 +10,42 @@
 #ifndef EC_MATRIX_S8_ONNX_H
 #define EC_MATRIX_S8_ONNX_H
 
+#include "microkernels/c/store_s16.h"
 #include "microkernels/dsp/matrix_s8.h"
 
-/* The accumulators of a pair, from the two sums, to int8: `at` points at the scale of a. */
-static inline EC_UNUSED void ec_store_pair_onnx_s8_dsp(int8_t *a, int8_t *b, int32_t sum,
-                                                       int32_t both, const int32_t *at,
-                                                       int32_t zero_point) {
+/* The sums of a pair to two results behind `out`: to int8, plus a zero point, or to int16, limited.
+ * `at` points at the scale of a. */
+static inline EC_INLINE void ec_store_pair_onnx_dsp(void *out, int32_t bytes, int32_t sum,
+                                                    int32_t both, const int32_t *at,
+                                                    const int32_t *limits) {
     const int32_t above = (int32_t)((uint32_t)both - (uint32_t)sum);
-    *a = ec_requantize_onnx_s8(sum, ec_f32_from_bits((uint32_t)at[0]), zero_point);
-    *b = ec_requantize_onnx_s8(above, ec_f32_from_bits((uint32_t)at[1]), zero_point);
+    const float a = ec_f32_from_bits((uint32_t)at[0]);
+    const float b = ec_f32_from_bits((uint32_t)at[1]);
+    if (bytes == 1) {
+        int8_t *const to = (int8_t *)out;
+        to[0] = ec_requantize_onnx_s8(sum, a, limits[0]);
+        to[1] = ec_requantize_onnx_s8(above, b, limits[0]);
+    } else {
+        int16_t *const to = (int16_t *)out;
+        to[0] = ec_limited_s16(ec_requantize_onnx(sum, a), limits[0], limits[1]);
+        to[1] = ec_limited_s16(ec_requantize_onnx(above, b), limits[0], limits[1]);
+    }
+}
+
+/* The sums of matrix_s8.h to results by the scales at `at`; returns their end. */
+static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t bytes, int32_t step,
+                                                         int32_t unit, const int32_t *sums,
+                                                         const int32_t *at, const int32_t *limits) {
+    int8_t *const to = (int8_t *)out;
+    if (unit == 2) {
+        for (int32_t p = 0; p < 3; ++p) {
+            ec_store_pair_onnx_dsp(to + p * step * bytes, bytes, sums[p], sums[3 + p], at, limits);
+        }
+    } else {
+        ec_store_pair_onnx_dsp(to, bytes, sums[0], sums[1], at, limits);
+        ec_store_pair_onnx_dsp(to + 2 * bytes, bytes, sums[2], sums[3], at + 2, limits);
+    }
+    return at + unit;
 }
 
 /* The registers that the assembly here changes. */
@@ -128,17 +155,8 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 2) {
-        const int32_t *const end = stream + 2 + 2 * quads;
-        const int32_t first = o + 2 > channels ? channels - 2 : o;
-        int32_t sums[6];
-        ec_pair_sums_3_s8_dsp(sums, x, stream, quads);
-        for (int32_t p = 0; p < 3; ++p) {
-            int8_t *const at = out + p * channels + first;
-            ec_store_pair_onnx_s8_dsp(at, at + 1, sums[p], sums[3 + p], end, zero_point);
-        }
-        stream = end + 2;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp, ec_store_onnx_dsp,
+                    &zero_point);
 #endif
 }
 
@@ -155,15 +173,8 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_sums_s8_dsp(sums, x, stream, octets);
-        ec_store_pair_onnx_s8_dsp(at, at + 1, sums[0], sums[1], end, zero_point);
-        ec_store_pair_onnx_s8_dsp(at + 2, at + 3, sums[2], sums[3], end + 2, zero_point);
-        stream = end + 4;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_sums_s8_dsp, ec_store_onnx_dsp,
+                    &zero_point);
 #endif
 }
 
@@ -180,15 +191,8 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int8_t *const at = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_plain_sums_s8_dsp(sums, x, stream, 2 * octets);
-        ec_store_pair_onnx_s8_dsp(at, at + 1, sums[0], sums[1], end, zero_point);
-        ec_store_pair_onnx_s8_dsp(at + 2, at + 3, sums[2], sums[3], end + 2, zero_point);
-        stream = end + 4;
-    }
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
+                    ec_store_onnx_dsp, &zero_point);
 #endif
 }
 

@@ -6,19 +6,7 @@
 #ifndef EC_MATRIX_S8_TO_S16_ONNX_H
 #define EC_MATRIX_S8_TO_S16_ONNX_H
 
-#include "microkernels/c/store_s16.h"
 #include "microkernels/dsp/matrix_s8_onnx.h"
-
-/* The accumulators of a pair, from the two sums, to int16: `at` points at the scale of a. */
-static inline EC_UNUSED void ec_store_pair_onnx_s16_dsp(int16_t *to, int32_t sum, int32_t both,
-                                                        const int32_t *at, int32_t minimum,
-                                                        int32_t maximum) {
-    const int32_t above = (int32_t)((uint32_t)both - (uint32_t)sum);
-    const int32_t a = ec_requantize_onnx(sum, ec_f32_from_bits((uint32_t)at[0]));
-    const int32_t b = ec_requantize_onnx(above, ec_f32_from_bits((uint32_t)at[1]));
-    to[0] = ec_limited_s16(a, minimum, maximum);
-    to[1] = ec_limited_s16(b, minimum, maximum);
-}
 
 /* Two limits of int16 in a word. */
 static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum) {
@@ -99,17 +87,9 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 2) {
-        const int32_t *const end = stream + 2 + 2 * quads;
-        const int32_t first = o + 2 > channels ? channels - 2 : o;
-        int32_t sums[6];
-        ec_pair_sums_3_s8_dsp(sums, x, stream, quads);
-        for (int32_t p = 0; p < 3; ++p) {
-            ec_store_pair_onnx_s16_dsp(out + p * channels + first, sums[p], sums[3 + p], end,
-                                       minimum, maximum);
-        }
-        stream = end + 2;
-    }
+    const int32_t limits[2] = { minimum, maximum };
+    ec_matrix_c_dsp(out, 2, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp, ec_store_onnx_dsp,
+                    limits);
 #endif
 }
 
@@ -129,15 +109,9 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_sums_s8_dsp(sums, x, stream, octets);
-        ec_store_pair_onnx_s16_dsp(to, sums[0], sums[1], end, minimum, maximum);
-        ec_store_pair_onnx_s16_dsp(to + 2, sums[2], sums[3], end + 2, minimum, maximum);
-        stream = end + 4;
-    }
+    const int32_t limits[2] = { minimum, maximum };
+    ec_matrix_c_dsp(out, 2, x, stream, octets, channels, 4, ec_four_sums_s8_dsp, ec_store_onnx_dsp,
+                    limits);
 #endif
 }
 
@@ -156,15 +130,9 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_s16_dsp(int16_t *out, const int8
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 8 * octets;
-        int16_t *const to = out + (o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4];
-        ec_four_plain_sums_s8_dsp(sums, x, stream, 2 * octets);
-        ec_store_pair_onnx_s16_dsp(to, sums[0], sums[1], end, minimum, maximum);
-        ec_store_pair_onnx_s16_dsp(to + 2, sums[2], sums[3], end + 2, minimum, maximum);
-        stream = end + 4;
-    }
+    const int32_t limits[2] = { minimum, maximum };
+    ec_matrix_c_dsp(out, 2, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
+                    ec_store_onnx_dsp, limits);
 #endif
 }
 
