@@ -143,6 +143,17 @@
     "5:\n" \
     "ldr pc, [sp, #20]\n"
 
+/* Assembly: a pair of channels of three pixels, at r0 and `step`, a register, apart, so many bytes. */
+#define EC_MATRIX_3_STORE(store, step, bytes) \
+    store " r8, [r0]\n" \
+    store " r9, [r0, " step "]\n" \
+    store " r10, [r0, " step ", lsl #1]\n" \
+    "adds r0, #" bytes "\n" \
+    store " r11, [r0]\n" \
+    store " r12, [r0, " step "]\n" \
+    store " lr, [r0, " step ", lsl #1]\n" \
+    "adds r0, #" bytes "\n"
+
 /* Assembly of some pixels: to the next pair, which may have to step back by one, of so many bytes. */
 #define EC_MATRIX_NEXT(out, bytes) \
     "8:\n" \
@@ -342,14 +353,7 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "ssat \\x, #8, \\x\n"
         ".endr\n"
         "ldr r2, [sp, #28]\n"
-        "strb r8, [r0]\n"
-        "strb r9, [r0, r2]\n"
-        "strb r10, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
-        "strb r11, [r0]\n"
-        "strb r12, [r0, r2]\n"
-        "strb lr, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
+        EC_MATRIX_3_STORE("strb", "r2", "1")
         EC_MATRIX_NEXT("r0", "1")
         "7:\n" /* to int8, any zero point */
         "ldr r0, [sp, #16]\n"
@@ -362,19 +366,12 @@ static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const in
         "lsl r5, \\x, #1\n"
         EC_MATRIX_ANY_ZERO_POINT
         ".endr\n"
-        "strb r8, [r0]\n"
-        "strb r9, [r0, r7]\n"
-        "strb r10, [r0, r7, lsl #1]\n"
-        "adds r0, #1\n"
         "ldmia r1!, {r2-r4}\n"
         ".irp x, r11, r12, lr\n"
         "asr r5, \\x, #7\n"
         EC_MATRIX_ANY_ZERO_POINT
         ".endr\n"
-        "strb r11, [r0]\n"
-        "strb r12, [r0, r7]\n"
-        "strb lr, [r0, r7, lsl #1]\n"
-        "adds r0, #1\n"
+        EC_MATRIX_3_STORE("strb", "r7", "1")
         "b 8b\n"
         EC_MATRIX_END,
         "r12");

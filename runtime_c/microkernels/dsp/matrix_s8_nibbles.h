@@ -345,14 +345,7 @@ static EC_KERNEL void ec_matrix_3_nibbles_s8_dsp(int8_t *out, const int16_t *x,
         "5:\n"
         "ldr r0, [sp, #16]\n"
         "ldr r2, [sp, #28]\n"
-        "strb r8, [r0]\n"
-        "strb r9, [r0, r2]\n"
-        "strb r10, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
-        "strb r11, [r0]\n"
-        "strb r12, [r0, r2]\n"
-        "strb lr, [r0, r2, lsl #1]\n"
-        "adds r0, #1\n"
+        EC_MATRIX_3_STORE("strb", "r2", "1")
         EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         "r12");

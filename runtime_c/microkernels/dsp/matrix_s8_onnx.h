@@ -76,23 +76,28 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "vmov r10, r11, s4, s5\n" \
     "vmov r12, lr, s6, s7\n"
 
-/* Assembly: the same to int8. The zero point is on the stack behind the number of channels. */
-#define EC_MATRIX_3_ONNX_STORE \
-    EC_MATRIX_3_ONNX \
+/* Assembly: three pixels up to their results; `last` may change where the last are, in r7. What r6 is,
+ * the zero point or the limits, is on the stack behind the number of channels. */
+#define EC_MATRIX_3_ONNX_SUMS(last) \
+    EC_MATRIX_BEGIN(last EC_MATRIX_3_SIZE) \
+    "str r6, [sp, #32]\n" \
+    "adr.w r7, 6f\n" \
+    EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92") \
+    "6:\n" \
+    "sub r11, r11, r8\n" \
+    "sub r12, r12, r9\n" \
+    "sub lr, lr, r10\n" \
+    EC_MATRIX_3_ONNX
+
+/* Assembly: results of three pixels stored as int8. */
+#define EC_MATRIX_3_STORE_S8 \
     "ldrd r2, r3, [sp, #28]\n" \
     "ldr r0, [sp, #16]\n" \
     ".irp x, r8, r9, r10, r11, r12, lr\n" \
     "add \\x, \\x, r3\n" \
     "ssat \\x, #8, \\x\n" \
     ".endr\n" \
-    "strb r8, [r0]\n" \
-    "strb r9, [r0, r2]\n" \
-    "strb r10, [r0, r2, lsl #1]\n" \
-    "adds r0, #1\n" \
-    "strb r11, [r0]\n" \
-    "strb r12, [r0, r2]\n" \
-    "strb lr, [r0, r2, lsl #1]\n" \
-    "adds r0, #1\n"
+    EC_MATRIX_3_STORE("strb", "r2", "1")
 
 /* Assembly: keep the zero point of one pixel, and what stores the results. */
 #define EC_MATRIX_1_ONNX_CHOOSE \
@@ -117,17 +122,21 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "vmov r10, r11, s4, s5\n" \
     "vmov r12, lr, s6, s7\n"
 
-/* Assembly: what stores the results of four channels, and the end of a frame of so many bytes. */
-#define EC_MATRIX_1_ONNX_END(frame) \
-    "6:\n" \
-    EC_MATRIX_1_ONNX \
+/* Assembly: results of four channels stored as int8. */
+#define EC_MATRIX_1_STORE_S8 \
     "ldr r2, [sp, #24]\n" \
     ".irp x, r10, r11, r12, lr\n" \
     "add \\x, \\x, r2\n" \
     "ssat \\x, #8, \\x\n" \
     "strb \\x, [r0], #1\n" \
-    ".endr\n" \
-    EC_MATRIX_1_NEXT("4") \
+    ".endr\n"
+
+/* Assembly: the results of four channels, so many bytes that `store` stores, and the end of a frame. */
+#define EC_MATRIX_1_ONNX_END(frame, store, bytes) \
+    "6:\n" \
+    EC_MATRIX_1_ONNX \
+    store \
+    EC_MATRIX_1_NEXT(bytes) \
     "9:\n" \
     "add sp, #" frame "\n" \
     "pop {r4-r11, lr}\n"
@@ -141,15 +150,8 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, con
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
-        "str r6, [sp, #32]\n"
-        "adr.w r7, 6f\n"
-        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
-        "6:\n"
-        "sub r11, r11, r8\n"
-        "sub r12, r12, r9\n"
-        "sub lr, lr, r10\n"
-        EC_MATRIX_3_ONNX_STORE
+        EC_MATRIX_3_ONNX_SUMS("")
+        EC_MATRIX_3_STORE_S8
         EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
@@ -169,7 +171,7 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, con
     EC_MATRIX_RUN(octets,
         EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
         EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("28"),
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
@@ -187,7 +189,7 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x
     EC_MATRIX_RUN(octets,
         EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
         EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("28"),
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else

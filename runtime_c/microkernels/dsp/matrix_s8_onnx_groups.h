@@ -223,7 +223,8 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
         EC_GROUPS_3_ADD
         "add r7, sp, #36\n"
         "ldmia r7, {r8-r12, lr}\n"
-        EC_MATRIX_3_ONNX_STORE
+        EC_MATRIX_3_ONNX
+        EC_MATRIX_3_STORE_S8
         EC_MATRIX_NEXT("r0", "1")
         "9:\n"
         "add sp, #68\n"
@@ -249,7 +250,7 @@ static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t 
     EC_MATRIX_RUN_BY(sizes,
         EC_MATRIX_1_BEGIN("52", "4", "134", EC_GROUPS_1_CHOOSE)
         EC_GROUPS_1_SUMS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("52"),
+        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
@@ -269,7 +270,7 @@ static EC_KERNEL void ec_matrix_1_plain_groups_onnx_s8_dsp(int8_t *out, const in
     EC_MATRIX_RUN_BY(sizes,
         EC_MATRIX_1_BEGIN("52", "3", "150", EC_GROUPS_1_CHOOSE)
         EC_GROUPS_1_SUMS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("52"),
+        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else

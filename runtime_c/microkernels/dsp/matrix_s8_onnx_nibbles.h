@@ -22,7 +22,8 @@ static EC_KERNEL void ec_matrix_3_nibbles_onnx_s8_dsp(int8_t *out, const int16_t
     EC_MATRIX_RUN(quads,
         EC_NIBBLES_3_BEGIN("36", "")
         EC_NIBBLES_3_LOOP
-        EC_MATRIX_3_ONNX_STORE
+        EC_MATRIX_3_ONNX
+        EC_MATRIX_3_STORE_S8
         EC_MATRIX_NEXT("r0", "1")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
@@ -63,7 +64,7 @@ static EC_KERNEL void ec_matrix_1_nibbles_onnx_s8_dsp(int8_t *out, const int16_t
         EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_1_ONNX_CHOOSE)
         EC_NIBBLES_1_TOTAL
         EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("32"),
+        EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
@@ -88,7 +89,7 @@ static EC_KERNEL void ec_matrix_1_plain_nibbles_onnx_s8_dsp(int8_t *out, const i
         EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_1_ONNX_CHOOSE)
         EC_NIBBLES_1_PLAIN_TOTAL
         EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("32"),
+        EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else

@@ -25,8 +25,7 @@ static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum)
     "movgt \\x, r2\n"
 
 /* Assembly: results of three pixels, limited; the limits are on the stack behind the bytes of a pixel. */
-#define EC_MATRIX_3_ONNX_STORE_S16 \
-    EC_MATRIX_3_ONNX \
+#define EC_MATRIX_3_STORE_S16 \
     "ldrd r4, r3, [sp, #28]\n" \
     "ldr r0, [sp, #16]\n" \
     "asr r2, r3, #16\n" \
@@ -34,30 +33,17 @@ static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum)
     ".irp x, r8, r9, r10, r11, r12, lr\n" \
     EC_MATRIX_LIMIT_S16 \
     ".endr\n" \
-    "strh r8, [r0]\n" \
-    "strh r9, [r0, r4]\n" \
-    "strh r10, [r0, r4, lsl #1]\n" \
-    "adds r0, #2\n" \
-    "strh r11, [r0]\n" \
-    "strh r12, [r0, r4]\n" \
-    "strh lr, [r0, r4, lsl #1]\n" \
-    "adds r0, #2\n"
+    EC_MATRIX_3_STORE("strh", "r4", "2")
 
-/* Assembly: results of four channels, limited, and the end. */
-#define EC_MATRIX_1_ONNX_END_S16 \
-    "6:\n" \
-    EC_MATRIX_1_ONNX \
+/* Assembly: results of four channels, limited. */
+#define EC_MATRIX_1_STORE_S16 \
     "ldr r3, [sp, #24]\n" \
     "asr r2, r3, #16\n" \
     "sxth r3, r3\n" \
     ".irp x, r10, r11, r12, lr\n" \
     EC_MATRIX_LIMIT_S16 \
     "strh \\x, [r0], #2\n" \
-    ".endr\n" \
-    EC_MATRIX_1_NEXT("8") \
-    "9:\n" \
-    "add sp, #28\n" \
-    "pop {r4-r11, lr}\n"
+    ".endr\n"
 
 /* clang-format on */
 
@@ -70,18 +56,10 @@ static EC_KERNEL void ec_matrix_3_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
     const int32_t sizes[3] = { quads, 2 * channels, ec_both_limits(minimum, maximum) };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_BEGIN(
+        EC_MATRIX_3_ONNX_SUMS(
             "subs r7, #2\n" /* the last two results take 4 bytes */
-            "str r7, [sp, #24]\n"
-            EC_MATRIX_3_SIZE)
-        "str r6, [sp, #32]\n"
-        "adr.w r7, 6f\n"
-        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
-        "6:\n"
-        "sub r11, r11, r8\n"
-        "sub r12, r12, r9\n"
-        "sub lr, lr, r10\n"
-        EC_MATRIX_3_ONNX_STORE_S16
+            "str r7, [sp, #24]\n")
+        EC_MATRIX_3_STORE_S16
         EC_MATRIX_NEXT("r0", "2")
         EC_MATRIX_END,
         EC_MATRIX_FLOATS);
@@ -105,7 +83,7 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
     EC_MATRIX_RUN_BY(sizes,
         EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
         EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END_S16,
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
@@ -126,7 +104,7 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_s16_dsp(int16_t *out, const int8
     EC_MATRIX_RUN_BY(sizes,
         EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
         EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END_S16,
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"),
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
