@@ -67,7 +67,7 @@ class Sums:
 
 SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "")
 SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "_any")
-SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 27, "_s64")
+SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 24, "_s64")
 VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "_any", "mve")
 VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "_s64", "mve")
 

@@ -29,9 +29,59 @@ static inline EC_UNUSED int64_t ec_accumulate_4_s64_dsp(int64_t acc, int32_t low
     return ec_smlald(high, ec_sxtb16_odd(weights), ec_smlald(low, ec_sxtb16(weights), acc));
 }
 
-/* The products of `inputs`, a multiple of four, by four channels of weights, added to sums. */
+/* clang-format off */
+
+/* Assembly: four inputs in r3 and r12 by weights of a channel. */
+#define EC_MATRIX_S16_CHANNEL(weights, sum) \
+    "sxtb16 lr, " weights "\n" \
+    "smlad " sum ", r3, lr, " sum "\n" \
+    "sxtb16 lr, " weights ", ror #8\n" \
+    "smlad " sum ", r12, lr, " sum "\n"
+
+/* Assembly: four inputs in r2 and r3 by the next word of weights, to a sum of 64 bits. */
+#define EC_MATRIX_S16_CHANNEL_S64(low, high) \
+    "ldr r12, [r1], #4\n" \
+    "sxtb16 lr, r12\n" \
+    "smlald " low ", " high ", r2, lr\n" \
+    "sxtb16 r12, r12, ror #8\n" \
+    "smlald " low ", " high ", r3, r12\n"
+
+/* clang-format on */
+
+/* The products of `inputs`, a multiple of four, by four channels of weights, added to sums.
+ *
+ * Registers: r0 x, r1 weights, r2 and r3 four inputs, r4-r11 sums, r12 a word of weights, lr a pair of
+ * them. On the stack: the end of x, sums. */
 static inline EC_UNUSED void ec_four_sums_s16_s64_dsp(int64_t *sums, const int16_t *x,
                                                       const int32_t *weights, int32_t inputs) {
+#if EC_DSP_ASM
+    register const int16_t *r0 __asm__("r0") = x;
+    register const int32_t *r1 __asm__("r1") = weights;
+    register int32_t r2 __asm__("r2") = inputs;
+    register int64_t *r3 __asm__("r3") = sums;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "add r2, r0, r2, lsl #1\n"
+        "push {r2-r11, lr}\n"
+        "ldmia r3, {r4-r11}\n"
+        "1:\n"
+        "ldmia r0!, {r2, r3}\n"
+        EC_MATRIX_S16_CHANNEL_S64("r4", "r5")
+        EC_MATRIX_S16_CHANNEL_S64("r6", "r7")
+        EC_MATRIX_S16_CHANNEL_S64("r8", "r9")
+        EC_MATRIX_S16_CHANNEL_S64("r10", "r11")
+        "ldr r12, [sp]\n"
+        "cmp r0, r12\n"
+        "bne 1b\n"
+        "ldr r3, [sp, #4]\n"
+        "stmia r3, {r4-r11}\n"
+        "pop {r2-r11, lr}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
+        :
+        : "r12", "cc", "memory");
+    /* clang-format on */
+#else
     int64_t a = sums[0];
     int64_t b = sums[1];
     int64_t c = sums[2];
@@ -49,18 +99,8 @@ static inline EC_UNUSED void ec_four_sums_s16_s64_dsp(int64_t *sums, const int16
     sums[1] = b;
     sums[2] = c;
     sums[3] = d;
+#endif
 }
-
-/* clang-format off */
-
-/* Assembly: four inputs in r3 and r12 by weights of a channel. */
-#define EC_MATRIX_S16_CHANNEL(weights, sum) \
-    "sxtb16 lr, " weights "\n" \
-    "smlad " sum ", r3, lr, " sum "\n" \
-    "sxtb16 lr, " weights ", ror #8\n" \
-    "smlad " sum ", r12, lr, " sum "\n"
-
-/* clang-format on */
 
 /* The same modulo 2^32.
  *
