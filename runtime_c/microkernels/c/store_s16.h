@@ -13,24 +13,31 @@ static inline EC_UNUSED int16_t ec_limited_s16(int32_t x, int32_t minimum, int32
     return (int16_t)(x < minimum ? minimum : x > maximum ? maximum : x);
 }
 
-/* Four sums rescaled, each by the next M and shift of ec_requantize_tflm16, and limited. */
-static inline EC_UNUSED void ec_store_four_s16(int16_t *out, const int64_t *sums,
-                                               const int32_t *scales, int32_t minimum,
-                                               int32_t maximum) {
-    for (int32_t i = 0; i < 4; ++i) {
-        const int32_t value = ec_requantize_tflm16(sums[i], scales[2 * i], scales[2 * i + 1]);
-        out[i] = ec_limited_s16(value, minimum, maximum);
+/* Where element i of int8 or int16 is, so many bytes each. */
+static inline EC_INLINE void *ec_element(void *out, int32_t bytes, int32_t i) {
+    return bytes == 1 ? (void *)((int8_t *)out + i) : (void *)((int16_t *)out + i);
+}
+
+/* x limited and stored as element i of int8 or int16, so many bytes each. */
+static inline EC_INLINE void ec_store_limited(void *out, int32_t bytes, int32_t i, int32_t x,
+                                              int32_t minimum, int32_t maximum) {
+    const int32_t limited = x < minimum ? minimum : x > maximum ? maximum : x;
+    if (bytes == 1) {
+        ((int8_t *)out)[i] = (int8_t)limited;
+    } else {
+        ((int16_t *)out)[i] = (int16_t)limited;
     }
 }
 
-/* The same to int8, plus a zero point. */
-static inline EC_UNUSED void ec_store_four_s8(int8_t *out, const int64_t *sums,
-                                              const int32_t *scales, int32_t zero_point,
-                                              int32_t minimum, int32_t maximum) {
+/* Four sums rescaled, each by the next M and shift of ec_requantize_tflm16, plus a zero point, limited
+ * and stored. */
+static inline EC_UNUSED void ec_store_four_s16(void *out, int32_t bytes, const int64_t *sums,
+                                               const int32_t *scales, int32_t zero_point,
+                                               int32_t minimum, int32_t maximum) {
     for (int32_t i = 0; i < 4; ++i) {
         const int32_t value = ec_requantize_tflm16(sums[i], scales[2 * i], scales[2 * i + 1]);
         const uint32_t moved = (uint32_t)value + (uint32_t)zero_point;
-        out[i] = (int8_t)ec_limited_s16((int32_t)moved, minimum, maximum);
+        ec_store_limited(out, bytes, i, (int32_t)moved, minimum, maximum);
     }
 }
 

@@ -67,17 +67,8 @@ static EC_KERNEL void ec_matrix_1_s16_s8_any_mve(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    const int32_t inputs = kernel_h * kernel_w * in_channels;
-    const int32_t words = 8 * ((inputs + 7) >> 3);
-    for (int32_t o = 0; o < channels; o += 4, stream += 12 + words) {
-        int8_t *const to = out + (o + 4 > channels ? channels - 4 : o);
-        int64_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
-        ec_four_sums_s64_mve(sums, x, stream + 4, inputs);
-        for (int32_t i = 0; i < 4; ++i) {
-            sums[i] = (int32_t)(uint32_t)(uint64_t)sums[i];
-        }
-        ec_store_four_s8(to, sums, stream + 4 + words, zero_point, minimum, maximum);
-    }
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+                               zero_point, minimum, maximum);
 }
 
 /* The same with sums and biases of 64 bits, the lower word of a bias first. */
@@ -86,15 +77,8 @@ static EC_KERNEL void ec_matrix_1_s16_s8_s64_mve(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    const int32_t inputs = kernel_h * kernel_w * in_channels;
-    const int32_t words = 8 * ((inputs + 7) >> 3);
-    for (int32_t o = 0; o < channels; o += 4, stream += 16 + words) {
-        int8_t *const to = out + (o + 4 > channels ? channels - 4 : o);
-        int64_t sums[4];
-        ec_load_four_s64(sums, stream);
-        ec_four_sums_s64_mve(sums, x, stream + 8, inputs);
-        ec_store_four_s8(to, sums, stream + 8 + words, zero_point, minimum, maximum);
-    }
+    ec_matrix_1_s16_to_s64_mve(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+                               zero_point, minimum, maximum);
 }
 
 #endif /* EC_MVE_MATRIX_S16_TO_S8_H */
