@@ -87,19 +87,12 @@ static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int
     int32_t given[9];
     ec_plan_dense_mve(given, (const int8_t *)x, 2 * depth, 2 * channels - 8, 0, minimum, maximum);
     given[2] >>= 1; /* lanes */
-    register int16_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_DENSE_RUN_MVE(out, given, stream,
         EC_DENSE_SUMS_S16_MVE
         EC_DENSE_RESCALE_S16_MVE
         EC_DENSE_STORE_S16_MVE
-        EC_DENSE_NEXT_MVE("16")
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+        EC_DENSE_NEXT_MVE("16"));
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 2, ec_rescale_sum_s16, 0,
@@ -128,14 +121,9 @@ static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int3
                      2 * step, pixels, 2 * channels, 0, minimum, maximum);
     given[2] -= 4;   /* the last four results take 8 bytes */
     given[14] >>= 1; /* lanes */
-    register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8")
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8"));
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,

@@ -16,16 +16,9 @@ static EC_KERNEL void ec_dense_s16_s8_mve(int8_t *out, const int16_t *x, const i
     int32_t given[9];
     ec_plan_dense_mve(given, (const int8_t *)x, 2 * depth, channels, zero_point, minimum, maximum);
     given[2] >>= 1; /* lanes */
-    register int8_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE));
     /* clang-format on */
 #else
     ec_windows_to_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 1, 2, ec_rescale_sum_s16,
@@ -46,14 +39,9 @@ static EC_KERNEL void ec_conv_s16_s8_mve(int8_t *out, const int16_t *x, const in
     ec_plan_conv_mve(given, (const int8_t *)x, kernel_h, 2 * kernel_w * in_channels, 2 * pitch,
                      2 * step, pixels, channels, zero_point, minimum, maximum);
     given[14] >>= 1; /* lanes */
-    register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4")
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4"));
     /* clang-format on */
 #else
     ec_windows_to_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,

@@ -103,6 +103,24 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
 
 /* clang-format off */
 
+/* Runs the assembly `code` of dense with out, `given` and the stream in r0 to r2. */
+#define EC_DENSE_RUN_MVE(out, given, stream, code) \
+    register void *r0 __asm__("r0") = (out); \
+    register const int32_t *r1 __asm__("r1") = (given); \
+    register const int32_t *r2 __asm__("r2") = (stream); \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0), "+r"(r1), "+r"(r2) \
+                     : \
+                     : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+
+/* The same of convolutions, with what is given in r0. */
+#define EC_CONV_RUN_MVE(given, code) \
+    register const int32_t *r0 __asm__("r0") = (given); \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0) \
+                     : \
+                     : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+
 /* Assembly: a slice of inputs by the weights of eight channels; `fetch` loads the weights of one, so
  * many bytes, `op` is VMLADAV or VMLADAVA. */
 #define EC_DENSE_SLICE_MVE(load, fetch, bytes, op) \
@@ -266,16 +284,9 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
 #if EC_MVE_ASM
     int32_t given[9];
     ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    register int8_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE)
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE));
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_sum_tflm,
@@ -346,6 +357,16 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     "ldrd r1, r3, [sp, #20]\n" \
     "ldrd r7, r9, [sp, #28]\n"
 
+/* Assembly: a round of slices ends; behind it another row of the window begins, or 6 is all rows. */
+#define EC_CONV_ROUND_MVE \
+    "subs r9, #1\n" \
+    "beq 6f\n" \
+    "subs r7, #1\n" \
+    "bne.w 3b\n" \
+    "add r1, r1, r11\n" \
+    "add r3, r3, r11\n" \
+    "ldr r7, [sp, #28]\n"
+
 /* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
  * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
  * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
@@ -360,13 +381,7 @@ static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_
     whole \
     ".endr\n" \
     "4:\n" \
-    "subs r9, #1\n" \
-    "beq 6f\n" \
-    "subs r7, #1\n" \
-    "bne.w 3b\n" \
-    "add r1, r1, r11\n" /* the next row of the window */ \
-    "add r3, r3, r11\n" \
-    "ldr r7, [sp, #28]\n" \
+    EC_CONV_ROUND_MVE \
     "vpstt\n" \
     more \
     "ldr pc, [sp, #36]\n" \
@@ -491,14 +506,9 @@ static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t
     given[10] = (int32_t)(uintptr_t)stream;
     ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
                      zero_point, minimum, maximum);
-    register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_CONV_MVE(EC_CONV_TFLM_MVE)
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_MVE(EC_CONV_TFLM_MVE));
     /* clang-format on */
 #else
     ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,

@@ -164,16 +164,9 @@ static EC_KERNEL void ec_dense_nibbles_s8_mve(int8_t *out, const int8_t *x, cons
 #if EC_MVE_ASM
     int32_t given[10];
     ec_plan_dense_nibbles_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    register int8_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE)
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE));
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 0, 2, ec_rescale_sum_tflm,
@@ -194,14 +187,9 @@ static EC_KERNEL void ec_conv_nibbles_s8_mve(int8_t *out, const int8_t *x, const
     given[10] = (int32_t)(uintptr_t)stream;
     ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
                      zero_point, minimum, maximum);
-    register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE)
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE));
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,

@@ -93,13 +93,7 @@
     "vshl.s32 q1, q1, q2\n" \
     "vadd.i32 q4, q4, q0\n" \
     "vadd.i32 q5, q5, q1\n" \
-    "subs r9, #1\n" \
-    "beq 6f\n" \
-    "subs r7, #1\n" \
-    "bne.w 3b\n" \
-    "add r1, r1, r11\n" /* the next row of the window */ \
-    "add r3, r3, r11\n" \
-    "ldr r7, [sp, #28]\n" \
+    EC_CONV_ROUND_MVE \
     "b.w 3b\n" \
     "6:\n" \
     "vmov q0, q4\n" \
@@ -120,16 +114,9 @@ static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
     ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
     given[1] = depth / 16 / slices;
     given[8] = slices - 1;
-    register int8_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DENSE_MVE(EC_DENSE_SUMS_GROUPS_MVE, EC_DENSE_ONNX_MVE)
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_GROUPS_MVE, EC_DENSE_ONNX_MVE));
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 0, slices, 1,
@@ -154,14 +141,9 @@ static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
     given[7] = kernel_w * in_channels / 16 / slices;
     given[8] = kernel_h * given[7];
     given[15] = slices - 1;
-    register const int32_t *r0 __asm__("r0") = given;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_CONV_GROUPS_MVE(EC_CONV_ONNX_MVE)
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_GROUPS_MVE(EC_CONV_ONNX_MVE));
     /* clang-format on */
 #else
     ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,

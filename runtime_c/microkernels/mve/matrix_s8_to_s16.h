@@ -51,12 +51,8 @@ static EC_KERNEL void ec_dense_s8_s16_mve(int16_t *out, const int8_t *x, const i
     ec_plan_dense_mve(given, x, depth, 2 * channels - 8, 0, INT16_MIN, INT16_MAX);
     given[4] = (int32_t)(uintptr_t)stream;
     given[7] = added;
-    register int16_t *r0 __asm__("r0") = out;
-    register const int32_t *r1 __asm__("r1") = given;
-    register const int32_t *r2 __asm__("r2") = stream + 12;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_DENSE_RUN_MVE(out, given, stream + 12,
         EC_DENSE_SUMS_S8_MVE
         EC_DENSE_ANY_SHIFT_MVE
         EC_DENSE_LIMIT_MVE
@@ -69,10 +65,7 @@ static EC_KERNEL void ec_dense_s8_s16_mve(int16_t *out, const int8_t *x, const i
         "7:\n"
         "vstrh.32 q0, [r7], #8\n"
         "vstrh.32 q1, [r7], #8\n"
-        EC_DENSE_NEXT_MVE("16")
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+        EC_DENSE_NEXT_MVE("16"));
     /* clang-format on */
 #else
     const int32_t slices = (depth + 15) >> 4;
