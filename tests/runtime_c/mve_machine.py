@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.target.core import find_core
 from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain, available_toolchains
 
@@ -228,3 +230,34 @@ def machine_of(build: Build, source: str, functions: Sequence[str], at: Path) ->
     if not tools:
         pytest.skip(f"no {compiler} for cortex-m55")
     return MveMachine(tools[0], source, functions, flags, at)
+
+
+#: A call of the kernel at a position of a list: its sizes, x, and the constants of its stream.
+Case = tuple[int, tuple[int, ...], np.ndarray, dict[str, np.ndarray]]
+
+
+def check_cases(
+    machine: MveMachine, kernels: Sequence[str], cases: Sequence[Case]
+) -> list[np.ndarray]:
+    """Run all cases at once; streams hold the constants, and results are those of the meaning.
+
+    Returns these.
+    """
+    calls, wanted = [], []
+    for which, numbers, x, constants in cases:
+        kernel = get_microkernel(kernels[which])
+        sizes = dict(zip(kernel.sizes, numbers, strict=True))
+        stream = kernel.stream.pack(constants, **sizes)
+        assert stream.dtype == np.int32 and stream.size == kernel.stream.words(**sizes)
+        found = kernel.stream.unpack(stream, **sizes)
+        for key, array in constants.items():
+            assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
+        to = next(p for p in meaning_of(kernel, numbers).params if p.name == "out")
+        out = np.full(to.elements, 77, to.dtype)
+        values = out.tolist()
+        kernel.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
+        wanted.append(np.array(values, out.dtype))
+        calls.append(Call(which, out, x, stream, list(numbers)))
+    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
+        assert np.array_equal(got, want), (kernels[call.function], call.numbers)
+    return wanted

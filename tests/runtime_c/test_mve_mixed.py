@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_images import onnx_tables
-from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
+from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
@@ -111,28 +110,16 @@ def depthwise_case(rng, kernel, rows, pixels, step, channels, number, *, ties=Fa
 
 
 def check(machine, cases):
-    """Run all cases of (kernel, sizes, constants) at once and compare each."""
-    calls, wanted = [], []
+    """Run all cases of (kernel, sizes, constants) at once, by any inputs, and compare each."""
     rng = np.random.default_rng(8)
+    given = []
     for name, numbers, constants in cases:
-        kernel = get_microkernel(name)
-        sizes = dict(zip(kernel.sizes, numbers, strict=True))
-        stream = kernel.stream.pack(constants, **sizes)
-        assert stream.size == kernel.stream.words(**sizes)
-        found = kernel.stream.unpack(stream, **sizes)
-        for key, array in constants.items():
-            assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
-        params = {p.name: p for p in meaning_of(kernel, tuple(numbers)).params}
-        info = np.iinfo(params["x"].dtype)
-        x = rng.integers(info.min, info.max + 1, params["x"].elements).astype(info.dtype)
-        out = np.full(params["out"].elements, 77, params["out"].dtype)
-        values = out.tolist()
-        kernel.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
-        calls.append(Call(list(FUNCTIONS).index(name), out, x, stream, list(numbers)))
-        wanted.append(np.array(values, out.dtype))
-    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
-        assert np.array_equal(got, want), (call.function, call.numbers)
-    return wanted
+        params = meaning_of(get_microkernel(name), tuple(numbers)).params
+        x = next(p for p in params if p.name == "x")
+        info = np.iinfo(x.dtype)
+        inputs = rng.integers(info.min, info.max + 1, x.elements).astype(info.dtype)
+        given.append((list(FUNCTIONS).index(name), tuple(numbers), inputs, constants))
+    return check_cases(machine, list(FUNCTIONS), given)
 
 
 def test_every_length_of_a_run(machine):

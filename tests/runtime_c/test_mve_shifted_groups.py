@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_images import onnx_tables
-from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
+from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
-from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.microkernels.mve_matrix import SLICE
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
@@ -60,24 +58,7 @@ def conv_case(rng, step, steps, kernel_h, gap, apart, pixels, channels, limits, 
 
 
 def check(machine, cases):
-    """Run all cases at once; streams hold the constants, and results are those of the meaning."""
-    calls, wanted = [], []
-    for which, numbers, x, constants in cases:
-        kernel = get_microkernel(KERNELS[which])
-        sizes = dict(zip(kernel.sizes, numbers, strict=True))
-        stream = kernel.stream.pack(constants, **sizes)
-        assert stream.dtype == np.int32 and stream.size == kernel.stream.words(**sizes)
-        found = kernel.stream.unpack(stream, **sizes)
-        for key, array in constants.items():
-            assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
-        params = {p.name: p for p in meaning_of(kernel, numbers).params}
-        out = np.full(params["out"].elements, 77, np.int8)
-        values = out.tolist()
-        kernel.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
-        wanted.append(np.array(values, np.int8))
-        calls.append(Call(which, out, x, stream, list(numbers)))
-    for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
-        assert np.array_equal(got, want), (KERNELS[call.function], call.numbers)
+    check_cases(machine, KERNELS, cases)
 
 
 def test_steps(machine):
