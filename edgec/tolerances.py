@@ -10,27 +10,27 @@ from edgec.graph.op import Fusion
 
 #: Half of the integers of a dtype.
 RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
-#: Steps by which two roundings of one sum may differ, where we compute int16 in integers and the
+#: Steps by which two roundings of one sum may differ, where we compute in integers and the
 #: framework in floats: half a step for each rounding, and where the result is int16 up to one more
 #: for the multiplier, of which int16x8 has 15 bits (`edgec.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
 
 
-def tolerances(function: Function, int16_in_floats: bool = False) -> dict[Value, float]:
+def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, float]:
     """How far each value may be from the framework's: the operators' tolerances on the way to it.
 
     To first order, and as if every operator passed on the errors of its inputs as they are, in
-    parts of the largest magnitude. Integers have none, unless the framework computes int16 in
-    floats: then what has int16 on a side may round otherwise (ROUNDED_STEPS), and so may what
-    reads such. Those are parts of the dtype's range; functions that have a scale of their
+    parts of the largest magnitude. Integers have none, unless the framework computes some in floats
+    (`_in_floats`): then these may round otherwise (ROUNDED_STEPS), and so may what reads such.
+    Those are parts of the dtype's range; functions that have a scale of their
     own, as sigmoids, are no steeper than 1, and softmax passes on twice an error as a part.
     """
     found = dict.fromkeys(function.params, 0.0)
-    near: set[Value] = set()  # what int16 that is computed in floats has a part in
+    near: set[Value] = set()  # what is computed in floats has a part in it
     ranges: dict[Value, float] = {}  # of floats that are integers times a scale
     for node in function.nodes:
         before = max((found.get(value, 0.0) for value in node.inputs), default=0.0)
-        if int16_in_floats and (_computes_int16(node) or not near.isdisjoint(node.inputs)):
+        if some_in_floats and (_in_floats(node) or not near.isdisjoint(node.inputs)):
             near.update(node.outputs)
             reach = _range(node) or max((ranges.get(v, 0.0) for v in node.inputs), default=0.0)
             if node.op.name == "softmax":
@@ -70,8 +70,11 @@ def _moves(node: Node) -> bool:
     return node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) and not node.op.tolerance
 
 
-def _computes_int16(node: Node) -> bool:
-    """Whether integers with int16 among them are computed; floats become the same int16."""
+def _in_floats(node: Node) -> bool:
+    """Whether integers are computed that ONNX Runtime has no form of: with int16 among them (floats
+    become the same int16), PReLU, and bilinear resizing, whose weights we have in 1/1024."""
+    if node.op.name == "prelu" or (node.op.name == "resize" and node.attrs.method != "nearest"):
+        return not node.inputs[0].type.is_float
     first, *rest = (value.type for value in (*node.inputs, *node.outputs))
     wide = [each for each in (first, *rest) if each.dtype == "int16" and each.quant is not None]
     return bool(wide) and not first.is_float and not _moves(node)

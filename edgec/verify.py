@@ -85,8 +85,8 @@ class Verification:
     """The result: outputs and, if asked for, every source tensor.
 
     uncovered: source tensors that the compiled graph has no value for (a pass removed them).
-    int16_steps: by dtype, the most steps that integers may differ by which the framework computes
-    of int16, or as int16, in floats.
+    rounded_steps: by dtype, the most steps that integers may differ by which the framework
+    computes in floats, or of such.
     """
 
     reference: str
@@ -95,7 +95,7 @@ class Verification:
     outputs: list[Comparison] = field(default_factory=list)
     layers: list[Comparison] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
-    int16_steps: dict[str, int] = field(default_factory=dict)
+    rounded_steps: dict[str, int] = field(default_factory=dict)
 
     @property
     def mismatches(self) -> int:
@@ -118,7 +118,7 @@ class Verification:
             "mismatches": self.mismatches,
             "beyond": self.beyond,
             "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
-            "int16_steps": self.int16_steps,
+            "rounded_steps": self.rounded_steps,
             "first_difference": next((c.first for c in compared if c.first), None),
             "layers": [
                 {
@@ -257,12 +257,12 @@ def _compare(
     values = {value.name: value for value in function.values()}
     operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
     rows: dict[str, Comparison] = {}
-    allowed = tolerances(function, oracle.int16_in_floats)
+    allowed = tolerances(function, oracle.some_in_floats)
     least = scales(function, allowed)
     for value in function.values():
         if steps := steps_of(value, allowed.get(value, 0.0)):
-            most = result.int16_steps.get(value.type.dtype, 0)
-            result.int16_steps[value.type.dtype] = max(steps, most)
+            most = result.rounded_steps.get(value.type.dtype, 0)
+            result.rounded_steps[value.type.dtype] = max(steps, most)
     outputs = [
         Comparison(
             _tensor_name(value),

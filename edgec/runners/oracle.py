@@ -46,11 +46,11 @@ class OracleResult:
 class Oracle:
     """A model opened in its own framework. Runs many inputs; keeps state until `reset`.
 
-    int16_in_floats: it computes quantized int16 in floats, so that it rounds otherwise at times.
+    some_in_floats: it computes some integers in floats, so that it rounds otherwise at times.
     """
 
     name = ""
-    int16_in_floats = False
+    some_in_floats = False
 
     def __init__(self, model_file: Path) -> None:
         self.model_file = model_file
@@ -224,7 +224,7 @@ class OnnxRuntimeOracle(Oracle):
     """
 
     name = "onnx"
-    int16_in_floats = True  # it has integer kernels of int8 and uint8 alone
+    some_in_floats = True  # it has integer kernels of int8 and uint8 alone, and not of all
 
     def __init__(self, model_file: Path, values: Mapping[str, float] | None = None) -> None:
         """values: of inputs that are always this number, and that `run` is not given."""

@@ -15,7 +15,9 @@ from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.prelu import PreluAttrs
 from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.resize import ResizeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.post_training import Recipe, quantize_function, with_passes
 from edgec.tolerances import scales, steps_of, tolerances
@@ -83,8 +85,8 @@ def quantized(activations: str) -> Function:
     return function
 
 
-def steps(function: Function, int16_in_floats: bool) -> dict[str, int]:
-    found = tolerances(function, int16_in_floats)
+def steps(function: Function, some_in_floats: bool) -> dict[str, int]:
+    found = tolerances(function, some_in_floats)
     whole = [v for v in function.values() if v.type.dtype in ("int8", "int16") and v in found]
     return {value.name: steps_of(value, found[value]) for value in whole}
 
@@ -118,3 +120,17 @@ def test_int8_is_to_be_the_same_in_every_bit() -> None:
     function = quantized("int8")
     assert not any(steps(function, True).values())
     assert not any(tolerances(function, True).values())
+
+
+def test_behind_a_prelu_of_int8_a_step_may_be_another() -> None:
+    """ONNX Runtime computes it in floats; what comes before is the same in every bit."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 2, 2, 3), "int8", Quant((0.1,), (0,))))
+    halved = RequantizeAttrs((0.5,), Quant((0.2,), (0,)), -128, 127, "onnx", "int8")
+    y = b.op("requantize", [x], halved, name="y")
+    slopes = b.constant("a", np.array([[[3, 5, 7]]], np.int8), Quant((0.01,), (0,)))
+    z = b.op("prelu", [y, slopes], PreluAttrs(Quant((0.15,), (0,))), name="z")
+    attrs = ResizeAttrs((4, 4), "bilinear", half_pixel_centers=True)
+    function = b.finish([b.op("resize", [z], attrs, name="larger")])
+    assert steps(function, True) == {"x": 0, "y": 0, "z": 1, "larger": 2}
+    assert not any(steps(function, False).values())

@@ -33,6 +33,6 @@ def test_int16_is_near_what_onnx_runtime_computes_in_floats(
         options = ("verify", path, "--board", "host", "--random", 8, "--layers")
         ran = edgec(*options, "--json")
         assert ran.status == 0 and ran.json["beyond"] == 0, ran.json["first_difference"]
-        assert bool(ran.json["mismatches"]) == bool(steps) and ran.json["int16_steps"] == steps
-        told = "onnx computes int16 in floats and rounds otherwise: what comes of that may differ"
+        assert bool(ran.json["mismatches"]) == bool(steps) and ran.json["rounded_steps"] == steps
+        told = "and rounds otherwise: what comes of that may differ"
         assert (f"{told} by up to 12 steps of int16" in edgec(*options).out) == bool(steps)
