@@ -193,6 +193,8 @@ def command(
     _check_limits(is_mixed, has_mixed_values, max_weights, builds, board)
     _check_goal(has_mixed_values, goal_db, weights)
     chosen_board = None if board is None else load_board(board)
+    if max_instructions is not None and chosen_board and not chosen_board.core.is_embedded:
+        raise click.UsageError("--max-instructions needs a microcontroller board to count on")
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
         made = quantize_function(function, samples, recipe, step)
     mixed = None

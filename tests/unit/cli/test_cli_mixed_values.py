@@ -103,6 +103,7 @@ def test_what_cannot_be_is_said(quantize: Callable) -> None:
     assert ran.status == 1 and "layers to store in int16 (x) beside activations int16" in ran.err
     for words in (
         ("--min-sqnr", 30), ("--activations", "mixed", "--min-sqnr", 0),
+        ("--activations", "mixed", "--board", "host", "--max-instructions", 1000),
         ("--activations", "mixed", "--weights", "mixed", "--max-weights", "60%"),
         ("--activations", "mixed", "--weights", "float16"),
     ):  # fmt: skip
