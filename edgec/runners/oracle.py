@@ -220,7 +220,8 @@ class OnnxRuntimeOracle(Oracle):
     pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and a second one
     shows the rest, computed in float. `quantized` names the tensors from the first copy: those
-    are the bits that a fused integer model must equal.
+    are the bits that a fused integer model must equal. What a DequantizeLinear makes of one of them
+    is computed here of these bits.
     """
 
     name = "onnx"
@@ -240,6 +241,7 @@ class OnnxRuntimeOracle(Oracle):
         self._integer: Any = None
         self._float: Any = None
         self.quantized: frozenset[str] = frozenset()
+        self._dequantized: list[tuple[str, str, Array, Array]] = []
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
         """Return (name, shape, dtype) of each input in file order; -1 for a symbolic dimension."""
@@ -283,6 +285,7 @@ class OnnxRuntimeOracle(Oracle):
             target = integer if node.op_type == "QuantizeLinear" else others
             target.extend(name for name in node.output if name and name not in shown)
         self.quantized = frozenset(integer)
+        self._dequantized = _dequantized(onnx, model, self.quantized)
         self._integer = self._open(_with_outputs(model, integer)) if integer else self._session
         self._float = self._open(_with_outputs(model, others)) if others else self._session
 
@@ -303,6 +306,9 @@ class OnnxRuntimeOracle(Oracle):
             names = [entry.name for entry in session.get_outputs()]
             for name, value in zip(names, self._call(session, feed), strict=True):
                 found[name] = np.asarray(value)
+        for stored, real, scale, zero_point in self._dequantized:
+            difference = found[stored].astype(np.int64) - zero_point
+            found[real] = difference.astype(np.float32) * scale
         found.update(feed)
         return OracleResult(outputs, found)
 
@@ -427,6 +433,24 @@ def _onnx_dtype(text: str) -> np.dtype[Any]:
     inner = text.removeprefix("tensor(").removesuffix(")")
     names = {"float": "float32", "double": "float64"}
     return np.dtype(names.get(inner, inner))
+
+
+def _dequantized(
+    onnx: Any, model: Any, stored: frozenset[str]
+) -> list[tuple[str, str, Array, Array]]:
+    """(integers, floats, scale, zero point) of what is dequantized by one scale."""
+    constants = {entry.name: entry for entry in model.graph.initializer}
+    found = []
+    for node in model.graph.node:
+        if node.op_type != "DequantizeLinear" or node.input[0] not in stored:
+            continue
+        if all(name in constants for name in node.input[1:]):
+            arrays = [onnx.numpy_helper.to_array(constants[name]) for name in node.input[1:]]
+            scale, zero_point = (*arrays, np.zeros(1, np.int64))[:2]
+            if scale.size == 1 and scale.dtype == np.float32:
+                parameters = scale.reshape(()), zero_point.astype(np.int64).reshape(())
+                found.append((node.input[0], node.output[0], *parameters))
+    return found
 
 
 def _with_outputs(model: Any, names: Sequence[str]) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_builder import OnnxBuilder
 
 from edgec.errors import ImportFailed, RunFailed
 from edgec.runners.oracle import open_oracle, run_oracle
@@ -129,3 +130,26 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             run_oracle(path, [])
     with pytest.raises(ImportFailed, match="cannot read"):
         run_oracle(tmp_path / "absent.tflite", [])
+
+
+def test_onnx_dequantized_tensors_are_those_of_the_integers(tmp_path: Path) -> None:
+    """Floats are shown by a copy that computes in floats, and rounds otherwise at ties."""
+    import onnx
+
+    model = OnnxBuilder(1, (1, 1, 64, 64))
+    x = model.qdq("x", 0.25, 0)
+    halved = model.add("Mul", [x, model.qdq(model.constant(np.float32(0.3), "c"), 0.1, 0)])
+    moved = model.add("Add", [model.qdq(halved, 0.05, 0), x])
+    y = model.add("Identity", [model.qdq(moved, 0.07, 0)])
+    oracle = open_oracle(path := model.save(y, tmp_path / "m.onnx"))
+    x = np.random.default_rng(1).normal(0, 3, (1, 1, 64, 64)).astype(np.float32)
+    tensors = oracle.run([x], tensors=True).tensors
+    graph = onnx.load(path).graph
+    constants = {entry.name: onnx.numpy_helper.to_array(entry) for entry in graph.initializer}
+    pairs = [node for node in graph.node if node.input[0] in oracle.quantized]
+    assert len(pairs) >= 3
+    for node in pairs:
+        scale, zero_point = (constants[name] for name in node.input[1:])
+        difference = tensors[node.input[0]].astype(np.int32) - zero_point
+        real = difference.astype(np.float32) * scale
+        assert np.array_equal(tensors[node.output[0]], real), node.name
