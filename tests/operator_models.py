@@ -165,6 +165,7 @@ MODELS: dict[str, Write] = {
     "max_pool": _tflite(lambda: test_max_pool2d.pool_model(3)),
     "pad": _tflite(lambda: test_pad.pad_model(7)),
     "prelu": _tflite(lambda: test_prelu.model(1, "int8")),
+    "prelu_qdq": lambda folder: test_prelu.qdq_model(2, 5, folder / "m.onnx")[0],
     "mean": _tflite(lambda: test_reduce.reduction(3, "MEAN")),
     "sum": _tflite(lambda: test_reduce.reduction(4, "SUM")),
     "reduce_max": _tflite(lambda: test_reduce.reduction(5, "REDUCE_MAX")),

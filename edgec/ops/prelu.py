@@ -1,8 +1,13 @@
-"""prelu: x where it is positive, alpha * x elsewhere; alpha is a tensor that broadcasts."""
+"""prelu: x where it is positive, alpha * x elsewhere; alpha is a tensor that broadcasts.
+
+Integers with rounding `onnx` are what ONNX Runtime makes of a PRelu between DequantizeLinear and
+QuantizeLinear, for which it has no integers: one operation in float32 after the other. Loops give
+the same by integers that are proven on all operands (`edgec.ops.slope_line`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +17,34 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic, select
+from edgec.loop.values import (
+    Value,
+    cast,
+    clamp,
+    float32,
+    int32,
+    intrinsic,
+    maximum,
+    minimum,
+    round_half_even,
+    select,
+)
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slope_line import find_slope_line
+from edgec.ops.table import OPERANDS
 
 
 @dataclass(frozen=True)
 class PreluAttrs:
     """output: quantization of an int8 result, None for floats.
 
-    rounding: see `edgec.fixed_point`; `onnx` is not defined yet.
+    rounding: see `edgec.fixed_point`.
     """
 
     output: Quant | None = None
@@ -58,7 +77,7 @@ class Prelu(Op[PreluAttrs]):
         quants = (x.quant, alpha.quant, attrs.output)
         if not all(quant is not None and quant.per_tensor for quant in quants):
             raise TypeMismatch("prelu needs quantization per tensor")
-        if attrs.rounding not in ("tflm", "single"):
+        if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"prelu with rounding {attrs.rounding!r} is not defined")
         return (TensorType(x.shape, "int8", attrs.output),)
 
@@ -73,6 +92,8 @@ class Prelu(Op[PreluAttrs]):
         if attrs.output is None:
             x, alpha = inputs
             return (np.where(x >= 0, x, x * alpha),)
+        if attrs.rounding == "onnx":
+            return (_onnx_results(attrs.output, inputs, input_types),)
         centred, slope = (
             values.astype(np.int64) - type_.scalar_quant()[1]
             for values, type_ in zip(inputs, input_types, strict=True)
@@ -86,12 +107,19 @@ class Prelu(Op[PreluAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
         """Element by element; a dimension of extent 1 of alpha is read again for every index."""
         attrs: PreluAttrs = node.attrs
+        shape, dtype = node.output.type.shape, node.output.type.dtype
+        if attrs.rounding == "onnx" and attrs.output is not None:
+            of_constants = _lowered_constants(node, target, inputs)
+            if of_constants is not None:
+                return target.compute("element", shape, dtype, of_constants)
         x, alpha = operand_tensors(target, inputs)
 
         def element(*at: Any) -> Any:
             value, slope = x[at], alpha[broadcast_index(alpha.shape, at)]
             if attrs.output is None:
                 return select(value >= 0, value, value * slope)
+            if attrs.rounding == "onnx":
+                return _onnx_element(value, slope, node.input_types, attrs.output)
             (_, x_zero), (_, alpha_zero) = (type_.scalar_quant() for type_ in node.input_types)
             factors = _multipliers(node.input_types, attrs.output)
             centred = int32(value) - x_zero
@@ -103,7 +131,75 @@ class Prelu(Op[PreluAttrs]):
             result = select(centred >= 0, positive, negative) + attrs.output.zero_point[0]
             return cast(clamp(result, -128, 127), "int8")
 
-        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+        return target.compute("element", shape, dtype, element)
+
+
+def _onnx_results(output: Quant, inputs: Sequence[Array], types: Sequence[TensorType]) -> Array:
+    """Stored results as ONNX Runtime computes them: both operands, the product, the quotient."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        x, alpha = (
+            Dequantize().evaluate(NoAttrs(), [stored], [type_], [])[0]
+            for stored, type_ in zip(inputs, types, strict=True)
+        )
+        real = np.where(x > 0, x, x * alpha)
+        (stored,) = Quantize().evaluate(QuantizeAttrs(output), [real], [], [])
+    return stored
+
+
+def _lowered_constants(
+    node: Node, target: Lowering, inputs: Sequence[Any]
+) -> Callable[..., Value] | None:
+    """An element of `onnx` by constant slopes: by a line, or by a table for each slope.
+
+    None if slopes are no constants.
+    """
+    x, alpha = inputs
+    attrs: PreluAttrs = node.attrs
+    if not isinstance(alpha, Constant) or attrs.output is None:
+        return None
+    (_, x_zero), (_, alpha_zero) = (type_.scalar_quant() for type_ in node.input_types)
+    slopes, place = np.unique(alpha.data, return_inverse=True)
+    place = place.reshape(alpha.data.shape)
+    results = _onnx_results(
+        attrs.output, [OPERANDS.astype(np.int8)[:, None], slopes], node.input_types
+    )
+    rise, fall = _multipliers(node.input_types, attrs.output)
+    line = find_slope_line(
+        OPERANDS - x_zero,
+        results.astype(np.int64),
+        (rise, fall * (slopes.astype(np.float64) - alpha_zero)),
+        attrs.output.zero_point[0],
+    )
+    if line is None:
+        table = target.table("results", np.ascontiguousarray(results.T))
+        which = target.table("slope", place.astype(np.int32))
+        return lambda *at: table[which[broadcast_index(which.shape, at)], int32(x[at]) + 128]
+    found = line
+    factors = target.table("multiplier", found.negative.astype(np.int32)[place])
+
+    def element(*at: Any) -> Value:
+        centred = int32(x[at]) - x_zero
+        factor = factors[broadcast_index(factors.shape, at)]
+        product = centred * select(centred >= 0, found.positive, factor)
+        total = product + found.start
+        if found.to_even:
+            total = total + (product >> found.shift & 1)
+        return cast(clamp(total >> found.shift, -128, 127), "int8")
+
+    return element
+
+
+def _onnx_element(x: Value, alpha: Value, types: Sequence[TensorType], output: Quant) -> Value:
+    """`_onnx_results` of one element by a slope that is no constant, in floats as well."""
+    zero_point = output.zero_point[0]
+    low, high = -128.0 - zero_point, 127.0 - zero_point
+    real, slope = (
+        float32(int32(stored) - type_.scalar_quant()[1]) * type_.scalar_quant()[0]
+        for stored, type_ in zip((x, alpha), types, strict=True)
+    )
+    ratio = select(real > 0, real, real * slope) / output.scale[0]
+    limited = minimum(maximum(ratio, low), high)
+    return cast(round_half_even(limited, max(-low, high)) + zero_point, "int8")
 
 
 @from_onnx("PRelu")

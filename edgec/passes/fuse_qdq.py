@@ -7,8 +7,7 @@ and output, and rounding `onnx`:
    multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds. Of
    int16 values: accumulation in int64 and the rescaling of TFLite's int16x8 kernels, since no
    runtime has any of its own; so is the arithmetic of 2 and 4.
-2. add, mul and PReLU: the integer add, mul and PReLU (that of TFLite, since no runtime has any
-   of its own).
+2. add, mul and PReLU: the integer add, mul and PReLU.
 3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing, with equal parameters
    on both sides: the same on integers. Bilinear resizing of int8 is TFLite's.
 4. average pooling: the integer average pooling.
@@ -103,7 +102,7 @@ def _visit(
     elif above.op.name == "mul" and integers[1] is not None:
         made = _arithmetic(rewriter, above, integers, node, MulAttrs(quant, low, high, rounding))
     elif above.op.name == "prelu" and integers[1] is not None and is_whole:
-        made = _arithmetic(rewriter, above, integers, node, PreluAttrs(quant))
+        made = _arithmetic(rewriter, above, integers, node, PreluAttrs(quant, rounding))
     elif above.op.name == "avg_pool2d" and (
         rounding == "onnx" or integers[0].type.quant == quant  # TFLite's mean knows no scales
     ):
@@ -230,12 +229,17 @@ def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | Non
 def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
     """reshape(dequantize(x)) as dequantize(reshape(x)), so that what follows finds integers."""
     stored = _integer(rewriter, value)
-    if stored is None or isinstance(stored, Constant):
-        return None
-    if stored.type.quant is None or not stored.type.quant.per_tensor:
+    if stored is None or stored.type.quant is None or not stored.type.quant.per_tensor:
         return None
     builder = rewriter.builder
-    moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
+    moved: Value
+    if isinstance(stored, Constant):
+        if node.op.name != "reshape":
+            return None
+        data = stored.data.reshape(node.output.type.shape)
+        moved = builder.constant(f"{node.name}.stored", data, stored.type.quant)
+    else:
+        moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
     return builder.node(
         "dequantize",
         [moved],
