@@ -71,10 +71,7 @@ def _moves(node: Node) -> bool:
 
 
 def _in_floats(node: Node) -> bool:
-    """Whether integers are computed that ONNX Runtime has no form of: with int16 among them (floats
-    become the same int16), and bilinear resizing, whose weights we have in 1/1024."""
-    if node.op.name == "resize" and node.attrs.method != "nearest":
-        return not node.inputs[0].type.is_float
+    """Whether ONNX Runtime has no such integers: int16 among them; floats become the same."""
     first, *rest = (value.type for value in (*node.inputs, *node.outputs))
     wide = [each for each in (first, *rest) if each.dtype == "int16" and each.quant is not None]
     return bool(wide) and not first.is_float and not _moves(node)

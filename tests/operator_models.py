@@ -22,6 +22,7 @@ import test_lstm
 import test_lstm_float
 import test_max_pool2d
 import test_mul
+import test_onnx_bilinear
 import test_pad
 import test_prelu
 import test_quantize
@@ -173,6 +174,7 @@ MODELS: dict[str, Write] = {
     "resize_nearest": _tflite(
         lambda: test_resize.resized("RESIZE_NEAREST_NEIGHBOR", 3, (False, False))
     ),
+    "resize_qdq": lambda folder: test_onnx_bilinear.qdq_model(2, folder / "m.onnx")[0],
     "softmax": _tflite(lambda: test_softmax.softmax_model((3, 10), 0.1, 5, 1.0)),
     "softmax_int16": _tflite(
         lambda: one_operator(

@@ -53,8 +53,7 @@ def command(
     """Compare MODEL on a board with its own framework; status 3 if it differs.
 
     Integers are compared in every bit, floats within the tolerances of their operators. ONNX
-    Runtime computes int16 and bilinear resizing in floats: some steps are allowed
-    behind these, and told.
+    Runtime computes int16 in floats: some steps are allowed behind it, and told.
     """
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
@@ -162,7 +161,7 @@ def _print(report: dict[str, Any], board: str) -> None:
     if report["rounded_steps"]:
         steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["rounded_steps"].items())]
         click.echo(
-            f"{report['reference']} computes int16 and bilinear resizing in floats and"
+            f"{report['reference']} computes int16 in floats and"
             f" rounds otherwise: what comes of that may differ by up to {', '.join(steps)}"
         )
     first = report["first_difference"]

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray
+from edgec.fixed_point import IntArray, Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
+from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
 from edgec.ops.slice import constant_integers
 from edgec.ops.window import Pair
 
@@ -34,13 +35,20 @@ class ResizeAttrs:
     """size: the new (height, width). method: one of METHODS.
 
     align_corners: the corner pixels keep their places. half_pixel_centers: pixels are squares
-    whose centres are scaled; not together with align_corners.
+    whose centres are scaled; not together with align_corners. rounding: of bilinear int8; `onnx` is
+    what ONNX Runtime makes of floats between QDQ nodes, all else TFLite's integers.
     """
 
     size: Pair
     method: str
     align_corners: bool = False
     half_pixel_centers: bool = False
+    rounding: Rounding = "tflm"
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether int8 is interpolated as ONNX Runtime does."""
+        return self.rounding == "onnx" and self.method == "bilinear"
 
 
 def nearest_positions(extent: int, size: int, attrs: ResizeAttrs) -> IntArray:
@@ -121,6 +129,8 @@ class Resize(Op[ResizeAttrs]):
             raise TypeMismatch("resize with aligned corners and half-pixel centres")
         if attrs.method == "bilinear" and x.dtype not in ("int8", "float32"):
             raise TypeMismatch(f"bilinear resize of {x.dtype}: only int8 and float32 are supported")
+        if attrs.is_onnx and (x.dtype != "int8" or x.quant is None or not x.quant.per_tensor):
+            raise TypeMismatch(f"resize of {x} with rounding 'onnx' needs int8 of one scale")
         return (x.with_shape((x.shape[0], *attrs.size, x.shape[3])),)
 
     def evaluate(
@@ -136,6 +146,10 @@ class Resize(Op[ResizeAttrs]):
             rows = nearest_positions(x.shape[1], attrs.size[0], attrs)
             columns = nearest_positions(x.shape[2], attrs.size[1], attrs)
             return (np.ascontiguousarray(x[:, rows][:, :, columns]),)
+        if attrs.is_onnx:
+            quant = input_types[0].quant
+            assert quant is not None  # `infer` has seen it
+            return (interpolate(x, *_axes(x.shape, attrs), quant),)
         is_float = x.dtype == np.float32
         one: Any = np.float32(1) if is_float else 1 << FRACTION_BITS
         positions: Any = float_positions if is_float else bilinear_positions
@@ -163,6 +177,9 @@ class Resize(Op[ResizeAttrs]):
         (x,) = inputs
         _, height, width, _ = x.shape
         shape = node.output.type.shape
+        quant: Quant | None = node.inputs[0].type.quant
+        if attrs.is_onnx and quant is not None:
+            return lower_interpolation(target, x, *_axes(x.shape, attrs), quant, shape)
         if attrs.method == "bilinear":
             return _lower_bilinear(node, target, x)
         row = _nearest_index(target, "row", height, attrs.size[0], attrs)
@@ -170,6 +187,15 @@ class Resize(Op[ResizeAttrs]):
         return target.compute(
             "element", shape, x.dtype, lambda n, h, w, c: x[n, row(h), column(w), c]
         )
+
+
+def _axes(shape: Sequence[int], attrs: ResizeAttrs) -> tuple[Axis, Axis]:
+    """Rows and columns of an interpolation with rounding `onnx`."""
+    rows, columns = (
+        find_axis(extent, size, attrs.align_corners, attrs.half_pixel_centers)
+        for extent, size in zip(shape[1:3], attrs.size, strict=True)
+    )
+    return rows, columns
 
 
 def _nearest_index(target: Lowering, name: str, extent: int, size: int, attrs: ResizeAttrs) -> Any:

@@ -9,7 +9,7 @@ and output, and rounding `onnx`:
    runtime has any of its own; so is the arithmetic of 2 and 4.
 2. add, mul and PReLU: the integer add, mul and PReLU.
 3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing, with equal parameters
-   on both sides: the same on integers. Bilinear resizing of int8 is TFLite's.
+   on both sides: the same on integers.
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x; with others it is an integer requantize,
    or a table of int8 to int8.
@@ -118,7 +118,7 @@ def _visit(
         )
         made = builder.op("avg_pool2d", [integers[0]], pool, **_identity(node, above))
     elif above.op.name in MOVING:
-        made = _moved(rewriter, above, integers, node, (low, high))
+        made = _moved(rewriter, above, integers, node, (low, high), rounding)
     if made is None:
         return _table(rewriter, node, inputs[0])
     return (made,)
@@ -158,6 +158,7 @@ def _moved(
     integers: list[Value | None],
     node: Node,
     bounds: tuple[int, int],
+    rounding: Rounding,
 ) -> Value | None:
     """The same move of stored integers, if what goes in and comes out has the same parameters."""
     if bounds != _range(node.attrs):
@@ -183,8 +184,10 @@ def _moved(
         if quant.axis is not None:
             return None
         attrs = replace(attrs, value=_stored(attrs.value, quant, *bounds))
-    elif above.op.name == "resize" and attrs.method != "nearest" and dtype != "int8":
-        return None
+    elif above.op.name == "resize" and attrs.method != "nearest":
+        if dtype != "int8" or not quant.per_tensor:
+            return None
+        attrs = replace(attrs, rounding=rounding)
     operands = [*moved, *above.inputs[len(moved) :]]
     return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
 

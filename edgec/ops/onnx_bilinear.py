@@ -1,0 +1,188 @@
+"""Bilinear interpolation of int8 as ONNX Runtime does it: in float32, between QDQ nodes.
+
+It dequantizes, weighs four neighbours by products of two weights, adds them up from left to right
+and quantizes. An interpolation in integers is never further from it than some steps of 2**-BITS,
+which are counted for the very weights, and floats are computed only where that leaves open how
+halves are rounded: for every 16th element of an image made twice as large, else seldom.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.fixed_point import IntArray
+from edgec.graph.types import Array, Quant
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, cast, float32, int32, maximum, minimum, round_half_even, select
+
+FloatArray = npt.NDArray[np.float32]
+
+#: Fraction bits of weights along one axis, and of their products: int32 holds the sum of four.
+AXIS_BITS, BITS = 15, 22
+ONE = 1 << AXIS_BITS
+#: Roundings of float32 on the way to a result: of an operand, its weight, its product, three sums
+#: and the quotient.
+ROUNDINGS = 7
+#: Scales within these bounds leave no denormal and no infinite number.
+SCALES = (2.0**-60, 2.0**60)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """For each new position: its neighbours, and their weights in float32 [size]."""
+
+    low: IntArray
+    high: IntArray
+    low_weight: FloatArray
+    high_weight: FloatArray
+
+    @property
+    def steps(self) -> IntArray:
+        """The weights of `high` in 2**-AXIS_BITS."""
+        return np.asarray(np.rint(self.high_weight * np.float32(ONE)), np.int64)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `steps`, and what they lack to ONE, are the very weights."""
+        steps = self.steps
+        return bool(
+            np.array_equal(steps, self.high_weight * np.float64(ONE))
+            and np.array_equal(ONE - steps, self.low_weight * np.float64(ONE))
+        )
+
+
+def find_axis(extent: int, size: int, align_corners: bool, half_pixel_centers: bool) -> Axis:
+    """Source: SetupUpsampleBilinear and GetOriginalCoordinateFunc in ONNX Runtime's upsample."""
+    single = np.float32
+    at = np.arange(size).astype(single)
+    scale = single(size) / single(extent)
+    if align_corners:
+        place = at * single(extent - 1) / single(size - 1) if size > 1 else at
+    elif half_pixel_centers:
+        place = (at + single(0.5)) / scale - single(0.5)
+    else:
+        place = at / scale
+    place = np.clip(place, single(0), single(extent - 1))
+    low = place.astype(np.int64)
+    high = np.minimum(low + 1, extent - 1)
+    high_weight, low_weight = (np.abs(place - n.astype(single)) for n in (low, high))
+    half = np.where(low == high, single(0.5), single(-1))
+    return Axis(
+        low, high, np.where(half > 0, half, low_weight), np.where(half > 0, half, high_weight)
+    )
+
+
+def interpolate(x: Array, rows: Axis, columns: Axis, quant: Quant) -> Array:
+    """The int8 [N, H, W, C] of another size; both have the parameters of `quant`."""
+    scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
+    real = (x.astype(np.int64) - zero_point).astype(np.float32) * scale
+    top, bottom = (weight[:, None, None] for weight in (rows.low_weight, rows.high_weight))
+    left, right = (weight[:, None] for weight in (columns.low_weight, columns.high_weight))
+    above, below = real[:, rows.low], real[:, rows.high]
+    total = (left * top) * above[:, :, columns.low]
+    total = total + (right * top) * above[:, :, columns.high]
+    total = total + (left * bottom) * below[:, :, columns.low]
+    total = total + (right * bottom) * below[:, :, columns.high]
+    return np.asarray(np.clip(np.rint(total / scale) + zero_point, -128, 127), np.int8)
+
+
+def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
+    """The weights of the four neighbours in 2**-BITS, each [rows, columns], as loops make them."""
+    down, across = rows.steps[:, None], columns.steps[None, :]
+    factors = (ONE - down, ONE - across), (ONE - down, across), (down, ONE - across), (down, across)
+    return [vertical * horizontal >> 2 * AXIS_BITS - BITS for vertical, horizontal in factors]
+
+
+def doubt(rows: Axis, columns: Axis, quant: Quant) -> int | None:
+    """How far the sum of integers may be from the result in floats, in 2**-BITS.
+
+    None where floats lose more than that by being too small or too large.
+    """
+    if not SCALES[0] < quant.scale[0] < SCALES[1]:
+        return None
+    vertical, horizontal = (
+        [axis.low_weight.astype(np.float64), axis.high_weight.astype(np.float64)]
+        for axis in (rows, columns)
+    )
+    real = [v[:, None] * h[None, :] for v in vertical for h in horizontal]
+    found = _integer_weights(rows, columns)
+    zero_point = quant.zero_point[0]
+    most = max(127 - zero_point, zero_point + 128)
+    one = 1 << BITS
+    wrong = sum(np.abs(w / one - r) for w, r in zip(found, real, strict=True)) * most
+    wrong = wrong + abs(zero_point) * np.abs(1 - sum(found) / one)
+    rounded = sum(real) * most * ((1 + 2.0**-24) ** ROUNDINGS - 1)
+    return math.ceil(float((wrong + rounded).max()) * one) + 1
+
+
+def lower_interpolation(
+    target: Lowering, x: Tensor, rows: Axis, columns: Axis, quant: Quant, shape: tuple[int, ...]
+) -> Tensor:
+    """`interpolate` in loops, in every bit."""
+    steps = doubt(rows, columns, quant)
+    tables = [_Tables(target, name, axis) for name, axis in (("row", rows), ("column", columns))]
+
+    def element(n: Any, h: Any, w: Any, c: Any) -> Value:
+        (top, bottom), (left, right) = (
+            (table.low[at], table.high[at]) for table, at in zip(tables, (h, w), strict=True)
+        )
+        places = (top, left), (top, right), (bottom, left), (bottom, right)
+        stored = [int32(x[n, row, column, c]) for row, column in places]
+        exact = _in_floats(stored, tables[0].weights(h), tables[1].weights(w), quant)
+        if steps is None:
+            return cast(exact, "int8")
+        down, across = tables[0].steps[h], tables[1].steps[w]
+        factors = (ONE - down, ONE - across), (ONE - down, across), (down, ONE - across)
+        total: Value | int = 1 << BITS - 1
+        for value, (vertical, horizontal) in zip(stored, (*factors, (down, across)), strict=True):
+            total = value * (vertical * horizontal >> 2 * AXIS_BITS - BITS) + total
+        assert isinstance(total, Value)
+        # Next to a whole number: half a step was added.
+        is_open = (total + steps & (1 << BITS) - 1) < 2 * steps + 1
+        return cast(select(is_open, exact, total >> BITS), "int8")
+
+    return target.compute("element", shape, "int8", element)
+
+
+class _Tables:
+    """The tables of an axis."""
+
+    def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
+        self.low = target.table(f"{name}_low", axis.low.astype(np.int32))
+        self.high = target.table(f"{name}_high", axis.high.astype(np.int32))
+        self.steps = target.table(f"{name}_weight", axis.steps.astype(np.int32))
+        self.reals: tuple[Tensor, Tensor] | None = None
+        if not axis.is_exact:
+            self.reals = (
+                target.table(f"{name}_low_real", axis.low_weight),
+                target.table(f"{name}_high_real", axis.high_weight),
+            )
+
+    def weights(self, at: Any) -> tuple[Value, Value]:
+        """Both weights of a position in float32."""
+        if self.reals is not None:
+            low, high = self.reals
+            return low[at], high[at]
+        steps = self.steps[at]
+        return float32(ONE - steps) * (1.0 / ONE), float32(steps) * (1.0 / ONE)
+
+
+def _in_floats(
+    stored: list[Value], rows: tuple[Value, Value], columns: tuple[Value, Value], quant: Quant
+) -> Value:
+    """`interpolate` of four neighbours."""
+    scale, zero_point = quant.scale[0], quant.zero_point[0]
+    weights = [horizontal * vertical for vertical in rows for horizontal in columns]
+    reals = [float32(value - zero_point) * scale for value in stored]
+    first, *rest = (weight * real for weight, real in zip(weights, reals, strict=True))
+    for product in rest:
+        first = first + product
+    low, high = -128.0 - zero_point, 127.0 - zero_point
+    limited = minimum(maximum(first / scale, low), high)
+    return round_half_even(limited, max(-low, high)) + zero_point
