@@ -218,10 +218,10 @@ class OnnxRuntimeOracle(Oracle):
     (`edgec/runners/byte_weights.py`). Tensors come from copies with more graph outputs. A
     float output between Conv and QuantizeLinear would keep the runtime from fusing the QDQ
     pattern into one integer operator, so one copy shows only integer tensors (the results of
-    QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and a second one
-    shows the rest, computed in float. `quantized` names the tensors from the first copy: those
-    are the bits that a fused integer model must equal. What a DequantizeLinear makes of one of them
-    is computed here of these bits.
+    QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that
+    none is made of any more, and a second one shows the rest, computed in float. `quantized` names
+    the integer tensors from the first copy: those are the bits that a fused integer model must
+    equal. What a DequantizeLinear makes of one of them is computed here of these bits.
     """
 
     name = "onnx"
@@ -286,6 +286,10 @@ class OnnxRuntimeOracle(Oracle):
             target.extend(name for name in node.output if name and name not in shown)
         self.quantized = frozenset(integer)
         self._dequantized = _dequantized(onnx, model, self.quantized)
+        if integer:
+            before = _before_quantize(model)
+            integer += [name for name in others if name not in before]
+            others = [name for name in others if name in before]
         self._integer = self._open(_with_outputs(model, integer)) if integer else self._session
         self._float = self._open(_with_outputs(model, others)) if others else self._session
 
@@ -433,6 +437,15 @@ def _onnx_dtype(text: str) -> np.dtype[Any]:
     inner = text.removeprefix("tensor(").removesuffix(")")
     names = {"float": "float32", "double": "float64"}
     return np.dtype(names.get(inner, inner))
+
+
+def _before_quantize(model: Any) -> set[str]:
+    """Tensors that a QuantizeLinear reads, or something that it reads is made of."""
+    found: set[str] = set()
+    for node in reversed(model.graph.node):
+        if node.op_type == "QuantizeLinear" or not found.isdisjoint(node.output):
+            found.update(node.input)
+    return found
 
 
 def _dequantized(

@@ -140,10 +140,13 @@ def test_onnx_dequantized_tensors_are_those_of_the_integers(tmp_path: Path) -> N
     x = model.qdq("x", 0.25, 0)
     halved = model.add("Mul", [x, model.qdq(model.constant(np.float32(0.3), "c"), 0.1, 0)])
     moved = model.add("Add", [model.qdq(halved, 0.05, 0), x])
-    y = model.add("Identity", [model.qdq(moved, 0.07, 0)])
+    last = model.add("Sigmoid", [model.qdq(moved, 0.07, 0)])
+    y = model.add("Identity", [last])
     oracle = open_oracle(path := model.save(y, tmp_path / "m.onnx"))
     x = np.random.default_rng(1).normal(0, 3, (1, 1, 64, 64)).astype(np.float32)
-    tensors = oracle.run([x], tensors=True).tensors
+    result = oracle.run([x], tensors=True)
+    tensors = result.tensors
+    assert np.array_equal(tensors[last], result.outputs[0])
     graph = onnx.load(path).graph
     constants = {entry.name: onnx.numpy_helper.to_array(entry) for entry in graph.initializer}
     pairs = [node for node in graph.node if node.input[0] in oracle.quantized]
