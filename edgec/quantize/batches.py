@@ -1,8 +1,9 @@
 """Run a float function on many samples at once, with fast products: for measuring, not for bits.
 
-Sums of products are taken by the machine's own matrix product, whose order of additions is not that
-of the generated code: results differ in last bits from those of `edgec.graph.interpret`. A function
-that cannot take several samples at once is run sample by sample.
+Sums of products are taken in float64 by the machine's own matrix product and rounded once, so that
+its order of additions, another on other cores and threads, does not show. Results differ in last
+bits from those of `edgec.graph.interpret`, which adds float32 as the generated code does. What
+cannot take several samples at once is run sample by sample.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def parts_of(samples: Sequence[Sequence[Array]], count: int) -> Iterator[list[Ar
 
 def _product(node: Node, x: Array, weights: Array, bias: Array) -> Array:
     rows = input_rows(node, x)[0]
-    products = rows @ as_rows(node, weights)[0].T + bias
+    products = rows.astype(np.float64) @ as_rows(node, weights)[0].T + bias
     return np.asarray(products.reshape(node.output.type.shape), np.float32)
 
 

@@ -137,7 +137,11 @@ class _Side:
 
 
 class _Moments:
-    """Means and covariances of rows x and x', [groups, K] and [groups, K, K]."""
+    """Means and covariances of rows x and x', [groups, K] and [groups, K, K].
+
+    Sums of products are taken in float64 and rounded to float32, so that the order in which the
+    machine's matrix product adds, another on other cores and threads, does not choose weights.
+    """
 
     def __init__(self, exact: Sequence[Array], found: Sequence[Array]) -> None:
         rows = sum(part.shape[1] for part in exact)
@@ -149,14 +153,13 @@ class _Moments:
         self.covariance: Array = np.zeros(())
         used = 0
         for x, y in zip(exact, found, strict=True):
-            x = x[:, ::step] - self.mean[:, None].astype(np.float32)
-            y = y[:, ::step] - self.found_mean[:, None].astype(np.float32)
+            x = x[:, ::step] - self.mean[:, None]
+            y = y[:, ::step] - self.found_mean[:, None]
             used += x.shape[1]
-            self.cross = self.cross + np.matmul(x.transpose(0, 2, 1), y).astype(np.float64)
-            self.covariance = self.covariance + np.matmul(y.transpose(0, 2, 1), y).astype(
-                np.float64
-            )
-        self.cross, self.covariance = self.cross / used, self.covariance / used
+            self.cross = self.cross + np.matmul(x.transpose(0, 2, 1), y)
+            self.covariance = self.covariance + np.matmul(y.transpose(0, 2, 1), y)
+        self.cross = _in_float32(self.cross / used)
+        self.covariance = _in_float32(self.covariance / used)
 
 
 def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> Weights:
@@ -212,7 +215,12 @@ def _least_squares(own: Array, moments: _Moments) -> Array:
     identity = hold[:, None, None] * np.eye(depth)
     right = np.matmul(own, moments.cross + identity)
     solved = np.linalg.solve(moments.covariance + identity, right.transpose(0, 2, 1))
-    return np.asarray(solved.transpose(0, 2, 1))
+    return _in_float32(solved.transpose(0, 2, 1))
+
+
+def _in_float32(sums: Array) -> Array:
+    """Float64 numbers that float32 holds, so that the last bits of sums do not count."""
+    return np.asarray(sums.astype(np.float32).astype(np.float64))
 
 
 def _best_shares(target: Array, scales: Array, covariance: Array, bits: int) -> Array:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +58,24 @@ def test_following_is_better_than_rounding_to_nearest(made: PostTraining) -> Non
     tests = images(40, seed=6)
     found, nearest = (each.explain(tests).output_sqnr_db for each in (made, plain))
     assert found > 14.0 and found > nearest + 2.0
+
+
+def digest() -> str:
+    """Of the file that the recipe makes of the small network."""
+    made = quantize_function(network(), images(60), Recipe("mse", weights="int4"))
+    return hashlib.sha256(made.onnx_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kernels", ["Nehalem", "Haswell"])
+def test_other_matrix_products_make_the_same_file(made: PostTraining, kernels: str) -> None:
+    """NumPy's OpenBLAS adds in another order for other processors and on more threads."""
+    others = {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": "2"}
+    found = subprocess.run(
+        [sys.executable, "-c", "import test_four_bits; print(test_four_bits.digest())"],
+        cwd=Path(__file__).parent, env={**os.environ, **others}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.stdout.strip() == hashlib.sha256(made.onnx_bytes()).hexdigest()
 
 
 def test_all_weights_fit_in_four_bits(made: PostTraining) -> None:
