@@ -150,6 +150,15 @@
     "ldmia r8, {r10-r12, lr}\n" \
     "ldr r0, [sp, #12]\n"
 
+/* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. */
+#define EC_GROUPS_1_RUN(octet, bytes, load) \
+    const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 }; \
+    EC_MATRIX_RUN_BY(sizes, \
+        EC_MATRIX_1_BEGIN("52", octet, bytes, EC_GROUPS_1_CHOOSE) \
+        EC_GROUPS_1_SUMS(load) \
+        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_FLOATS)
+
 /* clang-format on */
 
 /* Word k of the inputs of pixel p of three. */
@@ -245,14 +254,7 @@ static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t 
                                                      int32_t group, int32_t channels,
                                                      int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 };
-    /* clang-format off */
-    EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_1_BEGIN("52", "4", "134", EC_GROUPS_1_CHOOSE)
-        EC_GROUPS_1_SUMS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
+    EC_GROUPS_1_RUN("4", "134", EC_MATRIX_1_PACKED);
 #else
     ec_groups_c_dsp(out, x, ec_word_of_1_dsp, stream, 1, 4, 4 * octets, 4 * group, channels,
                     zero_point);
@@ -265,14 +267,7 @@ static EC_KERNEL void ec_matrix_1_plain_groups_onnx_s8_dsp(int8_t *out, const in
                                                            int32_t group, int32_t channels,
                                                            int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 };
-    /* clang-format off */
-    EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_1_BEGIN("52", "3", "150", EC_GROUPS_1_CHOOSE)
-        EC_GROUPS_1_SUMS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
+    EC_GROUPS_1_RUN("3", "150", EC_MATRIX_1_PLAIN);
 #else
     ec_groups_c_dsp(out, x, ec_word_of_plain_dsp, stream, 1, 4, 4 * octets, 4 * group, channels,
                     zero_point);

@@ -45,6 +45,16 @@ static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum)
     "strh \\x, [r0], #2\n" \
     ".endr\n"
 
+/* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. Sizes are as
+ * many bytes as lie before the last four results, and four. */
+#define EC_MATRIX_1_TO_S16_ONNX(octet, bytes, load) \
+    const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) }; \
+    EC_MATRIX_RUN_BY(sizes, \
+        EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_1_ONNX_CHOOSE) \
+        EC_MATRIX_1_OCTETS(load) \
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"), \
+        EC_MATRIX_FLOATS)
+
 /* clang-format on */
 
 /* ec_matrix_3_onnx_s8_dsp to int16. */
@@ -77,15 +87,7 @@ static EC_KERNEL void ec_matrix_1_onnx_s8_s16_dsp(int16_t *out, const int16_t *x
                                                   int32_t channels, int32_t minimum,
                                                   int32_t maximum) {
 #if EC_DSP_FPU_ASM
-    /* As many bytes as lie before the last four results, and four. */
-    const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) };
-    /* clang-format off */
-    EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
+    EC_MATRIX_1_TO_S16_ONNX("4", "106", EC_MATRIX_1_PACKED);
 #else
     const int32_t limits[2] = { minimum, maximum };
     ec_matrix_c_dsp(out, 2, x, stream, octets, channels, 4, ec_four_sums_s8_dsp, ec_store_onnx_dsp,
@@ -99,14 +101,7 @@ static EC_KERNEL void ec_matrix_1_plain_onnx_s8_s16_dsp(int16_t *out, const int8
                                                         int32_t channels, int32_t minimum,
                                                         int32_t maximum) {
 #if EC_DSP_FPU_ASM
-    const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) };
-    /* clang-format off */
-    EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
+    EC_MATRIX_1_TO_S16_ONNX("3", "122", EC_MATRIX_1_PLAIN);
 #else
     const int32_t limits[2] = { minimum, maximum };
     ec_matrix_c_dsp(out, 2, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,

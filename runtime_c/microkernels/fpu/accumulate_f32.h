@@ -220,19 +220,24 @@ static inline void ec_store_sums_f32(float *out, float a, float b, float c, floa
     "vmul.f32 s10, s10, %9\n" \
     "vmul.f32 s11, s11, %10\n"
 
-/* Assembly: two inputs at a time times numbers of steps, which `four` reads. */
-#define EC_ADD_SCALED_PAIRS_F32_ASM(four) \
-    "1:\n" \
-    "vldmia %5!, {s12-s13}\n" \
-    four("0") \
-    EC_SCALE_FOUR_F32_ASM \
-    EC_ADD_PRODUCTS_F32_ASM("s12") \
-    four("4") \
-    EC_SCALE_FOUR_F32_ASM \
-    EC_ADD_PRODUCTS_F32_ASM("s13") \
-    "add %4, %4, #8\n" \
-    "subs %6, %6, #1\n" \
-    "bne 1b\n"
+/* Two inputs at a time times numbers of steps, which `four` reads, in ec_add_pairs_f32. */
+#define EC_ADD_SCALED_PAIRS_F32(four) \
+    __asm__ volatile( \
+        "1:\n" \
+        "vldmia %5!, {s12-s13}\n" \
+        four("0") \
+        EC_SCALE_FOUR_F32_ASM \
+        EC_ADD_PRODUCTS_F32_ASM("s12") \
+        four("4") \
+        EC_SCALE_FOUR_F32_ASM \
+        EC_ADD_PRODUCTS_F32_ASM("s13") \
+        "add %4, %4, #8\n" \
+        "subs %6, %6, #1\n" \
+        "bne 1b\n" \
+        : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x), \
+          "+r"(pairs) \
+        : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3]) \
+        : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory")
 
 /* clang-format on */
 
@@ -259,26 +264,11 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
             :
             : "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "cc", "memory");
     } else if (stored == 0 && second == 0) {
-        __asm__ volatile(
-            EC_ADD_SCALED_PAIRS_F32_ASM(EC_LOW_HALVES_F32_ASM)
-            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
-              "+r"(pairs)
-            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
-            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
+        EC_ADD_SCALED_PAIRS_F32(EC_LOW_HALVES_F32_ASM);
     } else if (stored == 0) {
-        __asm__ volatile(
-            EC_ADD_SCALED_PAIRS_F32_ASM(EC_HIGH_HALVES_F32_ASM)
-            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
-              "+r"(pairs)
-            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
-            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
+        EC_ADD_SCALED_PAIRS_F32(EC_HIGH_HALVES_F32_ASM);
     } else {
-        __asm__ volatile(
-            EC_ADD_SCALED_PAIRS_F32_ASM(EC_FOUR_BYTES_F32_ASM)
-            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
-              "+r"(pairs)
-            : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3])
-            : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory");
+        EC_ADD_SCALED_PAIRS_F32(EC_FOUR_BYTES_F32_ASM);
     }
     /* clang-format on */
 #else

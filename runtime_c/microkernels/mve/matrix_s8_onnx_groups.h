@@ -18,6 +18,26 @@
 
 /* clang-format off */
 
+/* Assembly: a step, its sums shifted and added to those in q4 and q5. `slice` is a slice by an op; the
+ * slices behind the first are left by what the stack holds at `enter`; `shifts` loads by how much q0
+ * is shifted in q2, and q1 in `second`. */
+#define EC_STEP_GROUPS_MVE(slice, enter, shifts, second) \
+    "vmov.i32 q4, #0\n" \
+    "vmov.i32 q5, #0\n" \
+    "3:\n" \
+    slice("vmladav.s8") \
+    "ldr pc, [sp, #" enter "]\n" \
+    ".rept 3\n" \
+    slice("vmladava.s8") \
+    ".endr\n" \
+    "4:\n" \
+    EC_VECTORS_OF_SUMS_MVE \
+    shifts \
+    "vshl.s32 q0, q0, q2\n" \
+    "vshl.s32 q1, q1, " second "\n" \
+    "vadd.i32 q4, q4, q0\n" \
+    "vadd.i32 q5, q5, q1\n"
+
 /* Assembly: a slice of one pixel by the weights of two channels. */
 #define EC_DENSE_PAIR_GROUPS_MVE(low, high, op) \
     "vldrw.32 q1, [r3], #16\n" \
@@ -37,22 +57,9 @@
 /* Assembly: dense up to the sums of eight channels, in q0 and q1, by way of q4 and q5. */
 #define EC_DENSE_SUMS_GROUPS_MVE \
     EC_DENSE_BEGIN_MVE("", "", "84", "") \
-    "vmov.i32 q4, #0\n" \
-    "vmov.i32 q5, #0\n" \
-    "3:\n" \
-    EC_DENSE_SLICE_GROUPS_MVE("vmladav.s8") \
-    "ldr pc, [sp, #8]\n" \
-    ".rept 3\n" \
-    EC_DENSE_SLICE_GROUPS_MVE("vmladava.s8") \
-    ".endr\n" \
-    "4:\n" \
-    EC_VECTORS_OF_SUMS_MVE \
-    "vldrb.s32 q2, [r3], #4\n" \
-    "vldrb.s32 q3, [r3], #4\n" \
-    "vshl.s32 q0, q0, q2\n" \
-    "vshl.s32 q1, q1, q3\n" \
-    "vadd.i32 q4, q4, q0\n" \
-    "vadd.i32 q5, q5, q1\n" \
+    EC_STEP_GROUPS_MVE(EC_DENSE_SLICE_GROUPS_MVE, "8", \
+        "vldrb.s32 q2, [r3], #4\n" \
+        "vldrb.s32 q3, [r3], #4\n", "q3") \
     "subs r5, #1\n" \
     "bne.w 3b\n" \
     "vmov q0, q4\n" \
@@ -78,21 +85,7 @@
 /* Assembly: convolution, all of it; sums of four channels are in q4 and q5. */
 #define EC_CONV_GROUPS_MVE(rescale) \
     EC_CONV_BEGIN_MVE("", "64") \
-    "vmov.i32 q4, #0\n" \
-    "vmov.i32 q5, #0\n" \
-    "3:\n" \
-    EC_CONV_SLICE_GROUPS_MVE("vmladav.s8") \
-    "ldr pc, [sp, #36]\n" \
-    ".rept 3\n" \
-    EC_CONV_SLICE_GROUPS_MVE("vmladava.s8") \
-    ".endr\n" \
-    "4:\n" \
-    EC_VECTORS_OF_SUMS_MVE \
-    "vldrb.s32 q2, [r5], #4\n" \
-    "vshl.s32 q0, q0, q2\n" \
-    "vshl.s32 q1, q1, q2\n" \
-    "vadd.i32 q4, q4, q0\n" \
-    "vadd.i32 q5, q5, q1\n" \
+    EC_STEP_GROUPS_MVE(EC_CONV_SLICE_GROUPS_MVE, "36", "vldrb.s32 q2, [r5], #4\n", "q2") \
     EC_CONV_ROUND_MVE \
     "b.w 3b\n" \
     "6:\n" \
