@@ -180,35 +180,30 @@ static inline EC_UNUSED void ec_four_sums_s64_mve(int64_t *sums, const int16_t *
 #endif
 }
 
-/* As ec_matrix_1_s16_to_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. */
+/* As ec_matrix_1_s16_to_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. With
+ * `wide`, as ec_matrix_1_s16_to_s64_dsp. */
 static inline EC_INLINE void ec_matrix_1_s16_to_any_mve(void *out, int32_t bytes, const int16_t *x,
-                                                        const int32_t *stream, int32_t inputs,
-                                                        int32_t channels, int32_t zero_point,
-                                                        int32_t minimum, int32_t maximum) {
-    const int32_t words = 8 * ((inputs + 7) >> 3);
-    for (int32_t o = 0; o < channels; o += 4, stream += 12 + words) {
-        void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
-        int64_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
-        ec_four_sums_s64_mve(sums, x, stream + 4, inputs);
-        for (int32_t i = 0; i < 4; ++i) {
-            sums[i] = (int32_t)(uint32_t)(uint64_t)sums[i];
-        }
-        ec_store_four_s16(to, bytes, sums, stream + 4 + words, zero_point, minimum, maximum);
-    }
-}
-
-/* The same with sums and biases of 64 bits, the lower word of a bias first. */
-static inline EC_INLINE void ec_matrix_1_s16_to_s64_mve(void *out, int32_t bytes, const int16_t *x,
-                                                        const int32_t *stream, int32_t inputs,
-                                                        int32_t channels, int32_t zero_point,
-                                                        int32_t minimum, int32_t maximum) {
-    const int32_t words = 8 * ((inputs + 7) >> 3);
-    for (int32_t o = 0; o < channels; o += 4, stream += 16 + words) {
+                                                        const int32_t *stream, int32_t wide,
+                                                        int32_t inputs, int32_t channels,
+                                                        int32_t zero_point, int32_t minimum,
+                                                        int32_t maximum) {
+    const int32_t biases = wide != 0 ? 8 : 4;
+    const int32_t words = biases + 8 * ((inputs + 7) >> 3);
+    for (int32_t o = 0; o < channels; o += 4, stream += 8 + words) {
         void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
         int64_t sums[4];
-        ec_load_four_s64(sums, stream);
-        ec_four_sums_s64_mve(sums, x, stream + 8, inputs);
-        ec_store_four_s16(to, bytes, sums, stream + 8 + words, zero_point, minimum, maximum);
+        if (wide != 0) {
+            ec_load_four_s64(sums, stream);
+        } else {
+            for (int32_t i = 0; i < 4; ++i) {
+                sums[i] = stream[i];
+            }
+        }
+        ec_four_sums_s64_mve(sums, x, stream + biases, inputs);
+        for (int32_t i = 0; i < 4 && wide == 0; ++i) {
+            sums[i] = (int32_t)(uint32_t)(uint64_t)sums[i];
+        }
+        ec_store_four_s16(to, bytes, sums, stream + words, zero_point, minimum, maximum);
     }
 }
 
@@ -217,7 +212,7 @@ static EC_KERNEL void ec_matrix_1_s16_any_mve(int16_t *out, const int16_t *x, co
                                               int32_t kernel_h, int32_t kernel_w,
                                               int32_t in_channels, int32_t channels,
                                               int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, kernel_h * kernel_w * in_channels, channels, 0,
+    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 0, kernel_h * kernel_w * in_channels, channels, 0,
                                minimum, maximum);
 }
 
@@ -226,7 +221,7 @@ static EC_KERNEL void ec_matrix_1_s16_s64_mve(int16_t *out, const int16_t *x, co
                                               int32_t kernel_h, int32_t kernel_w,
                                               int32_t in_channels, int32_t channels,
                                               int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_s64_mve(out, 2, x, stream, kernel_h * kernel_w * in_channels, channels, 0,
+    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 1, kernel_h * kernel_w * in_channels, channels, 0,
                                minimum, maximum);
 }
 

@@ -55,7 +55,7 @@ static EC_KERNEL void ec_matrix_1_s16_s8_any_mve(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 0, kernel_h * kernel_w * in_channels, channels,
                                zero_point, minimum, maximum);
 }
 
@@ -65,7 +65,7 @@ static EC_KERNEL void ec_matrix_1_s16_s8_s64_mve(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_s64_mve(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 1, kernel_h * kernel_w * in_channels, channels,
                                zero_point, minimum, maximum);
 }
 
