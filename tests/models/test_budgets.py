@@ -1,7 +1,8 @@
 """Sizes, instructions and accuracy of the real models stay within `budgets.toml`.
 
-Instruction counts are exact and repeatable, so a budget is the figure itself: when one goes
-down, the file is tightened; it is never loosened to pass.
+Float models are quantized first, in each format (`quantized_models.py`). Instruction counts are
+exact and repeatable, so a budget is the figure itself: when one goes down, the file is tightened;
+it is never loosened to pass.
 """
 
 from __future__ import annotations
@@ -10,22 +11,43 @@ import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from built_models import DIGITS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, figures
 from goals import GOALS, missed, missed_goals
+from quantized_models import QUANTIZED, QUICK, quantized_file, source_file, sqnr_db
 
 BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("name", "board"), [(n, b) for n, boards in BUDGETS["models"].items() for b in boards]
-)
+def rows(table: str) -> list[Any]:
+    """Names of models, and boards if there are any; slow ones are for `make test-full`."""
+    found = []
+    for name, limits in BUDGETS[table].items():
+        marks = [pytest.mark.full] if name in QUANTIZED and name not in QUICK else []
+        each = [(name, board) for board in limits] if isinstance(limits, dict) else [(name,)]
+        found += [pytest.param(*values, marks=marks) for values in each]
+    return found
+
+
+def require_source(name: str, sample_model: Callable[[str], Path]) -> None:
+    """The float model of a quantized one; skips the test where it is absent."""
+    source = source_file(name)
+    if not source.is_file():
+        sample_model(source.name)
+
+
+@pytest.mark.parametrize(("name", "board"), rows("models"))
 def test_within_budget(
     name: str, board: str, sample_model: Callable[[str], Path], request: pytest.FixtureRequest
 ) -> None:
     files = {**MODELS, **QDQ_MODELS, **SEQUENCE_MODELS}
-    model = DIGITS if name == "digits" else sample_model(files[name])
+    if name in QUANTIZED:
+        require_source(name, sample_model)
+        model = quantized_file(name)
+    else:
+        model = DIGITS if name == "digits" else sample_model(files[name])
     found = figures(model, board)
     over = {
         key: f"{found[key]:,} > {limit:,}"
@@ -36,6 +58,18 @@ def test_within_budget(
     if name in MODELS:  # the goals are stated for these
         shared = request.getfixturevalue("shared_dir")
         assert not missed_goals(name, board, found, shared / "baselines.json")
+
+
+@pytest.mark.parametrize("name", rows("sqnr_db"))
+def test_sqnr_is_within_its_budget(name: str, sample_model: Callable[[str], Path]) -> None:
+    require_source(name, sample_model)
+    assert sqnr_db(name) >= BUDGETS["sqnr_db"][name]
+
+
+def test_quantized_models_have_budgets_of_all_figures() -> None:
+    assert set(BUDGETS["sqnr_db"]) == set(QUANTIZED) and set(QUICK) <= set(QUANTIZED)
+    for name in QUANTIZED:
+        assert set(BUDGETS["models"][name]) == {"mps2_an386", "mps3_an547"}
 
 
 @pytest.mark.parametrize(
