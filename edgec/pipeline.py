@@ -46,6 +46,7 @@ from edgec.memory.spare_kernels import (
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
+from edgec.passes.fold_limits import fold_limits
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales
 from edgec.passes.fold_tables import fold_tables
@@ -59,6 +60,7 @@ from edgec.passes.pair_channels import pair_channels
 from edgec.passes.plain_convolutions import plain_convolutions
 from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
+from edgec.passes.signed_bytes import signed_bytes
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
@@ -77,8 +79,10 @@ Pass = Callable[[Function, Rounding], Function]
 
 #: Stages 2 to 4, in order. Each keeps the meaning: the reference interpreter is the test.
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("signed_bytes", lambda function, rounding: signed_bytes(function)),
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
     ("fuse_qdq", fuse_qdq),
+    ("fold_limits", lambda function, rounding: fold_limits(function)),
     ("fold_constants", lambda function, rounding: fold_constants(function)),
     ("fold_scales", lambda function, rounding: fold_scales(function)),
     ("fold_tables", lambda function, rounding: fold_tables(function)),

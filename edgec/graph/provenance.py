@@ -17,6 +17,8 @@ from edgec.graph.types import Array
 class Origin:
     """A value is the source tensor, transposed by `permutation`, then without removed channels.
 
+    is_moved: the source tensor is uint8, and the value the same less 128, as int8.
+
     tensor: name in the model file (for TFLite without names: `tensor 17`).
     index: number of the tensor in the model file where it has one, else None.
     shape: the source tensor's own shape.
@@ -31,6 +33,7 @@ class Origin:
     permutation: tuple[int, ...] | None = None
     kept_channels: tuple[int, ...] | None = None
     removed: tuple[tuple[int, int], ...] = ()
+    is_moved: bool = False
 
     def transposed(self, permutation: tuple[int, ...]) -> Origin:
         """Provenance of `transpose(value, permutation)`."""
@@ -47,6 +50,8 @@ class Origin:
             array = np.transpose(array.reshape(self.shape), self.permutation)
         if self.kept_channels is not None:
             array = array[..., list(self.kept_channels)]
+        if self.is_moved:
+            array = (array ^ np.uint8(128)).view(np.int8)
         return np.ascontiguousarray(array).reshape(shape)
 
     @property
@@ -75,4 +80,6 @@ class Origin:
                 whole[..., channel] = constant
             array = whole
         array = array.reshape(full)
+        if self.is_moved:
+            array = array.view(np.uint8) ^ np.uint8(128)
         return np.ascontiguousarray(np.transpose(array, np.argsort(source_axes)))

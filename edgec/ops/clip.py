@@ -12,7 +12,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
@@ -103,13 +103,33 @@ def import_relu(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Clip", since=11)
 def import_clip(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Clip with constant bounds; an absent one is the largest finite number."""
-    largest = float(np.finfo(raw.inputs[0].type.dtype).max)
-    bounds = [-largest, largest]
+    """ONNX Clip with constant bounds; an absent one is the dtype's own (largest finite number).
+
+    Of stored integers, as of values of fewer bits than their dtype has: a constant, or a requantize
+    to the same parameters.
+    """
+    x = raw.inputs[0]
+    info: Any = np.finfo(x.type.dtype) if x.type.is_float else np.iinfo(x.type.dtype)
+    bounds = [float(info.min), float(info.max)]
     for position, value in enumerate(raw.inputs[1:3]):
         if value is None:
             continue
         if not isinstance(value, Constant):
             raise ImportFailed("the bounds must be constants")
-        bounds[position] = float(value.data)
-    return builder.op("clip", raw.inputs[:1], ClipAttrs(bounds[0], bounds[1]), name=raw.name)
+        bounds[position] = float(value.data.item())
+    low, high = bounds
+    if x.type.is_float:
+        return builder.op("clip", [x], ClipAttrs(low, high), name=raw.name)
+    return _clip_integers(builder, raw, x, int(low), int(high))
+
+
+def _clip_integers(builder: GraphBuilder, raw: RawNode, x: Value, low: int, high: int) -> Value:
+    """Stored integers within bounds, of the same quantization."""
+    if isinstance(x, Constant):
+        return builder.constant(raw.name, np.clip(x.data, low, high), x.type.quant)
+    from edgec.ops.requantize import RequantizeAttrs  # which has activations, and these clips
+
+    if x.type.quant is None:
+        raise ImportFailed(f"{x.type.dtype} that is not quantized is not supported")
+    attrs = RequantizeAttrs((1.0,), x.type.quant, low, high, "onnx", x.type.dtype)
+    return builder.op("requantize", [x], attrs, name=raw.name)

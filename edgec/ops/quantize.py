@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,17 @@ from edgec.fixed_point import ROUNDINGS, Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
 from edgec.ops.onnx_blocks import import_blocks
 from edgec.ops.requantize import STORED, RequantizeAttrs
+
+
+#: ONNX's numbers of what QuantizeLinear may give; uint8 if the file does not say.
+OUTPUT_DTYPES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
     if not all(0 < s < math.inf for s in scales):
         raise ImportFailed("a scale is not a positive finite number")
     zeros = (0,) * len(scales)
-    dtype = "uint8"
+    dtype = OUTPUT_DTYPES.get(int(raw.attribute("output_dtype", 0)), "uint8")
     if zero_point is not None:
         zeros = tuple(int(z) for z in zero_point.data.reshape(-1))
         dtype = zero_point.type.dtype
@@ -251,9 +256,14 @@ def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("QuantizeLinear", since=10)
 def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX QuantizeLinear with constant parameters."""
+    """ONNX QuantizeLinear with constant parameters; of constants, the integers that it makes."""
     x = raw.inputs[0]
     quant, dtype = _onnx_quant(raw, len(x.type.shape))
+    if isinstance(x, Constant):
+        attrs = QuantizeAttrs(quant, dtype)
+        types = Quantize().infer(attrs, x.type)
+        (stored,) = Quantize().evaluate(attrs, [x.data], [x.type], types)
+        return builder.constant(raw.name, stored, quant, Origin(raw.outputs[0], x.type.shape))
     return builder.op("quantize", [x], QuantizeAttrs(quant, dtype), name=raw.name)
 
 
@@ -265,7 +275,11 @@ def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
         return import_blocks(builder, raw, x)
     quant, _ = _onnx_quant(raw, len(x.type.shape))
     if isinstance(x, Constant):
-        x = builder.constant(x.name, x.data, quant, x.origin)
+        data = x.data
+        if x.type.dtype == "uint8":  # operators know weights of int8
+            data = (data.astype(np.int16) - 128).astype(np.int8)
+            quant = replace(quant, zero_point=tuple(zero - 128 for zero in quant.zero_point))
+        x = builder.constant(x.name, data, quant, x.origin)
     elif x.type.quant != quant:
         raise ImportFailed(
             f"{x.name} was quantized with {x.type.quant} but is dequantized with {quant}"

@@ -141,8 +141,7 @@ def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
     return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
 
 
-@from_onnx("Identity")
 @from_onnx("Dropout", since=12)
-def import_identity(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Identity, and Dropout, which does nothing but in training."""
+def import_dropout(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Dropout, which does nothing but in training."""
     return raw.inputs[0]

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.runners.builtin_operators import with_builtin_operators
 from edgec.runners.byte_weights import with_byte_weights
+from edgec.runners.signed_values import as_unsigned, with_signed_values
 
 Array = npt.NDArray[Any]
 
@@ -215,7 +216,8 @@ class OnnxRuntimeOracle(Oracle):
     """ONNX Runtime on the CPU, one thread.
 
     `outputs` come from the file as it is, but for weights of four bits, which are bytes here
-    (`edgec/runners/byte_weights.py`). Tensors come from copies with more graph outputs. A
+    (`edgec/runners/byte_weights.py`), and for values of uint8, which are int8 here
+    (`edgec/runners/signed_values.py`). Tensors come from copies with more graph outputs. A
     float output between Conv and QuantizeLinear would keep the runtime from fusing the QDQ
     pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that
@@ -235,7 +237,7 @@ class OnnxRuntimeOracle(Oracle):
         except ImportError as error:
             raise _missing("onnxruntime", error) from error
         self._onnxruntime = onnxruntime
-        self._data = with_byte_weights(_read(model_file))
+        self._data, self._moved = with_signed_values(with_byte_weights(_read(model_file)))
         self._session = self._open(self._data)
         self._values = dict(values or {})
         self._integer: Any = None
@@ -264,9 +266,12 @@ class OnnxRuntimeOracle(Oracle):
         # products at 16 bits: then results depend on the CPU and are not what the file says.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
         try:
+            # Without this, two pairs of QuantizeLinear and DequantizeLinear in a row become one
+            # with parameters that are not in the file.
             return self._onnxruntime.InferenceSession(
-                data, options, providers=["CPUExecutionProvider"]
-            )
+                data, options, providers=["CPUExecutionProvider"],
+                disabled_optimizers=["DoubleQDQPairsRemover"],
+            )  # fmt: skip
         # Its exceptions share no base class but Exception.
         except Exception as error:
             raise ImportFailed(
@@ -281,8 +286,14 @@ class OnnxRuntimeOracle(Oracle):
         shown = {entry.name for entry in model.graph.output}
         integer: list[str] = []
         others: list[str] = []
+        stored: set[str] = set()
         for node in model.graph.node:
-            target = integer if node.op_type == "QuantizeLinear" else others
+            is_stored = node.op_type == "QuantizeLinear" or (
+                node.op_type == "Clip" and node.input[0] in stored
+            )
+            target = integer if is_stored else others
+            if is_stored:
+                stored.update(node.output)
             target.extend(name for name in node.output if name and name not in shown)
         self.quantized = frozenset(integer)
         self._dequantized = _dequantized(onnx, model, self.quantized)
@@ -313,6 +324,7 @@ class OnnxRuntimeOracle(Oracle):
         for stored, real, scale, zero_point in self._dequantized:
             difference = found[stored].astype(np.int64) - zero_point
             found[real] = difference.astype(np.float32) * scale
+        found.update((name, as_unsigned(found[name])) for name in self._moved & set(found))
         found.update(feed)
         return OracleResult(outputs, found)
 

@@ -39,7 +39,12 @@ APART = {("loop", "graph"), ("passes", "frontends"), ("quantize", "frontends")}
 #: Foreign packages and the only places that may import them. The oracle runs the models' own
 #: frameworks and asks them for inner tensors, so it reads their files too, and rewrites some.
 FOREIGN = {
-    "onnx": ("edgec/frontends/", "edgec/runners/byte_weights.py", "edgec/runners/oracle.py"),
+    "onnx": (
+        "edgec/frontends/",
+        "edgec/runners/byte_weights.py",
+        "edgec/runners/signed_values.py",
+        "edgec/runners/oracle.py",
+    ),
     "tflite": ("edgec/frontends/", "edgec/runners/oracle.py"),
     "flatbuffers": ("edgec/frontends/", "edgec/runners/builtin_operators.py"),
     "torch": ("edgec/frontends/",),
