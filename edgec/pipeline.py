@@ -48,7 +48,7 @@ from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_limits import fold_limits
 from edgec.passes.fold_padding import fold_padding
-from edgec.passes.fold_scales import fold_scales
+from edgec.passes.fold_scales import fold_scales, fold_stored_biases
 from edgec.passes.fold_tables import fold_tables
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.fuse_qdq import fuse_qdq
@@ -81,6 +81,7 @@ Pass = Callable[[Function, Rounding], Function]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("signed_bytes", lambda function, rounding: signed_bytes(function)),
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
+    ("fold_stored_biases", lambda function, rounding: fold_stored_biases(function)),
     ("fuse_qdq", fuse_qdq),
     ("fold_limits", lambda function, rounding: fold_limits(function)),
     ("fold_constants", lambda function, rounding: fold_constants(function)),

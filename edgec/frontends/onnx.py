@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends.onnx_constants import cast_truth, computed, is_known_kind
 from edgec.frontends.onnx_external import external_tensors
+from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Module, Node, Value
 from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
-from edgec.graph.types import DTYPES, Array, TensorType
+from edgec.graph.types import DTYPES, Array, Quant, TensorType
 
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
@@ -109,7 +111,8 @@ class _GraphImporter:
 
     def run(self, graph: Any) -> Any:
         self.initializers(graph)
-        self.inputs([entry for entry in graph.input if entry.name not in self.values])
+        stored = stored_inputs(graph, self.values)
+        self.inputs([entry for entry in graph.input if entry.name not in self.values], stored)
         for number, node in enumerate(graph.node):
             self.node(node, node.name or f"{node.op_type}#{number}")
         if self.problems:
@@ -127,7 +130,7 @@ class _GraphImporter:
             results.append(self.values[entry.name])
         return self.builder.finish(results)
 
-    def inputs(self, entries: list[Any]) -> None:
+    def inputs(self, entries: list[Any], stored: Mapping[str, Quant]) -> None:
         strange = {*self.shapes, *self.fixed} - {entry.name for entry in entries}
         if strange:
             raise ImportFailed(
@@ -136,6 +139,8 @@ class _GraphImporter:
             )
         for entry in entries:
             type_ = self.input_type(entry)
+            if entry.name in stored and not type_.is_float:
+                type_ = replace(type_, quant=stored[entry.name])
             origin = Origin(entry.name, type_.shape)
             self.values[entry.name] = (
                 self.builder.constant(entry.name, self.fixed_input(entry.name, type_),
@@ -268,7 +273,7 @@ class _GraphImporter:
         known: dict[Value, Constant] = {}
         for node in self.builder.nodes[first:]:
             inputs = [known.get(value, value) for value in node.inputs]
-            if not all(isinstance(value, Constant) for value in inputs):
+            if node.op.name == "dequantize" or not all(isinstance(v, Constant) for v in inputs):
                 return made
             known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
         if not all(value in known or isinstance(value, Constant) for value in made):
@@ -381,10 +386,3 @@ class _GraphImporter:
                     hint=f"such as --input-shape {entry.name}={example_shape(tensor)}",
                 )
         return TensorType(tuple(shape), dtype)
-
-
-def example_shape(tensor: Any) -> str:
-    """The shape of an input as an option's text, with numbers in place of open extents."""
-    extents = [int(d.dim_value) if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
-    likely = (1, *(224 if len(extents) == 4 else 512 for _ in extents[1:]))
-    return ",".join(str(e if e > 0 else guess) for e, guess in zip(extents, likely, strict=True))

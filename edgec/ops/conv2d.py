@@ -11,7 +11,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
 from edgec.graph.types import Array, TensorType
@@ -338,13 +338,12 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 def _import_1d(builder: GraphBuilder, raw: RawNode) -> Any:
     """A Conv over one axis as one over images of height 1."""
     x, weights, *bias = raw.inputs
-    if not isinstance(weights, Constant):
-        raise ImportFailed("weights that are computed are not supported: they must be constants")
     shape = (*x.type.shape[:2], 1, x.type.shape[2])
     image = builder.op(
         "reshape", [x], ReshapeAttrs(shape), name=f"{raw.name}/image", sources=(raw.name,)
     )
-    taps = builder.constant(weights.name, np.expand_dims(weights.data, 2))
+    outputs, depth, length = weights.type.shape
+    taps = rearranged_weights(builder, weights, (0, 1, 2), (outputs, depth, 1, length))
     attributes = dict(raw.attributes)
     for key, first in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
         if key in attributes:

@@ -149,7 +149,7 @@ def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 def matrix_product(builder: GraphBuilder, raw: RawNode) -> Value:
-    """Float activations [..., K] times constant weights [K, O]."""
+    """Float activations [..., K] times constant or dequantized weights [K, O]."""
     x, weights = raw.inputs
     depth, outputs = weights.type.shape
     shape = x.type.shape

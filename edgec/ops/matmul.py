@@ -17,7 +17,7 @@ from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import broadcast_index, operand_tensors
 from edgec.ops.dense import matrix_product
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.transpose import transposed
+from edgec.ops.transpose import dequantized, transposed
 from edgec.ordered_sum import ordered_products
 
 
@@ -91,7 +91,8 @@ class Matmul(Op[NoAttrs]):
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX MatMul of floats: a dense where the second operand is a constant matrix."""
     x, y = raw.inputs
-    if isinstance(y, Constant) and len(y.type.shape) == 2:
+    is_constant = isinstance(y, Constant) or dequantized(builder, y) is not None
+    if is_constant and len(y.type.shape) == 2:
         return matrix_product(builder, raw)
     if not x.type.shape or not y.type.shape:
         raise ImportFailed(f"the product of {list(x.type.shape)} and {list(y.type.shape)}")

@@ -14,7 +14,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.graph.op import RawNode
 from edgec.graph.types import Quant
-from edgec.ops.transpose import transposed
+from edgec.ops.transpose import dequantized, transposed
 from edgec.ops.window import Padding, Pair, same_padding
 
 TO_LAST = (0, 2, 3, 1)
@@ -53,16 +53,14 @@ def rearranged_weights(
         return builder.constant(
             f"{value.name}.hwc", np.transpose(value.data, permutation).reshape(shape).copy()
         )
-    for node in reversed(builder.nodes):
-        if value in node.outputs and node.op.name == "dequantize":
-            stored = node.inputs[0]
-            quant = stored.type.quant
-            if isinstance(stored, Constant) and quant is not None:
-                data = np.transpose(stored.data, permutation).reshape(shape).copy()
-                kept = builder.constant(
-                    f"{stored.name}.hwc", data, _moved(quant, permutation, shape)
-                )
-                return builder.op("dequantize", [kept], name=node.name, sources=node.sources)
+    node = dequantized(builder, value)
+    if node is not None:
+        stored = node.inputs[0]
+        assert isinstance(stored, Constant) and stored.type.quant is not None
+        data = np.transpose(stored.data, permutation).reshape(shape).copy()
+        quant = _moved(stored.type.quant, permutation, shape)
+        kept = builder.constant(f"{stored.name}.hwc", data, quant)
+        return builder.op("dequantize", [kept], name=node.name, sources=node.sources)
     raise ImportFailed("weights that are computed are not supported: they must be constants")
 
 

@@ -76,6 +76,15 @@ def transposed(
     )
 
 
+def dequantized(builder: GraphBuilder, value: Value) -> Node | None:
+    """The node that dequantizes a constant to this value, None if none does."""
+    for node in reversed(builder.nodes):
+        if value in node.outputs:
+            is_constant = node.op.name == "dequantize" and isinstance(node.inputs[0], Constant)
+            return node if is_constant else None
+    return None
+
+
 @from_tflite("TRANSPOSE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite TRANSPOSE by a constant permutation."""
@@ -89,7 +98,18 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Transpose")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Transpose; without `perm` it reverses the axes."""
+    """ONNX Transpose; without `perm` it reverses the axes.
+
+    Dequantized weights are transposed as they are stored.
+    """
     (x,) = raw.inputs
-    permutation = raw.attribute("perm", tuple(reversed(range(len(x.type.shape)))))
-    return builder.op("transpose", [x], TransposeAttrs(tuple(permutation)), name=raw.name)
+    attrs = TransposeAttrs(tuple(raw.attribute("perm", tuple(reversed(range(len(x.type.shape)))))))
+    node = dequantized(builder, x)
+    if node is None:
+        return builder.op("transpose", [x], attrs, name=raw.name)
+    (stored,) = node.inputs
+    assert isinstance(stored, Constant)
+    (type_,) = Transpose().infer(attrs, stored.type)
+    data = np.transpose(stored.data, attrs.permutation).copy()
+    moved = builder.constant(f"{stored.name}.transposed", data, type_.quant)
+    return builder.op("dequantize", [moved], name=raw.name)

@@ -3,6 +3,9 @@
 conv(x, w, b) * m + a = conv(x, w * m, b * m + a). The products with constants are computed in
 double and rounded once; sums may differ from the unfolded ones in their last bits. A reshape that
 keeps the channels' axis may stand between, as one does where a product of matrices has three axes.
+
+Where weights are dequantized, `fold_stored_biases` makes an addition behind a product of matrices
+its bias, and leaves weights and their scales as they are stored.
 """
 
 from __future__ import annotations
@@ -22,12 +25,18 @@ CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
 
 def fold_scales(function: Function) -> Function:
     """The function without `mul`, `add` and `sub` of channel constants behind products."""
-    return Rewriter(function).run(_Fold(function))
+    return Rewriter(function).run(_Fold(function, is_stored=False))
+
+
+def fold_stored_biases(function: Function) -> Function:
+    """The function without `add` of channel constants behind `dense` of dequantized weights."""
+    return Rewriter(function).run(_Fold(function, is_stored=True))
 
 
 class _Fold:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, *, is_stored: bool) -> None:
         self.function = function
+        self.is_stored = is_stored
         self.readers = function.consumers()
         self.producers = function.producers()
         self.folded: set[Value] = set()
@@ -48,7 +57,11 @@ class _Fold:
             return None
         x, weights, bias = above.inputs
         values = _of_channels(constant.data, data.type.shape)
-        if values is None or not isinstance(weights, Constant) or not isinstance(bias, Constant):
+        if values is None or not isinstance(bias, Constant):
+            return None
+        if self.is_stored:
+            return self._with_bias(rewriter, node, above, values)
+        if not isinstance(weights, Constant):
             return None
         new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
         if node.op.name == "mul":
@@ -63,11 +76,31 @@ class _Fold:
         if not all(np.isfinite(array).all() for array in folded):
             return None
         builder = rewriter.builder
-        (output,) = node.outputs
-        is_viewed = above.output.type.shape != output.type.shape
         operands = [
             x, builder.constant(weights.name, folded[0]), builder.constant(bias.name, folded[1])
         ]  # fmt: skip
+        return self._made(rewriter, node, above, operands)
+
+    def _with_bias(
+        self, rewriter: Rewriter, node: Node, above: Node, values: Array
+    ) -> Sequence[Value] | None:
+        """A product of matrices, which had no bias, with this one."""
+        x, weights, bias = above.inputs
+        stored = rewriter.producer(weights)
+        if node.op.name != "add" or above.op.name != "dense" or bias.data.any():  # type: ignore[attr-defined]
+            return None
+        if stored is None or stored.op.name != "dequantize":
+            return None
+        made = rewriter.builder.constant(bias.name, values.astype(np.float32))
+        return self._made(rewriter, node, above, [x, weights, made])
+
+    def _made(
+        self, rewriter: Rewriter, node: Node, above: Node, operands: Sequence[Value]
+    ) -> Sequence[Value]:
+        """The product of these operands in place of itself and what was behind it."""
+        builder = rewriter.builder
+        (output,) = node.outputs
+        is_viewed = above.output.type.shape != output.type.shape
         made = builder.op(
             above.op, operands, above.attrs, name=above.name,
             output_names=None if is_viewed else [output.name],

@@ -13,7 +13,8 @@ and output, and rounding `onnx`:
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x; with others it is an integer requantize,
    or a table of int8 to int8.
-6. A reshape or transpose moves before the dequantize that it reads.
+6. A reshape or transpose moves before the dequantize that it reads, and behind the quantize of a
+   convolution or dense layer.
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
 8. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
@@ -40,8 +41,9 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.prelu import PreluAttrs
 from edgec.ops.quantize import QuantizeAttrs
-from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
+from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
+from edgec.passes.fuse_products import accumulate
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.tabulate import expression_of, tabulate
 
@@ -87,6 +89,9 @@ def _visit(
         operands = [_integer(rewriter, value) for value in sequence.inputs]
         made = fused_lstm(rewriter, sequence, operands, node)
         return None if made is None else (made,)
+    views, source, bounds = _behind_views(rewriter, above, quant, (low, high))
+    if views:
+        above, (low, high) = source, bounds
     integers = [_integer(rewriter, value) for value in above.inputs]
     if integers[0] is None:
         return _table(rewriter, node, inputs[0])
@@ -95,7 +100,12 @@ def _visit(
     if integers[0].type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
     if above.op.name in ACCUMULATING:
-        made = _accumulate(rewriter, above, integers, node, (low, high), rounding)
+        identity = {"name": above.name} if views else _identity(node, above)
+        made = accumulate(rewriter, above, integers, node.attrs, (low, high), rounding, identity)
+        for view in views:
+            if made is not None:
+                identity = _identity(node, view) if view is views[-1] else {"name": view.name}
+                made = builder.op(view.op, [made], view.attrs, **identity)
     elif above.op.name == "add" and integers[1] is not None:
         sums = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
         made = _arithmetic(rewriter, above, integers, node, sums)
@@ -137,6 +147,29 @@ def _restored_otherwise(
     attrs = RequantizeAttrs((factor,), quant, *bounds, rounding, node.attrs.dtype)
     made = rewriter.builder.op("requantize", [stored], attrs, **_identity(node, node))
     return (made,)
+
+
+def _behind_views(
+    rewriter: Rewriter, above: Node, quant: Quant, bounds: tuple[int, int]
+) -> tuple[list[Node], Node, tuple[int, int]]:
+    """Views behind a sum of products, first the first, the sum, and the bounds of clips between.
+
+    Views of what is quantized per tensor may as well be of integers: those of products of matrices
+    of more than two axes, and of convolutions over one. There are no views if no sum is found.
+    """
+    views: list[Node] = []
+    source: Node | None = above
+    while source is not None and quant.per_tensor:
+        if source.op.name in ACCUMULATING:
+            return views[::-1], source, bounds
+        if source.op.name == "clip":
+            bounds = _clip_bounds(source, quant, *bounds)
+        elif source.op.name in VIEWS:
+            views.append(source)
+        else:
+            break
+        source = rewriter.producer(source.inputs[0])
+    return [], above, bounds
 
 
 def _arithmetic(
@@ -294,77 +327,3 @@ def _stored(real: float, quant: Quant, low: int, high: int) -> int:
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.rint(np.float32(real) / np.float32(quant.scale[0]))
     return int(np.clip(np.nan_to_num(steps) + quant.zero_point[0], low, high))
-
-
-def _accumulate(
-    rewriter: Rewriter,
-    above: Node,
-    integers: list[Value | None],
-    node: Node,
-    bounds: tuple[int, int],
-    rounding: Rounding,
-) -> Value | None:
-    x, weights = integers[0], integers[1]
-    if x is None or not isinstance(weights, Constant) or weights.type.quant is None:
-        return None
-    if any(weights.type.quant.zero_point) or x.type.quant is None or not x.type.quant.per_tensor:
-        return None
-    channels = above.output.type.shape[-1]
-    quant: Quant = node.attrs.output
-    bias = _integer_bias(rewriter, above, integers, channels)
-    if bias is None:
-        return None
-    if x.type.dtype == "int16":
-        if x.type.quant.zero_point[0]:
-            return None
-        bias = rewriter.builder.constant(bias.name, bias.data.astype(np.int64), None, bias.origin)
-        rounding = "tflm16"
-    factors = multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0], rounding)
-    if rounding == "tflm16" and max(factors) >= MOST_SHORT_FACTOR:
-        return None
-    accumulators = rewriter.builder.op(
-        above.op,
-        [x, weights, bias],
-        above.attrs,
-        name=above.name,
-        output_names=[f"{above.name}.accumulators"],
-        sources=above.sources,
-    )
-    attrs = RequantizeAttrs(
-        multiplier=factors,
-        output=quant,
-        minimum=bounds[0],
-        maximum=bounds[1],
-        rounding=rounding,
-        dtype=node.attrs.dtype,
-    )  # fmt: skip
-    return rewriter.builder.op("requantize", [accumulators], attrs, **_identity(node, above))
-
-
-def _integer_bias(
-    rewriter: Rewriter, above: Node, integers: list[Value | None], channels: int
-) -> Constant | None:
-    """The stored int32 bias (its own scale is ignored, as the runtime's kernels do)."""
-    bias = integers[2]
-    if bias is not None:
-        if not isinstance(bias, Constant) or bias.type.dtype != "int32":
-            return None
-        return rewriter.builder.constant(f"{bias.name}.int32", bias.data, None, bias.origin)
-    given = above.inputs[2]
-    if isinstance(given, Constant) and not given.data.any():
-        return rewriter.builder.constant(given.name, np.zeros(channels, np.int32))
-    return None
-
-
-def multipliers(
-    x: float, weights: tuple[float, ...], y: float, rounding: Rounding
-) -> tuple[float, ...]:
-    """Real multipliers from accumulators to stored outputs.
-
-    `onnx`: in float32, from left to right, as ONNX Runtime's QLinearConv does. Otherwise in
-    double, where the product of two float32 scales is exact (TFLite's rule for convolutions).
-    """
-    if rounding != "onnx":
-        return tuple(x * w / y for w in weights)
-    single = np.float32
-    return tuple(float(single(single(x) * single(w)) / single(y)) for w in weights)

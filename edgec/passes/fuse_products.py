@@ -1,0 +1,127 @@
+"""A convolution or dense layer between dequantize and quantize as integers (see `fuse_qdq`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.fixed_point import Rounding
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.types import Array, Quant
+from edgec.ops.quantize import QuantizeAttrs
+from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
+from edgec.passes.rewriter import Rewriter
+
+
+def accumulate(
+    rewriter: Rewriter,
+    above: Node,
+    integers: Sequence[Value | None],
+    wanted: QuantizeAttrs,
+    bounds: tuple[int, int],
+    rounding: Rounding,
+    identity: dict[str, Any],
+) -> Value | None:
+    """Sums of integers and their requantize, None where integers cannot be had.
+
+    above: the float operator. integers: what is stored of its operands, as far as they are
+    dequantized. wanted, bounds: how the result is stored, and within which limits. identity: name,
+    provenance and sources of what is made.
+    """
+    x, weights = integers[0], _symmetric(rewriter, integers[1])
+    if x is None or weights is None or weights.type.quant is None:
+        return None
+    if x.type.quant is None or not x.type.quant.per_tensor:
+        return None
+    quant = wanted.output
+    bias = _integer_bias(rewriter, above, integers, weights, x.type.quant.scale[0])
+    if bias is None:
+        return None
+    if x.type.dtype == "int16":
+        if x.type.quant.zero_point[0]:
+            return None
+        bias = rewriter.builder.constant(bias.name, bias.data.astype(np.int64), None, bias.origin)
+        rounding = "tflm16"
+    factors = multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0], rounding)
+    if rounding == "tflm16" and max(factors) >= MOST_SHORT_FACTOR:
+        return None
+    accumulators = rewriter.builder.op(
+        above.op,
+        [x, weights, bias],
+        above.attrs,
+        name=above.name,
+        output_names=[f"{above.name}.accumulators"],
+        sources=above.sources,
+    )
+    attrs = RequantizeAttrs(
+        multiplier=factors,
+        output=quant,
+        minimum=bounds[0],
+        maximum=bounds[1],
+        rounding=rounding,
+        dtype=wanted.dtype,
+    )
+    return rewriter.builder.op("requantize", [accumulators], attrs, **identity)
+
+
+def _symmetric(rewriter: Rewriter, weights: Value | None) -> Constant | None:
+    """Constant weights of int8 with zero points of 0, which are subtracted if the rest fits."""
+    if not isinstance(weights, Constant) or weights.type.quant is None:
+        return None
+    quant = weights.type.quant
+    if not any(quant.zero_point):
+        return weights
+    zeros = np.asarray(quant.zero_point, np.int64)
+    if quant.axis is not None:
+        zeros = zeros.reshape([-1 if a == quant.axis else 1 for a in range(weights.data.ndim)])
+    centred = weights.data.astype(np.int64) - zeros
+    if weights.type.dtype != "int8" or centred.min() < -128 or centred.max() > 127:
+        return None
+    symmetric = Quant(quant.scale, (0,) * len(quant.scale), quant.axis)
+    return rewriter.builder.constant(weights.name, centred.astype(np.int8), symmetric)
+
+
+def _integer_bias(
+    rewriter: Rewriter, above: Node, integers: Sequence[Value | None], weights: Constant, x: float
+) -> Constant | None:
+    """The bias as int32 in the accumulators' scale.
+
+    A stored one is taken as it is (its own scale is ignored, as the runtime's kernels do). A float
+    one, as training leaves it, is rounded as ONNX Runtime does: the division in float32, halves to
+    even.
+    """
+    bias, given = integers[2], above.inputs[2]
+    if bias is not None:
+        if not isinstance(bias, Constant) or bias.type.dtype != "int32":
+            return None
+        return rewriter.builder.constant(f"{bias.name}.int32", bias.data, None, bias.origin)
+    if not isinstance(given, Constant) or not np.all(np.isfinite(given.data)):
+        return None
+    assert weights.type.quant is not None
+    scale = np.float32(x) * np.asarray(weights.type.quant.scale, np.float32)
+    return rewriter.builder.constant(f"{given.name}.int32", _rounded(given.data, scale))
+
+
+def _rounded(bias: Array, scale: Array) -> Array:
+    """Float32 numbers in int32 steps of these scales."""
+    limits = np.iinfo(np.int32)
+    with np.errstate(over="ignore", divide="ignore"):
+        steps = np.rint(bias.astype(np.float32) / scale).astype(np.float64)
+    steps = np.nan_to_num(steps)  # nothing of nothing
+    return np.asarray(np.clip(steps, limits.min, limits.max), np.int32)
+
+
+def multipliers(
+    x: float, weights: tuple[float, ...], y: float, rounding: Rounding
+) -> tuple[float, ...]:
+    """Real multipliers from accumulators to stored outputs.
+
+    `onnx`: in float32, from left to right, as ONNX Runtime's QLinearConv does. Otherwise in
+    double, where the product of two float32 scales is exact (TFLite's rule for convolutions).
+    """
+    if rounding != "onnx":
+        return tuple(x * w / y for w in weights)
+    single = np.float32
+    return tuple(float(single(single(x) * single(w)) / single(y)) for w in weights)
