@@ -246,12 +246,14 @@ def quantize_weights(
     scales = np.where(steps > 0, steps, scales).astype(np.float32)
     scales = np.maximum(scales, np.asarray(np.maximum(least, LEAST_SCALE), np.float32))
     shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
-    stored = np.clip(np.rint(weights / scales.reshape(shape)), low, high).astype(np.int8)
+    # No other weights than those of integers reach what int8 has below its symmetric range.
+    stored = np.clip(np.rint(weights / scales.reshape(shape)), min(low, -high - 1), high)
+    stored = stored.astype(np.int8)
     return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
 
 
 def own_steps(rows: Array, most: int) -> Array:
-    """For each row the step of which all its numbers are multiples, at most `most` times; else 0.
+    """For each row the step of which all its numbers are multiples, -most - 1 to most; else 0.
 
     The candidate is the least difference between neighbouring magnitudes, 0 among them. It is
     divided as far as `most` allows, because biases are stored in steps of it, too.
@@ -265,9 +267,10 @@ def own_steps(rows: Array, most: int) -> Array:
         top = np.rint(largest / step)
         counts = sizes * np.divide(top, largest)[:, np.newaxis]  # a gap is less exact than a size
         off = np.abs(counts - np.rint(counts)).max(axis=1)
-    fits = np.isfinite(step) & (top >= 1) & (top <= most) & (off < 1e-3)
+        is_lowest = (top == most + 1) & (rows.max(axis=1) < largest * (1 - 0.5 / top))
+    fits = np.isfinite(step) & (top >= 1) & ((top <= most) | is_lowest) & (off < 1e-3)
     top = np.where(fits, top, 1.0)
-    return np.where(fits, largest / (top * np.floor(most / top)), 0.0)
+    return np.where(fits, largest / (top * np.maximum(np.floor(most / top), 1.0)), 0.0)
 
 
 def rounded(array: Array, stored: Stored) -> Array:

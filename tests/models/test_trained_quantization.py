@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from built_models import build
+from onnx import numpy_helper
 from test_same_bits import need_tools
 from trained_builder import Trained, TrainedBuilder, convolutions, products
 
 from edgec.graph.ir import Constant
 from edgec.pipeline import Compiled
+from edgec.post_training import Recipe, quantize_model
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
 
@@ -126,3 +129,47 @@ def test_weights_that_do_not_fit_stay_in_float(tmp_path: Path) -> None:
         (found,), (wanted,) = compiled.reference([x]), open_oracle(path).run([x]).outputs
         assert np.abs(found - wanted).max() <= 1.01 * step
         assert np.mean(found != wanted) < 0.1
+
+
+def weights_alone(b: TrainedBuilder) -> str:
+    y = b.add("Conv", ["x", b.fake_weights((8, 3, 3, 3)), b.bias(8)], pads=[1, 1, 1, 1])
+    weights = b.fake_weights((4, 8, 3, 3), per_channel=False, narrow=True)
+    return b.add("Conv", [b.add("Relu", [y]), weights])
+
+
+@pytest.mark.parametrize("is_baked", [False, True])
+def test_the_rest_is_quantized_around_weights(is_baked: bool, tmp_path: Path) -> None:
+    """Weights from training, dequantized in the file or baked in as floats, stay what they are."""
+    shape = (1, 3, 8, 8)
+    model = TrainedBuilder(3, shape)
+    path = model.save(weights_alone(model), tmp_path / "trained.onnx")
+    if is_baked:
+        path = baked(path, model.trained)
+    samples = [[x] for x in inputs(shape, 12)]
+    for recipe in (Recipe(), Recipe(activations="float32"), Recipe(activations="int16")):
+        made = quantize_model(path, samples, recipe)
+        kept = [w for node, w in made.scheme.weights.items()]
+        assert len(kept) == len(model.trained.weights)
+        for mine, (stored, scale) in zip(kept, model.trained.weights, strict=True):
+            stored = stored.transpose(0, 2, 3, 1)
+            wide = scale.reshape([-1, 1, 1, 1] if scale.ndim else [])
+            assert np.array_equal(mine.data, stored)
+            np.testing.assert_allclose(mine.real(), stored * wide, rtol=2e-7)
+
+
+def baked(path: Path, trained: Trained) -> Path:
+    """The same model with weights as floats that are multiples of their steps."""
+    model = onnx.load(path)
+    made = {}
+    stored = iter(trained.weights)
+    for node in [n for n in model.graph.node if n.op_type == "DequantizeLinear"]:
+        numbers, scale = next(stored)
+        wide = scale.reshape([-1, 1, 1, 1] if scale.ndim else [])
+        made[node.output[0]] = (numbers.astype(np.float32) * wide).astype(np.float32)
+    kept = [n for n in model.graph.node if n.op_type in ("Conv", "Relu")]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in made.items())
+    path = path.with_name("baked.onnx")
+    path.write_bytes(model.SerializeToString())
+    return path
