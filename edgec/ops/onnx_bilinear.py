@@ -1,9 +1,10 @@
-"""Bilinear interpolation of int8 as ONNX Runtime does it: in float32, between QDQ nodes.
+"""Bilinear interpolation of int8 as ONNX Runtime does it on x86: in float32, between QDQ nodes.
 
 It dequantizes, weighs four neighbours by products of two weights, adds them up from left to right
-and quantizes. An interpolation in integers is never further from it than some steps of 2**-BITS,
-which are counted for the very weights, and floats are computed only where that leaves open how
-halves are rounded: for every 16th element of an image made twice as large, else seldom.
+and quantizes; each operation is rounded. An interpolation in integers is never further from it than
+some steps of 2**-BITS, which are counted for the very weights, and floats are computed only where
+that leaves open how halves are rounded: for every 16th element of an image made twice as large, for
+fewer where weights are no multiples of 1/4.
 """
 
 from __future__ import annotations

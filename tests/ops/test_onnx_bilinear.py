@@ -43,8 +43,13 @@ def qdq_model(seed: int, path: Path, channels: int = 3) -> tuple[Path, Array]:
     model = OnnxBuilder(seed, (1, channels, *extents))
     x = model.qdq("x", scale, zero_point)
     parameters = model.nodes[-1].input[1:]
-    sizes = model.constant(np.array([1, channels, *size], np.int64), "sizes")
-    y = model.add("Resize", [x, "", "", sizes], mode="linear", coordinate_transformation_mode=mode)
+    scales = np.array([1, 1, *np.divide(size, extents)], np.float32)
+    if seed % 2 and np.array_equal(scales[2:] * extents, size):
+        operands = [x, "", model.constant(scales, "scales")]
+    else:
+        sizes = np.array([1, channels, *size], np.int64)
+        operands = [x, "", "", model.constant(sizes, "sizes")]
+    y = model.add("Resize", operands, mode="linear", coordinate_transformation_mode=mode)
     y = model.add("QuantizeLinear", [y, *parameters])
     y = model.add("DequantizeLinear", [y, *parameters])
     stored = rng.choice([rng.integers(-128, 128), -128, 127], (1, channels, *extents))
