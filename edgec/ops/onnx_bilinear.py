@@ -127,7 +127,10 @@ def lower_interpolation(
 ) -> Tensor:
     """`interpolate` in loops, in every bit."""
     steps = doubt(rows, columns, quant)
-    tables = [_Tables(target, name, axis) for name, axis in (("row", rows), ("column", columns))]
+    is_exact = rows.is_exact and columns.is_exact
+    tables = [
+        _Tables(target, name, axis, is_exact) for name, axis in (("row", rows), ("column", columns))
+    ]
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
         (top, bottom), (left, right) = (
@@ -135,15 +138,19 @@ def lower_interpolation(
         )
         places = (top, left), (top, right), (bottom, left), (bottom, right)
         stored = [int32(x[n, row, column, c]) for row, column in places]
-        exact = _in_floats(stored, tables[0].weights(h), tables[1].weights(w), quant)
+        down, across = (table.steps[at] for table, at in zip(tables, (h, w), strict=True))
+        factors = [v * u for v in (ONE - down, down) for u in (ONE - across, across)]
+        if is_exact:  # what floats make of them is a power of two as large
+            exact = _in_floats(stored, [float32(f) for f in factors], ONE * ONE, quant, steps)
+        else:
+            vertical, horizontal = (t.reals(at) for t, at in zip(tables, (h, w), strict=True))
+            exact = _in_floats(stored, [u * v for v in vertical for u in horizontal], 1,
+                               quant, steps)  # fmt: skip
         if steps is None:
             return cast(exact, "int8")
-        down, across = tables[0].steps[h], tables[1].steps[w]
-        factors = (ONE - down, ONE - across), (ONE - down, across), (down, ONE - across)
-        total: Value | int = 1 << BITS - 1
-        for value, (vertical, horizontal) in zip(stored, (*factors, (down, across)), strict=True):
-            total = value * (vertical * horizontal >> 2 * AXIS_BITS - BITS) + total
-        assert isinstance(total, Value)
+        total: Any = 1 << BITS - 1
+        for value, factor in zip(stored, factors, strict=True):
+            total = value * (factor >> 2 * AXIS_BITS - BITS) + total
         # Next to a whole number: half a step was added.
         is_open = (total + steps & (1 << BITS) - 1) < 2 * steps + 1
         return cast(select(is_open, exact, total >> BITS), "int8")
@@ -152,38 +159,36 @@ def lower_interpolation(
 
 
 class _Tables:
-    """The tables of an axis."""
+    """The tables of an axis; weights in float32 only where integers are not the same."""
 
-    def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
+    def __init__(self, target: Lowering, name: str, axis: Axis, is_exact: bool) -> None:
         self.low = target.table(f"{name}_low", axis.low.astype(np.int32))
         self.high = target.table(f"{name}_high", axis.high.astype(np.int32))
         self.steps = target.table(f"{name}_weight", axis.steps.astype(np.int32))
-        self.reals: tuple[Tensor, Tensor] | None = None
-        if not axis.is_exact:
-            self.reals = (
-                target.table(f"{name}_low_real", axis.low_weight),
-                target.table(f"{name}_high_real", axis.high_weight),
-            )
+        self._reals = () if is_exact else (
+            target.table(f"{name}_low_real", axis.low_weight),
+            target.table(f"{name}_high_real", axis.high_weight),
+        )  # fmt: skip
 
-    def weights(self, at: Any) -> tuple[Value, Value]:
+    def reals(self, at: Any) -> tuple[Value, ...]:
         """Both weights of a position in float32."""
-        if self.reals is not None:
-            low, high = self.reals
-            return low[at], high[at]
-        steps = self.steps[at]
-        return float32(ONE - steps) * (1.0 / ONE), float32(steps) * (1.0 / ONE)
+        return tuple(table[at] for table in self._reals)
 
 
 def _in_floats(
-    stored: list[Value], rows: tuple[Value, Value], columns: tuple[Value, Value], quant: Quant
+    stored: list[Value], weights: list[Value], one: int, quant: Quant, steps: int | None
 ) -> Value:
-    """`interpolate` of four neighbours."""
+    """`interpolate` of four neighbours by weights that count `one` as one, a power of two.
+
+    Where integers are `steps` from it at most it is within int8, as they are.
+    """
     scale, zero_point = quant.scale[0], quant.zero_point[0]
-    weights = [horizontal * vertical for vertical in rows for horizontal in columns]
     reals = [float32(value - zero_point) * scale for value in stored]
     first, *rest = (weight * real for weight, real in zip(weights, reals, strict=True))
     for product in rest:
         first = first + product
     low, high = -128.0 - zero_point, 127.0 - zero_point
-    limited = minimum(maximum(first / scale, low), high)
-    return round_half_even(limited, max(-low, high)) + zero_point
+    ratio = first / (scale * one)
+    if steps is None:
+        ratio = minimum(maximum(ratio, low), high)
+    return round_half_even(ratio, max(-low, high) + 1) + zero_point
