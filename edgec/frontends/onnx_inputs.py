@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Quant
 
@@ -17,15 +19,18 @@ def stored_inputs(graph: Any, constants: dict[str, Value]) -> dict[str, Quant]:
     names = {entry.name for entry in graph.input}
     found: dict[str, set[Quant]] = {}
     for node in graph.node:
-        if node.op_type != "DequantizeLinear" or node.input[0] not in names:
+        if node.op_type != "DequantizeLinear" or len(node.input) not in (2, 3):
             continue
-        scale, *zero = [constants.get(name) for name in node.input[1:3]]
-        parameters = [scale, *zero]
+        if node.input[0] not in names:
+            continue
+        parameters = [constants.get(name) for name in node.input[1:]]
         known = [value.data for value in parameters if isinstance(value, Constant)]
         if len(known) < len(parameters) or any(array.size != 1 for array in known):
             continue
-        point = int(known[1].item()) if zero else 0
-        found.setdefault(node.input[0], set()).add(Quant((float(known[0].item()),), (point,)))
+        scale, zero = (*known, np.zeros(1, np.int8))[:2]
+        if scale.dtype.kind == "f" and zero.dtype.kind in "iu":
+            quant = Quant((float(scale.item()),), (int(zero.item()),))
+            found.setdefault(node.input[0], set()).add(quant)
     return {name: quants.pop() for name, quants in found.items() if len(quants) == 1}
 
 

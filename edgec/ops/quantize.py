@@ -29,7 +29,6 @@ from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half
 from edgec.ops.onnx_blocks import import_blocks
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
-
 #: ONNX's numbers of what QuantizeLinear may give; uint8 if the file does not say.
 OUTPUT_DTYPES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
 

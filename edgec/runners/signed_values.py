@@ -49,7 +49,7 @@ def with_signed_values(data: bytes) -> tuple[bytes, frozenset[str]]:
         if node.op_type == "QuantizeLinear":
             if node.input[2] in unsigned if len(node.input) > 2 else _is_unsigned(node):
                 moved.update(node.output)
-        elif node.op_type == "Clip" and node.input[0] in moved | unsigned:
+        elif node.op_type == "Clip" and {*node.input[:1]} & (moved | unsigned):
             moved.update(node.output)
         elif node.op_type != "DequantizeLinear":
             touched.update(node.input)

@@ -62,6 +62,7 @@ def corpus(folder: Path) -> list[Path]:
     from shared_folder import find_shared
     from test_dynamic_range_models import hybrid_model
     from test_int16_models import int16_model
+    from trained_builder import TrainedBuilder, convolutions
 
     files = [REPO_ROOT / "examples" / "digits" / "digits_int8.onnx"]
     for name, write in (("hybrid", hybrid_model), ("int16", int16_model)):
@@ -70,6 +71,8 @@ def corpus(folder: Path) -> list[Path]:
     for seed in range(3):
         files.append(float_network(seed, folder / f"float{seed}.onnx"))
         files.append(quantized_network(seed, folder / f"quantized{seed}.onnx"))
+    trained = TrainedBuilder(3, (1, 3, 8, 8), "uint8", (0, 127))
+    files.append(trained.save(convolutions(trained, narrow=True), folder / "trained.onnx"))
     shared = find_shared()
     if shared.is_dir():
         samples = [*(shared / "models").glob("*")]

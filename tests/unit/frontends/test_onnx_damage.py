@@ -46,3 +46,18 @@ def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
     entry.key, entry.value = "location", "/etc/passwd"
     model.graph.initializer.append(tensor)
     assert failure(model, tmp_path).hint
+
+
+@pytest.mark.parametrize("inputs", [[], ["x"], ["x", "s", "z", "z"], ["x", "z", "s"]])
+def test_stored_inputs_that_are_dequantized_in_no_way(inputs: list[str], tmp_path: Path) -> None:
+    node = helper.make_node("DequantizeLinear", inputs, ["y"], name="d")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, (1, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4))],
+        [helper.make_tensor("s", TensorProto.FLOAT, (), [float("nan")]),
+         helper.make_tensor("z", TensorProto.INT8, (), [3])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    assert failure(model, tmp_path).details
