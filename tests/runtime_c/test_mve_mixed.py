@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 
 SOURCE = """
 #include "microkernels/mve/depthwise_s16.h"
+#include "microkernels/mve/depthwise_s16_of_s8_onnx.h"
 #include "microkernels/mve/matrix_s16_to_s8.h"
 #include "microkernels/mve/matrix_s8_to_s16_onnx.h"
 static void run_dense_16(void *out, const void *x, const void *s, const int32_t *n) {
@@ -37,6 +38,10 @@ static void run_depthwise_8(void *out, const void *x, const void *s, const int32
     ec_depthwise_s16_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                             n[10], n[11]);
 }
+static void run_depthwise_16(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_depthwise_onnx_s8_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
+                                 n[9], n[10]);
+}
 """
 FUNCTIONS = {
     "ec_dense_onnx_s8_s16_mve": "run_dense_16",
@@ -46,8 +51,9 @@ FUNCTIONS = {
     "ec_matrix_1_s16_s8_any_mve": "run_any",
     "ec_matrix_1_s16_s8_s64_mve": "run_s64",
     "ec_depthwise_s16_s8_mve": "run_depthwise_8",
+    "ec_depthwise_onnx_s8_s16_mve": "run_depthwise_16",
 }
-DENSE_16, CONV_16, DENSE_8, CONV_8, ANY, WIDE, DEPTHWISE = FUNCTIONS
+DENSE_16, CONV_16, DENSE_8, CONV_8, ANY, WIDE, DEPTHWISE_8, DEPTHWISE_16 = FUNCTIONS
 LIMITS_16 = [(-32768, 32767), (0, 32767), (-3000, 77)]
 #: Zero point, minimum, maximum.
 LIMITS_8 = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100)]
@@ -67,7 +73,7 @@ def tables(rng, name, channels, weights, *, ties=False):
     """Constants with which no accumulator of 32 bits overflows; results that are in their range."""
     if "onnx" in name:
         return onnx_tables(rng, weights, channels, ties=ties, shift=1, largest=2)
-    wide, high = name == WIDE, name in (DENSE_8, CONV_8, DEPTHWISE)
+    wide, high = name == WIDE, name in (DENSE_8, CONV_8, DEPTHWISE_8)
     multiplier = np.full(channels, 1 << 14) if ties else rng.integers(1 << 14, 1 << 15, channels)
     exact = int(rng.integers(2, 14))
     halves = ((np.arange(channels) % 64 - 32) << exact - 1) + rng.integers(-1, 2, channels)
@@ -99,14 +105,14 @@ def pixel_case(rng, name, window, channels, number, *, ties=False):
     return name, (*window, channels, *limits_of(name, number)), constants
 
 
-def depthwise_case(rng, kernel, rows, pixels, step, channels, number, *, ties=False):
+def depthwise_case(rng, name, kernel, rows, pixels, step, channels, number, *, ties=False):
     """Rows and taps with gaps between them."""
     tap = channels + int(rng.integers(4))
     pitch = kernel[1] * tap + int(rng.integers(9))
     row_step = pixels * step + int(rng.integers(9))
-    limits = limits_of(DEPTHWISE, number)
+    limits = limits_of(name, number)
     numbers = (*kernel, pitch, tap, row_step, rows, step, pixels, channels, *limits)
-    return DEPTHWISE, numbers, tables(rng, DEPTHWISE, channels, (*kernel, channels), ties=ties)
+    return name, numbers, tables(rng, name, channels, (*kernel, channels), ties=ties)
 
 
 def check(machine, cases):
@@ -152,13 +158,14 @@ def test_channels_and_windows(machine):
     check(machine, cases)
 
 
-def test_depthwise(machine):
+@pytest.mark.parametrize("name", [DEPTHWISE_8, DEPTHWISE_16])
+def test_depthwise(machine, name):
     """Channels that make blocks overlap, windows of one tap and more, rows of pixels."""
     rng = np.random.default_rng(5)
-    cases = [depthwise_case(rng, (3, 3), 1, 2, c, c, c) for c in range(8, 27)]
+    cases = [depthwise_case(rng, name, (3, 3), 1, 2, c, c, c) for c in range(8, 27)]
     for number, kernel in enumerate(((1, 1), (1, 5), (5, 1), (2, 2), (3, 4))):
-        cases.append(depthwise_case(rng, kernel, 2, 3, 24, 12, number))
-    cases += [depthwise_case(rng, (1, 1), 1, 1, 64, 64, n, ties=True) for n in range(12)]
+        cases.append(depthwise_case(rng, name, kernel, 2, 3, 24, 12, number))
+    cases += [depthwise_case(rng, name, (1, 1), 1, 1, 64, 64, n, ties=True) for n in range(12)]
     check(machine, cases)
 
 
@@ -173,7 +180,7 @@ def test_ties_and_ends(machine):
             cases.append(conv_case(rng, name, (1, 1, 4), 0, 4, 2, 64, number, ties=True))
         for name in (ANY, WIDE):
             cases.append(pixel_case(rng, name, (1, 1, 4), 64, number, ties=True))
-    for name in (DENSE_16, CONV_16):
+    for name in (DENSE_16, CONV_16, DEPTHWISE_16):
         bias = rng.choice([-1, 1], 64).astype(np.int32) * ((1 << 30) - 1)
         scale = (2.0 ** rng.uniform(-17, 9, 64)).astype(np.float32)
         for number in range(3):
@@ -181,6 +188,8 @@ def test_ties_and_ends(machine):
                 dense_case(rng, name, 4, 64, number)
                 if name == DENSE_16
                 else conv_case(rng, name, (1, 1, 4), 0, 4, 2, 64, number)
+                if name == CONV_16
+                else depthwise_case(rng, name, (1, 1), 1, 1, 64, 64, number)
             )
             cases.append((*case[:2], {**case[2], "bias": bias, "scale": scale}))
     check(machine, cases)

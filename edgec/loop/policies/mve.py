@@ -16,10 +16,11 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.mve_depthwise import fits_pairs
+from edgec.loop.microkernels.mve_depthwise_int16 import BLOCK
 from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
 from edgec.loop.microkernels.mve_nibbles import GROUPS, MOST_DEPTH, NIBBLES, step_of
 from edgec.loop.microkernels.mve_rows import FARTHEST, MOST_GATHERED
-from edgec.loop.microkernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, Rescaling
+from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, Rescaling
 from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.policies.limits import Limits, find_limits
 from edgec.loop.primitives.nibbles import fits_nibbles
@@ -82,7 +83,7 @@ def schedule_vectors(
             if form == MATRIX:
                 _matrix(schedule, limits, window)
             elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
-                if limits.rescaling.dtype == "int8":
+                if limits.rescaling in RESCALINGS:
                     _require_pairs(tables["w"], paired or rows == 1)
                     _require_room(tables)
                 _depthwise_rows(schedule, limits, window, rows)
@@ -198,14 +199,13 @@ def _depthwise_rows(
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
-    if limits.rescaling is ONNX_TO_16:
-        raise ScheduleError("depthwise kernels of int8 have no results of int16")
     inner = _pad_rows(schedule, window, rows)
     loop, pixels, step = _pixels(schedule, inner)
     if rows > 1:
         loop = "out_d1_i"
-    if channels < slice_of(limits.rescaling) and not (
-        limits.rescaling.dtype == "int8"
+    is_short = limits.rescaling in RESCALINGS  # int8 to int8
+    if channels < (SLICE if is_short else BLOCK) and not (
+        is_short
         and SLICE % channels == 0
         and step == channels
         and pixels * channels >= SLICE

@@ -19,9 +19,18 @@
 
 /* clang-format off */
 
-/* Assembly: one pixel. `limits` sets q6 and q7 by what %[input] holds at first, `store` the results of
- * eight channels in q0, which take as many bytes as their inputs, or `half` as many. */
-#define EC_DEPTHWISE_PIXEL_S16_MVE(limits, store, half) \
+/* Assembly: the sums in \a rescaled as int16x8 does it. */
+#define EC_DEPTHWISE_RESCALE_S16_MVE \
+    "vldrw.32 q0, [%[from]], #16\n" \
+    "vmulh.s32 \\a, \\a, q0\n" \
+    "vldrw.32 q0, [%[from]], #16\n" \
+    "vrshl.s32 \\a, \\a, q0\n"
+
+/* Assembly: one pixel. `limits` sets q6 and q7 by what %[input] holds at first, `load` gives eight
+ * inputs as int16, by an address in one of `registers`; `rescale` rescales the sums in \a, and `store`
+ * stores the results of eight channels in q0. They take the `to_part` of %[bytes], and their inputs
+ * the `at_part`. */
+#define EC_DEPTHWISE_PIXEL_S16_MVE(limits, load, registers, rescale, store, to_part, at_part) \
     __asm__ volatile( \
         limits \
         "1:\n" /* eight channels */ \
@@ -32,45 +41,68 @@
         "ldr %[input], [%[from]], #4\n" \
         "add %[input], %[input], %[at]\n" \
         "vldrb.s16 q1, [%[from]], #8\n" \
-        "vldrh.u16 q0, [%[input]]\n" \
+        load " q0, [%[input]]\n" \
         "vmullb.s16 q2, q0, q1\n" \
         "vadd.i32 q4, q4, q2\n" \
         "vmullt.s16 q2, q0, q1\n" \
         "vadd.i32 q5, q5, q2\n" \
         "le lr, 2b\n" \
         ".irp a, q4, q5\n" \
-        "vldrw.32 q0, [%[from]], #16\n" \
-        "vmulh.s32 \\a, \\a, q0\n" \
-        "vldrw.32 q0, [%[from]], #16\n" \
-        "vrshl.s32 \\a, \\a, q0\n" \
+        rescale \
         ".endr\n" \
         "vqmovnb.s32 q0, q4\n" \
         "vqmovnt.s32 q0, q5\n" \
         store \
-        "add %[to], %[to], %[bytes]" half "\n" \
-        "add %[at], %[at], %[bytes]\n" \
+        "add %[to], %[to], %[bytes]" to_part "\n" \
+        "add %[at], %[at], %[bytes]" at_part "\n" \
         "mov %[bytes], #16\n" \
         "subs %[left], %[left], #1\n" \
         "bne 1b\n" \
         : [from] "+&l"(from), [at] "+&r"(at), [to] "+&r"(to), [left] "+&r"(left), \
-          [bytes] "+&r"(bytes), [input] "+&r"(input) \
+          [bytes] "+&r"(bytes), [input] "+&" registers(input) \
         : [taps] "r"(taps) \
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory")
 
+/* Assembly: limits of int16 are in %[input], the upper one in its upper half. */
+#define EC_DEPTHWISE_LIMITS_S16_MVE \
+    "vdup.16 q6, %[input]\n" \
+    "lsr %[input], %[input], #16\n" \
+    "vdup.16 q7, %[input]\n"
+
+/* Assembly: results of int16, limited. */
+#define EC_DEPTHWISE_STORE_S16_MVE \
+    "vmax.s16 q0, q0, q6\n" \
+    "vmin.s16 q0, q0, q7\n" \
+    "vstrh.16 q0, [%[to]]\n"
+
 /* clang-format on */
+
+/* The sums of eight channels behind x, of so many bytes each, by the stream `at`; returns where what
+ * they are rescaled by begins. */
+static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, const void *x,
+                                                             int32_t bytes, const int32_t *at,
+                                                             int32_t taps) {
+    for (int32_t i = 0; i < 8; ++i) {
+        uint32_t sum = (uint32_t)at[4 * (i & 1) + (i >> 1)];
+        for (int32_t t = 0; t < taps; ++t) {
+            const int32_t *const own = at + 8 + 3 * t;
+            const int32_t place = own[0] / bytes + i;
+            const int32_t input =
+                bytes == 1 ? ((const int8_t *)x)[place] : ((const int16_t *)x)[place];
+            sum += (uint32_t)(input * ((const int8_t *)(own + 1))[i]);
+        }
+        sums[i] = (int32_t)sum;
+    }
+    return at + 8 + 3 * taps;
+}
 
 /* The results of eight channels behind x, by the stream `at`, and what is left of it. */
 static inline EC_UNUSED const int32_t *
 ec_depthwise_eight_s16_mve(int32_t *results, const int16_t *x, const int32_t *at, int32_t taps) {
-    const int32_t *const scales = at + 8 + 3 * taps;
+    const int32_t *const scales = ec_depthwise_sums_mve(results, x, 2, at, taps);
     for (int32_t i = 0; i < 8; ++i) {
         const int32_t scale = 8 * (i & 1) + (i >> 1);
-        uint32_t sum = (uint32_t)at[4 * (i & 1) + (i >> 1)];
-        for (int32_t t = 0; t < taps; ++t) {
-            const int32_t *const own = at + 8 + 3 * t;
-            sum += (uint32_t)(x[own[0] / 2 + i] * ((const int8_t *)(own + 1))[i]);
-        }
-        results[i] = ec_requantize_tflm16_high((int32_t)sum, scales[scale], -scales[scale + 4]);
+        results[i] = ec_requantize_tflm16_high(results[i], scales[scale], -scales[scale + 4]);
     }
     return scales + 16;
 }
@@ -99,12 +131,8 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
         int32_t left = blocks;
         int32_t bytes = 2 * second;
         int32_t input = limits; /* both in one: -O0 has no register more */
-        EC_DEPTHWISE_PIXEL_S16_MVE("vdup.16 q6, %[input]\n"
-                                   "lsr %[input], %[input], #16\n"
-                                   "vdup.16 q7, %[input]\n",
-                                   "vmax.s16 q0, q0, q6\n"
-                                   "vmin.s16 q0, q0, q7\n"
-                                   "vstrh.16 q0, [%[to]]\n",
+        EC_DEPTHWISE_PIXEL_S16_MVE(EC_DEPTHWISE_LIMITS_S16_MVE, "vldrh.u16", "r",
+                                   EC_DEPTHWISE_RESCALE_S16_MVE, EC_DEPTHWISE_STORE_S16_MVE, "",
                                    "");
 #else
         const int32_t *at = stream;
@@ -151,11 +179,12 @@ static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, con
                                    "vdup.16 q6, lr\n"
                                    "ldr lr, [%[input], #8]\n"
                                    "vdup.16 q7, lr\n",
+                                   "vldrh.u16", "r", EC_DEPTHWISE_RESCALE_S16_MVE,
                                    "vqadd.s16 q0, q0, q3\n"
                                    "vmax.s16 q0, q0, q6\n"
                                    "vmin.s16 q0, q0, q7\n"
                                    "vstrb.16 q0, [%[to]]\n",
-                                   ", lsr #1");
+                                   ", lsr #1", "");
 #else
         const int32_t *at = stream;
         for (int32_t block = 0; block < blocks; ++block) {
