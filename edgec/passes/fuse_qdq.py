@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,19 @@ VIEWS = ("reshape", "transpose")
 
 def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
     """Make the integer graph that a QDQ graph stands for."""
-    return Rewriter(function).run(partial(_visit, rounding=rounding))
+    once: dict[tuple[Value, QuantizeAttrs], Sequence[Value]] = {}
+
+    def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.op.name != "quantize" or node.output in function.results:
+            return _visit(rewriter, node, inputs, rounding)
+        # Training puts one before every reader of a value: what they do is done once.
+        known = inputs[0], node.attrs
+        if known not in once:
+            made = _visit(rewriter, node, inputs, rounding)
+            once[known] = rewriter.keep(node, inputs) if made is None else made
+        return once[known]
+
+    return Rewriter(function).run(visit)
 
 
 def _visit(

@@ -67,11 +67,18 @@ def sequence(b: TrainedBuilder) -> str:
     return b.fake(b.add("Relu", [y]), 0.04, 0)
 
 
+def one_for_each_reader(b: TrainedBuilder) -> str:
+    y = b.add("Relu", [convolved(b, b.fake("x", 0.025, 128))])
+    left, right = b.fake(y, 0.02, 128), b.fake(y, 0.02, 128)
+    return b.fake(b.add("Mul", [left, b.fake(b.add("Sigmoid", [right]), 1 / 256, 0)]), 0.03, 0)
+
+
 FORMS: dict[Callable[[TrainedBuilder], str], list[str]] = {
     pair_before_relu: ["conv2d", "requantize", "lookup"],
     two_pairs_of_one_scale: ["conv2d", "requantize"],
     two_pairs_of_two_scales: ["lookup", "conv2d", "requantize", "lookup"],
     swish: ["conv2d", "requantize", "lookup", "mul"],
+    one_for_each_reader: ["conv2d", "requantize", "lookup", "mul"],
     shared_scales: ["avg_pool2d", "resize", "concat"],
     matrix_without_bias: ["dense", "requantize"],
     sequence: ["conv2d", "requantize"],

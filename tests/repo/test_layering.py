@@ -42,6 +42,7 @@ FOREIGN = {
     "onnx": (
         "edgec/frontends/",
         "edgec/runners/byte_weights.py",
+        "edgec/runners/equal_nodes.py",
         "edgec/runners/signed_values.py",
         "edgec/runners/oracle.py",
     ),
