@@ -33,6 +33,7 @@ from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
 from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
 from edgec.quantize.settle_biases import settle_biases
+from edgec.quantize.settled_errors import SettledErrors
 from edgec.quantize.trials import (
     Held,
     Trial,
@@ -267,6 +268,7 @@ class Plan:
         self.recipe, self.observer = recipe, observer
         self._rounding: dict[Node, Weights] = {}
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
+        self._errors: SettledErrors | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -275,7 +277,15 @@ class Plan:
         recipe, observer = recipe or self.recipe, observer or self.observer
         made = Plan(self.function, self.statistics, recipe, observer)
         made._rounding, made._ranges = self._rounding, self._ranges
+        made._errors = self._errors
         return made
+
+    @property
+    def errors(self) -> SettledErrors:
+        """What measures schemes on samples held out, made when it is first asked for."""
+        if self._errors is None:
+            self._errors = SettledErrors(self.function, self.statistics)
+        return self._errors
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
@@ -307,15 +317,16 @@ class Plan:
         """The quantized model, with ranges that all samples show."""
         recipe, statistics = self.recipe, self.statistics
         scheme, ranges = self.scheme(statistics)
-        if recipe.correct_biases:
-            scheme = settle_biases(self.function, scheme, statistics.kept)
-        quantized = insert_qdq(self.function, scheme)
         made = PostTraining(
-            self.function, quantized, statistics, scheme, ranges, recipe, tuple(trials), self
+            self.function, insert_qdq(self.function, scheme), statistics, scheme, ranges, recipe,
+            tuple(trials), self,
+        )  # fmt: skip
+        if recipe.weights == "int4":
+            return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+        is_settled = recipe.correct_biases and self.errors.is_worth_settling(
+            lambda seen: self.scheme(seen)[0]
         )
-        if recipe.weights != "int4":
-            return made
-        return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+        return with_settled_biases(made) if is_settled else made
 
 
 def _with_half_weights(
@@ -338,9 +349,14 @@ def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
     if recipe.reconstruct:
         followed = made.statistics.followed
         scheme = follow(function, scheme, followed, biases=recipe.correct_biases).scheme
-    if recipe.correct_biases:
-        scheme = settle_biases(function, scheme, made.statistics.kept)
-    return replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
+    made = replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
+    return with_settled_biases(made) if recipe.correct_biases else made
+
+
+def with_settled_biases(made: PostTraining) -> PostTraining:
+    """The same model with biases that keep the means of layers, on samples of calibration."""
+    scheme = settle_biases(made.source, made.scheme, made.statistics.kept)
+    return replace(made, quantized=insert_qdq(made.source, scheme), scheme=scheme)
 
 
 def float_function(

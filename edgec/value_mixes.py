@@ -19,7 +19,6 @@ from edgec.quantize.forms import Forms
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.named_layers import named_layers
 from edgec.quantize.scheme import Scheme, make_scheme
-from edgec.quantize.settled_errors import SettledErrors
 from edgec.quantize.trials import before_softmax, decibels, output_error
 from edgec.quantize.value_losses import Losses, choices_of
 
@@ -100,7 +99,7 @@ class ValueMixes:
         self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
         self.forms: Forms = made.scheme.forms
         self.choices = choices_of(self.forms)
-        self.measure = SettledErrors(plan.function, plan.statistics)
+        self.measure = plan.errors
         self.products = sum(choice.products for choice in self.choices)
         self.errors: dict[Point, float] = {}
         self._models: dict[Point, PostTraining] = {}

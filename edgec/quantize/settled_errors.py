@@ -1,6 +1,6 @@
 """How far a scheme's outputs are off with settled biases, on samples held out, in fast products.
 
-The finished model has settled biases (`edgec.quantize.settle_biases`), and they may decide: over
+A finished model may have settled biases (`edgec.quantize.settle_biases`), and they may decide: over
 paper beside a word every position has the same error, which passes on as a shift of the mean. So
 schemes are compared with biases that are settled in the same way. The means of the float function
 are taken once; sums are the machine's own (`edgec.quantize.batches`): for choosing, not for bits.
@@ -21,7 +21,13 @@ from edgec.quantize.calibrate import Seen, Statistics, has_weights
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.scheme import Scheme, Weights
 from edgec.quantize.settle_biases import LEAST_COUNT
-from edgec.quantize.trials import before_softmax, error_of_runs, fitted_to, held_out
+from edgec.quantize.trials import (
+    ABOUT_SAME,
+    before_softmax,
+    error_of_runs,
+    fitted_to,
+    held_out,
+)
 
 #: Samples that biases are settled on, at most. Few are too few: of the means on 16 pictures of
 #: words a text recogniser keeps 30.8 dB in int16, of those on 24 it keeps 33.9.
@@ -59,6 +65,17 @@ class SettledErrors:
         """The error e of `edgec.quantize.trials.Trial`, nearly that of the integers."""
         batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
         return error_of_runs(self.tests, [batch.run for batch in batches])
+
+    def is_worth_settling(self, scheme_of: Callable[[Seen], Scheme]) -> bool:
+        """Whether settled biases make the outputs better on samples that they were not settled on.
+
+        Means over few samples are off by chance, which passes on to what was right before. What is
+        about as good either way stays as it is.
+        """
+        plain, settled = (
+            self.error(self.schemes(scheme_of, settle=settle)) for settle in (False, True)
+        )
+        return ABOUT_SAME * settled < plain
 
     def _fold(self, seen: Seen) -> _Fold:
         samples = seen.followed[:SETTLE_SAMPLES]

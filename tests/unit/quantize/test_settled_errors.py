@@ -22,6 +22,13 @@ def plan(samples: list[list[np.ndarray]]) -> Plan:
     return Plan(function, calibrate(function, iter(samples)), Recipe(), "minmax")
 
 
+def with_drift(scheme: Scheme) -> Scheme:
+    """With biases of one layer a good deal off, which settling mends."""
+    node, weights = list(scheme.weights.items())[2]
+    off = replace(weights, bias=weights.bias + np.float32(0.5))
+    return replace(scheme, weights={**scheme.weights, node: off})
+
+
 def test_biases_are_those_of_the_finished_model() -> None:
     """Sums in another order may round a value to the next step; a mean hardly changes by it."""
     made = plan(images(24))
@@ -47,11 +54,7 @@ def test_the_error_is_nearly_that_of_the_integers() -> None:
     found = SettledErrors(made.function, made.statistics)
 
     def drifted(seen: Seen) -> Scheme:
-        """With biases a good deal off, which settling mends."""
-        scheme = made.scheme(seen)[0]
-        node, weights = list(scheme.weights.items())[2]
-        off = replace(weights, bias=weights.bias + np.float32(0.5))
-        return replace(scheme, weights={**scheme.weights, node: off})
+        return with_drift(made.scheme(seen)[0])
 
     schemes = found.schemes(drifted)
     integers = [
@@ -63,3 +66,26 @@ def test_the_error_is_nearly_that_of_the_integers() -> None:
     assert exact == pytest.approx(
         found.error(found.schemes(lambda seen: made.scheme(seen)[0])), rel=0.05
     )
+
+
+def test_biases_are_settled_where_that_helps_on_samples_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = plan(images(24))
+    assert made.errors.is_worth_settling(lambda seen: with_drift(made.scheme(seen)[0]))
+    for settled, is_worth in ((0.97, True), (0.99, False), (1.5, False)):  # of the plain error
+        found = iter((1.0, settled))
+        monkeypatch.setattr(SettledErrors, "error", lambda *_, found=found: next(found))
+        assert made.errors.is_worth_settling(lambda seen: made.scheme(seen)[0]) == is_worth
+
+
+def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = plan(images(24))
+    plain = made.scheme(made.statistics)[0]
+    settled = settle_biases(made.function, plain, made.statistics.kept)
+    for is_worth, expected in ((False, plain), (True, settled)):
+        monkeypatch.setattr(SettledErrors, "is_worth_settling", lambda *_, worth=is_worth: worth)
+        for node, weights in made.finished().scheme.weights.items():
+            assert np.array_equal(weights.bias, expected.weights[node].bias)
