@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from built_models import build
 from onnx import TensorProto, helper, numpy_helper
-from test_trained_quantization import check_bits, names
+from test_same_bits import need_tools
+from test_trained_quantization import check_bits, inputs, names
 from trained_builder import TrainedBuilder
 
+from edgec.errors import ImportFailed
+from edgec.post_training import quantize_model
+from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
 
 IMAGE = (1, 3, 8, 8)
@@ -163,3 +168,20 @@ def test_ways_of_exporters(kind: str, tmp_path: Path) -> None:
     (_, shape, dtype), *_ = open_oracle(path).input_types()
     compiled = check_bits(path, shape, dtype=dtype)
     assert set(names(compiled)) == {"dense", "requantize"}
+
+
+def test_a_partly_quantized_model_runs_but_is_not_quantized_again(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    b = TrainedBuilder(2, IMAGE)
+    y = b.fake(b.add("Relu", [convolved(b, b.fake("x", 0.025, 100))]), 0.03, 0)
+    matrix = b.constant(b.rng.normal(0, 0.1, (512, 4)).astype(np.float32), "matrix")
+    path = b.save(b.add("MatMul", [b.add("Flatten", [y]), matrix]), tmp_path / "partly.onnx")
+    need_tools("host", "gcc", "host")
+    compiled, built = build(path, "host")
+    assert names(compiled) == ["conv2d", "requantize", "dense"]
+    with open_session("host", built) as session:
+        for x in inputs(IMAGE, 3):
+            wanted = open_oracle(path).run([x]).outputs[0]
+            np.testing.assert_allclose(session.run([x]).outputs[0], wanted, atol=1e-5)
+    with pytest.raises(ImportFailed, match="is quantized already"):
+        quantize_model(path, [[np.zeros(IMAGE, np.float32)]])
