@@ -145,7 +145,8 @@ class PostTraining:
 
     statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
     trials: the ways that were tried, the one that was taken first; none if there was no choice.
-    plan: what it was made by; none if nothing has ranges to choose.
+    plan: what it was made by; none if nothing has ranges to choose. has_settled_biases: whether the
+    means of layers on samples made its biases.
     """
 
     source: Function
@@ -156,6 +157,7 @@ class PostTraining:
     recipe: Recipe
     trials: tuple[Trial, ...] = ()
     plan: Plan | None = None
+    has_settled_biases: bool = False
 
     @cached_property
     def integers(self) -> Function:
@@ -356,7 +358,8 @@ def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
 def with_settled_biases(made: PostTraining) -> PostTraining:
     """The same model with biases that keep the means of layers, on samples of calibration."""
     scheme = settle_biases(made.source, made.scheme, made.statistics.kept)
-    return replace(made, quantized=insert_qdq(made.source, scheme), scheme=scheme)
+    quantized = insert_qdq(made.source, scheme)
+    return replace(made, quantized=quantized, scheme=scheme, has_settled_biases=True)
 
 
 def float_function(

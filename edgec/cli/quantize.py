@@ -226,6 +226,7 @@ def command(
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(made.recipe),
         "trials": [dataclasses.asdict(trial) for trial in made.trials],
+        "settled_biases": made.has_settled_biases,
         "precision": None if mixed is None else precision_report(mixed),
         "values": None if mixed_values is None else values_report(mixed_values),
         **dataclasses.asdict(explanation),

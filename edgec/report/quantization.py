@@ -65,6 +65,8 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     if report["trials"]:
         taken, *others = (_way(trial) for trial in report["trials"])
         lines.append(f"taken: {taken} on samples held out; next {others[0]}")
+    if report["settled_biases"]:
+        lines.append("biases keep the means of layers on samples of calibration")
     if report["precision"] is not None:
         lines += precision_lines(report["precision"])
     if report["values"] is not None:

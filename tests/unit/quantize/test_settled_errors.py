@@ -87,5 +87,7 @@ def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
     settled = settle_biases(made.function, plain, made.statistics.kept)
     for is_worth, expected in ((False, plain), (True, settled)):
         monkeypatch.setattr(SettledErrors, "is_worth_settling", lambda *_, worth=is_worth: worth)
-        for node, weights in made.finished().scheme.weights.items():
+        finished = made.finished()
+        assert finished.has_settled_biases == is_worth
+        for node, weights in finished.scheme.weights.items():
             assert np.array_equal(weights.bias, expected.weights[node].bias)
