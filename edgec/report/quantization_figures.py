@@ -20,8 +20,9 @@ that every sample counts three times, with three calibrations none of which it w
 
 - **published**: the int8 file that the model's makers published, on the same samples; for `digits`
   it is ONNX Runtime's, calibrated with images that were trained on.
-- **ONNX Runtime**: its static quantizer with its defaults, QDQ, int8, weights per channel, given
-  the same float model and the same samples.
+- **ONNX Runtime**: its static quantizer with its defaults (QDQ, int8, a scale for each tensor of
+  weights), given the same float model and the same samples.
+- **per channel**: the same quantizer told to give each channel of weights a scale, as ours does.
 - **SQNR**: signal to noise of the outputs against the float model's, in decibels.
 - **one sample**: what the answer to a single sample changes, in points.
 - **won, lost**: samples that ours answers right more often than the other, and the reverse. Sets
@@ -42,10 +43,16 @@ leaves LSTMs in float.
 #: Beside the package in a checkout; an installed package has none.
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "quantization.toml"
 
-#: Whom ours is compared with, by the words of the table.
-_OTHERS = {"float": "float", "published": "published", "onnxruntime": "ONNX Runtime"}
-#: Whose answers are compared with float's.
-_QUANTIZED = {"published": "published", "ours": "ours", "onnxruntime": "ONNX Runtime"}
+#: Whose answers are compared with float's, by the words of the tables.
+_QUANTIZED = {
+    "published": "published",
+    "ours": "ours",
+    "onnxruntime": "ONNX Runtime",
+    "per_channel": "per channel",
+}
+_ALL = {"float": "float", **_QUANTIZED}
+#: Whom ours is compared with.
+_OTHERS = {who: word for who, word in _ALL.items() if who != "ours"}
 
 
 _AGREEMENT = """\
@@ -88,9 +95,9 @@ def quantization_page(table: Path, agreement: Path | None = None) -> str:
     ]
     if classified:
         lines += [
-            "| model | samples | one sample | float | published | ours | ONNX Runtime |"
-            " SQNR published | ours | ONNX Runtime |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            f"| model | samples | one sample | {' | '.join(_ALL.values())} |"
+            f" SQNR {' | '.join(_QUANTIZED.values())} |",
+            "|---|--:|--:|" + "--:|" * (len(_ALL) + len(_QUANTIZED)),
             *(_accuracies(name, entry) for name, entry in classified.items()),
             "",
             "| ours against | " + " | ".join(classified) + " |",
@@ -112,7 +119,7 @@ def quantization_page(table: Path, agreement: Path | None = None) -> str:
             "| log loss | " + " | ".join(classified) + " |",
             "|---|" + "--:|" * len(classified),
         ]
-        for key, word in {"float": "float", **_QUANTIZED}.items():
+        for key, word in _ALL.items():
             cells = [f"{entry[f'{key}_log_loss']:.4f}" for entry in classified.values()]
             lines.append(f"| {word} | " + " | ".join(cells) + " |")
         lines.append("")
@@ -121,8 +128,8 @@ def quantization_page(table: Path, agreement: Path | None = None) -> str:
             "Reconstruction errors of recordings: area under the curve, and rank correlation with"
             " the float model's.",
             "",
-            "| model | windows | float | published | ours | ONNX Runtime |",
-            "|---|--:|---|---|---|---|",
+            f"| model | windows | {' | '.join(_ALL.values())} |",
+            "|---|--:|" + "---|" * len(_ALL),
             *(_recording(name, entry) for name, entry in recordings.items()),
             "",
         ]
@@ -143,8 +150,8 @@ def quantizer_lines(table: Path) -> list[str]:
         return []
     entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
     columns = (
-        Column("model"), number("samples"), number("float"), number("published"), number("ours"),
-        number("ONNX Runtime"), number("log loss ours"), number("ONNX Runtime"),
+        Column("model"), number("samples"), *map(number, _ALL.values()),
+        number("log loss ours"), number("ONNX Runtime"), number("per channel"),
     )  # fmt: skip
     cells = [
         (name, str(entry["samples"]), *_shares(entry), *_log_losses(entry))
@@ -207,20 +214,17 @@ def sign_test(won: int, lost: int) -> float:
 
 
 def _accuracies(name: str, entry: Mapping[str, Any]) -> str:
-    decibels = [f"{entry[f'{who}_db']:.1f}" for who in ("published", "ours", "onnxruntime")]
+    decibels = [f"{entry[f'{who}_db']:.1f}" for who in _QUANTIZED]
     counts = f"{entry['samples']} | {100 / entry['samples']:.2f}"
     return f"| {name} | {counts} | " + " | ".join([*_shares(entry), *decibels]) + " |"
 
 
 def _shares(entry: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %"
-        for who in ("float", "published", "ours", "onnxruntime")
-    ]
+    return [f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %" for who in _ALL]
 
 
 def _log_losses(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{entry[f'{who}_log_loss']:.4f}" for who in ("ours", "onnxruntime")]
+    return [f"{entry[f'{who}_log_loss']:.4f}" for who in ("ours", "onnxruntime", "per_channel")]
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:
@@ -230,7 +234,7 @@ def _paired(entry: Mapping[str, Any], who: str) -> str:
 
 def _recording(name: str, entry: Mapping[str, Any]) -> str:
     cells = [f"{entry['float_auc']:.4f}"]
-    for who in ("published", "ours", "onnxruntime"):
+    for who in _QUANTIZED:
         cells.append(
             f"{entry[f'{who}_auc']:.4f}; {entry[f'{who}_rank_correlation']:.4f};"
             f" {entry[f'{who}_db']:.1f} dB"

@@ -32,7 +32,7 @@ def test_digits_are_as_accurate_as_the_table_says() -> None:
     assert found["samples"] == entry["samples"] // PARTS
     assert found["ours_right"] >= found["onnxruntime_right"]
     assert found["ours_right"] >= found["float_right"] - 1
-    assert found["ours_db"] > found["onnxruntime_db"]
+    assert found["ours_db"] > max(found["onnxruntime_db"], found["per_channel_db"])
     assert found["ours_db"] > entry["ours_db"] - 4.0
 
 
@@ -46,7 +46,8 @@ def test_a_part_of_the_real_samples(
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     found = measure(CASES[name], most, parts=[0], compared=1)
     # Behind softmax few samples make most of the error; the table's rows are of all of them.
-    assert found["ours_db"] >= max(least_db, found["published_db"], found["onnxruntime_db"] - 1.0)
+    theirs = max(found["onnxruntime_db"], found["per_channel_db"])
+    assert found["ours_db"] >= max(least_db, found["published_db"], theirs - 1.0)
     assert found["samples"] - found["ours_same"] <= 1 + MOST_OTHERWISE * found["samples"]
 
 
@@ -60,7 +61,8 @@ def test_an_lstm_answers_as_in_float(shared_dir: Path) -> None:
 def test_the_autoencoder_is_closer_than_its_published_file(shared_dir: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     found = measure(CASES["ad"], 160, parts=[0], compared=1)
-    assert found["ours_db"] >= max(found["published_db"] + 6.0, found["onnxruntime_db"])
+    theirs = max(found["onnxruntime_db"], found["per_channel_db"])
+    assert found["ours_db"] >= max(found["published_db"] + 6.0, theirs)
     assert found["ours_rank_correlation"] >= found["published_rank_correlation"]
 
 
@@ -68,14 +70,17 @@ def test_the_autoencoder_is_closer_than_its_published_file(shared_dir: Path) -> 
     "name", [name for name, e in read_table(TABLE).items() if "ours_right" in e]
 )
 def test_the_table_holds_what_is_promised(name: str) -> None:
-    """As far as a set of its size can tell: what is lost to another is what chance would lose."""
+    """Ours answers as often right as ONNX Runtime's defaults; all else as far as a set can tell."""
     entry = read_table(TABLE)[name]
-    for who in ("published",) if name in LEFT_IN_FLOAT else ("published", "onnxruntime"):
+    theirs = ("onnxruntime", "per_channel")
+    for who in ("published",) if name in LEFT_IN_FLOAT else ("published", *theirs):
         assert entry["ours_db"] >= entry[f"{who}_db"]
     assert entry["runs"] - entry["ours_same"] <= MOST_OTHERWISE * entry["runs"]
+    assert entry["ours_right"] >= entry["onnxruntime_right"]
     assert entry["ours_log_loss"] <= 1.02 * entry["float_log_loss"]
-    assert entry["ours_log_loss"] <= entry["onnxruntime_log_loss"]
-    assert entry["ours_log_loss"] <= 1.01 * entry["published_log_loss"]
-    for who in ("float", "published", "onnxruntime"):
+    assert entry["ours_log_loss"] <= entry["per_channel_log_loss"]
+    for who in ("published", "onnxruntime"):
+        assert entry["ours_log_loss"] <= 1.01 * entry[f"{who}_log_loss"]
+    for who in ("float", "published", *theirs):
         won, lost = entry[f"won_against_{who}"], entry[f"lost_against_{who}"]
         assert won >= lost or sign_test(won, lost) > 0.05

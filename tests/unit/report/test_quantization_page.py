@@ -29,18 +29,24 @@ def test_the_page_of_some_figures(tmp_path: Path) -> None:
         "won_against_float = 2\nlost_against_float = 1\nwon_against_published = 5\n"
         "lost_against_published = 2\nwon_against_onnxruntime = 6\nlost_against_onnxruntime = 2\n"
         "float_log_loss = 0.2\npublished_log_loss = 0.23\nours_log_loss = 0.2104\n"
-        "onnxruntime_log_loss = 0.22\n",
+        "onnxruntime_log_loss = 0.22\n"
+        "per_channel_right = 176\nper_channel_same = 192\nper_channel_db = 23.0\n"
+        "won_against_per_channel = 7\nlost_against_per_channel = 2\nper_channel_log_loss = 0.21\n",
         "utf-8",
     )
     page = quantization_page(table)
-    assert "| a | 200 | 0.50 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 20.0 | 25.0 | 22.0 |" in page
+    assert (
+        "| a | 200 | 0.50 | 90.00 % | 89.00 % | 90.50 % | 88.50 % | 88.00 % | 20.0 | 25.0 |" in page
+    )
+    assert " 88.00 % | 20.0 | 25.0 | 22.0 | 23.0 |" in page
     assert "| ONNX Runtime | won 6, lost 2, p = 0.29 |" in page
     assert "| published | 3.00 % |\n| ours | 0.50 % |\n| ONNX Runtime | 5.00 % |\n" in page
+    assert "| ONNX Runtime | 5.00 % |\n| per channel | 4.00 % |\n" in page
     assert "| log loss | a |" in page
     assert "| published | 0.2300 |\n| ours | 0.2104 |\n| ONNX Runtime | 0.2200 |\n" in page
     *_, row = quantizer_lines(table)
-    shares = ["90.00", "%", "89.00", "%", "90.50", "%", "88.50", "%"]
-    assert row.split() == ["a", "200", *shares, "0.2104", "0.2200"]
+    shares = ["90.00", "%", "89.00", "%", "90.50", "%", "88.50", "%", "88.00", "%"]
+    assert row.split() == ["a", "200", *shares, "0.2104", "0.2200", "0.2100"]
     assert quantizer_lines(tmp_path / "absent.toml") == []
     assert "Nothing is measured yet" in quantization_page(tmp_path / "absent.toml")
 
