@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx_builder import OnnxBuilder
+from onnx_on_boards import PLACES, check_c_against_onnxruntime, onnx_runtime
 from single_node import check_nests
 
-from edgec.deploy import deploy
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
@@ -17,12 +17,8 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.ops.onnx_bilinear import BITS, doubt, find_axis, interpolate
 from edgec.ops.resize import Resize, ResizeAttrs
-from edgec.options import Options
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.sink_transposes import sink_transposes
-from edgec.pipeline import compile_model
-from edgec.runners.engine import open_session
-from edgec.target.board import load_board
 
 MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 #: (height, width) and the new ones: twice and four times as large, other factors, smaller, one.
@@ -57,14 +53,6 @@ def qdq_model(seed: int, path: Path, channels: int = 3) -> tuple[Path, Array]:
     return model.save(y, path), ((stored - zero_point) * np.float32(scale)).astype(np.float32)
 
 
-def onnx_runtime(path: Path, x: Array) -> Array:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
-
-    (y,) = open_oracle(path).run([x]).outputs
-    return y
-
-
 @pytest.mark.parametrize("mode", range(len(MODES)))
 def test_between_qdq_nodes_it_equals_onnxruntime(mode: int, tmp_path: Path) -> None:
     for block in range(3):
@@ -80,23 +68,12 @@ def test_between_qdq_nodes_it_equals_onnxruntime(mode: int, tmp_path: Path) -> N
                 check_nests(passed, [x])
 
 
-@pytest.mark.parametrize(
-    ("board", "engine"),
-    [("host", "host"), ("sim_m0", "core"), ("mps2_an386", "core"), ("mps3_an547", "qemu")],
-)
+@pytest.mark.parametrize(("board", "engine"), PLACES)
 def test_c_between_qdq_nodes_equals_onnxruntime(board: str, engine: str, tmp_path: Path) -> None:
     """Weights that integers hold, and others."""
-    from test_same_bits import need_tools
-
-    need_tools(engine, "gcc", board)
     for seed in (1, 2):
-        path, x = qdq_model(seed, tmp_path / "m.onnx", 9)
-        compiled = compile_model(path, load_board(board).core, Options(), board_name=board)
-        built = deploy(compiled, load_board(board), tmp_path / f"{board}{seed}")
-        wanted = onnx_runtime(path, x)
-        with open_session(engine, built) as session:
-            (found,) = session.run([x]).outputs
-        assert np.array_equal(found.reshape(wanted.shape), wanted)
+        path, x = qdq_model(seed, tmp_path / f"bilinear{seed}.onnx", 9)
+        check_c_against_onnxruntime(path, x, board, engine)
 
 
 @pytest.mark.parametrize("mode", [(False, False), (True, False), (False, True)], ids=str)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from one_operator import Operand, check_operator, one_operator
 from onnx_builder import OnnxBuilder
+from onnx_on_boards import PLACES, check_c_against_onnxruntime, onnx_runtime
 from quantized_cases import log_uniform, random_zero_point
 from single_node import check_nests
 
-from edgec.deploy import deploy
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
@@ -22,11 +22,7 @@ from edgec.ops import prelu as prelu_module
 from edgec.ops.prelu import Prelu, PreluAttrs
 from edgec.ops.slope_line import find_slope_line
 from edgec.ops.table import OPERANDS
-from edgec.options import Options
 from edgec.passes.fuse_qdq import fuse_qdq
-from edgec.pipeline import compile_model
-from edgec.runners.engine import open_session
-from edgec.target.board import load_board
 
 Q = Quant((0.1,), (0,))
 
@@ -75,14 +71,6 @@ def qdq_model(seed: int, channels: int, path: Path) -> tuple[Path, Array]:
     return model.save(y, path), ((stored - zeros[0]) * scales[0]).astype(np.float32)
 
 
-def onnx_runtime(path: Path, x: Array) -> Array:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
-
-    (y,) = open_oracle(path).run([x]).outputs
-    return y
-
-
 @pytest.mark.parametrize("block", range(4))
 def test_between_qdq_nodes_it_equals_onnxruntime(block: int, tmp_path: Path) -> None:
     for seed in range(12 * block, 12 * block + 12):
@@ -95,23 +83,13 @@ def test_between_qdq_nodes_it_equals_onnxruntime(block: int, tmp_path: Path) -> 
             check_nests(passed, [x])
 
 
-@pytest.mark.parametrize(
-    ("board", "engine"),
-    [("host", "host"), ("sim_m0", "core"), ("mps2_an386", "core"), ("mps3_an547", "qemu")],
-)
+@pytest.mark.parametrize(("board", "engine"), PLACES)
 def test_c_between_qdq_nodes_equals_onnxruntime(board: str, engine: str, tmp_path: Path) -> None:
     """One step for ties of powers of two, and one without, in one model each."""
-    from test_same_bits import need_tools
-
-    need_tools(engine, "gcc", board)
     for seed in (4, 5):
-        path, x = qdq_model(seed, 9, tmp_path / "m.onnx")
-        compiled = compile_model(path, load_board(board).core, Options(), board_name=board)
+        path, x = qdq_model(seed, 9, tmp_path / f"prelu{seed}.onnx")
+        compiled = check_c_against_onnxruntime(path, x, board, engine)
         assert "prelu" in {node.op.name for node in compiled.module.main.nodes}
-        built = deploy(compiled, load_board(board), tmp_path / f"{board}{seed}")
-        with open_session(engine, built) as session:
-            (found,) = session.run([x]).outputs
-        assert np.array_equal(found.reshape(x.shape), onnx_runtime(path, x))
 
 
 def of_onnx(slopes: Array | None) -> Function:
