@@ -60,7 +60,7 @@ class _Fold:
         if values is None or not isinstance(bias, Constant):
             return None
         if self.is_stored:
-            return self._with_bias(rewriter, node, above, values)
+            return self._with_bias(rewriter, node, above, bias, values)
         if not isinstance(weights, Constant):
             return None
         new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
@@ -82,12 +82,12 @@ class _Fold:
         return self._made(rewriter, node, above, operands)
 
     def _with_bias(
-        self, rewriter: Rewriter, node: Node, above: Node, values: Array
+        self, rewriter: Rewriter, node: Node, above: Node, bias: Constant, values: Array
     ) -> Sequence[Value] | None:
-        """A product of matrices, which had no bias, with this one."""
-        x, weights, bias = above.inputs
+        """A product of matrices, whose bias is all zeros, with these values for one."""
+        x, weights = above.inputs[:2]
         stored = rewriter.producer(weights)
-        if node.op.name != "add" or above.op.name != "dense" or bias.data.any():  # type: ignore[attr-defined]
+        if node.op.name != "add" or above.op.name != "dense" or bias.data.any():
             return None
         if stored is None or stored.op.name != "dequantize":
             return None
