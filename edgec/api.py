@@ -11,13 +11,13 @@ import numpy as np
 
 from edgec.deploy import Built, deploy
 from edgec.errors import EdgecError
+from edgec.float_model import float_function
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.post_training import (
     PostTraining,
     Recipe,
-    float_function,
     quantize_function,
     quantize_model,
     write_quantized,

@@ -9,14 +9,11 @@ from itertools import chain, islice, product
 from pathlib import Path
 
 from edgec import __version__
-from edgec.errors import EdgecError, ImportFailed
-from edgec.fixed_point import Rounding
-from edgec.frontends import import_model
+from edgec.errors import EdgecError
+from edgec.float_model import float_function, with_passes
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
-from edgec.passes.rewriter import eliminate_dead
-from edgec.pipeline import PASSES
 from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
 from edgec.quantize.check_samples import checked_samples
 from edgec.quantize.choose_ranges import Ranges, observed_ranges
@@ -29,7 +26,6 @@ from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.named_layers import named_layers, named_values
 from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.prepare import prepare
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
 from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
 from edgec.quantize.settle_biases import settle_biases
@@ -44,7 +40,6 @@ from edgec.quantize.trials import (
     held_out,
     output_error,
 )
-from edgec.quantize.undo_dynamic_range import undo_dynamic_range
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
@@ -360,51 +355,3 @@ def with_settled_biases(made: PostTraining) -> PostTraining:
     scheme = settle_biases(made.source, made.scheme, made.statistics.kept)
     quantized = insert_qdq(made.source, scheme)
     return replace(made, quantized=quantized, scheme=scheme, has_settled_biases=True)
-
-
-def float_function(
-    path: Path,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    *,
-    from_start: bool = False,
-    values: Mapping[str, float] | None = None,
-) -> Function:
-    """The function to quantize: imported and simplified. Raises ImportFailed if it is not float.
-
-    shapes: of inputs that the file leaves open, by name. from_start: each run is a sequence of its
-    own, so that states are what they are initially. values: of inputs that are constants, by
-    name.
-    """
-    module = import_model(path, shapes=shapes, values=values)
-    main = without_states(module.main) if from_start else module.main
-    function = undo_dynamic_range(with_passes(main, "onnx" if module.format == "onnx" else "tflm"))
-    if any(value.type.is_quantized for value in function.values()):
-        raise ImportFailed(
-            f"{path.name} is quantized already",
-            hint="build it as it is; to quantize anew, start from the float model",
-        )
-    if function.states:
-        raise ImportFailed(
-            f"{path.name} keeps state from run to run: such models cannot be quantized yet",
-            hint="if every run is a sequence of its own, use --from-start: the states are then"
-            " what they are at first",
-        )
-    return prepare(function)
-
-
-def without_states(function: Function) -> Function:
-    """The function with its states' initial values as constants: what the first run computes."""
-    initial = {state.before: state.initial for state in function.states}
-    nodes = tuple(
-        replace(node, inputs=tuple(initial.get(value, value) for value in node.inputs))
-        for node in function.nodes
-    )
-    outputs = tuple(initial.get(value, value) for value in function.outputs)
-    return eliminate_dead(Function(function.name, function.inputs, nodes, outputs))
-
-
-def with_passes(function: Function, rounding: Rounding) -> Function:
-    """The function after the passes of the pipeline."""
-    for _, run in PASSES:
-        function = run(function, rounding)
-    return function

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from edgec.deploy import Figures
+from edgec.float_model import with_passes
 from edgec.graph.ir import Node
-from edgec.post_training import Plan, PostTraining, Recipe, with_passes
+from edgec.post_training import Plan, PostTraining, Recipe
 from edgec.quantize.assign import Option, Point, front_of
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.forms import Forms

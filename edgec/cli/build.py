@@ -149,7 +149,8 @@ def _quantized(
     """The QDQ model of a float one, in `folder`, by the default recipe."""
     from edgec.cli.progress import count_bar
     from edgec.cli.samples import ports_of
-    from edgec.post_training import Recipe, float_function, quantize_function, write_quantized
+    from edgec.float_model import float_function
+    from edgec.post_training import Recipe, quantize_function, write_quantized
     from edgec.report.coarse import coarse_trial
     from edgec.runners.sample_files import open_samples
 

@@ -154,10 +154,11 @@ def command(
 ) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
     from edgec.cli.samples import load_labels, ports_of
+    from edgec.float_model import float_function
     from edgec.limited_values import limited_parts, mix_values_within
     from edgec.mixed_precision import Limits, loss_parts, mix
     from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
-    from edgec.post_training import Recipe, float_function, quantize_function
+    from edgec.post_training import Recipe, quantize_function
     from edgec.report.coarse import coarse_outputs
     from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization

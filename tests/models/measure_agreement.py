@@ -30,10 +30,11 @@ from word_images import HEIGHT, WIDTH, decoded, edits, words  # noqa: E402  test
 from word_images import pictures as word_pictures  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
+from edgec.float_model import float_function  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
 from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
-from edgec.post_training import Recipe, float_function, quantize_function  # noqa: E402
+from edgec.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import load_samples  # noqa: E402
 
 Array = np.ndarray[Any, Any]

@@ -25,9 +25,10 @@ from measure_quantization import (
 )
 from measured_table import write_entry
 
+from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
 from edgec.mixed_precision import Limits, mix, stored_bytes
-from edgec.post_training import Recipe, float_function, quantize_function, with_passes
+from edgec.post_training import Recipe, quantize_function
 
 TABLE = REPO_ROOT / "docs" / "mixed_precision.toml"
 NAMES = ("digits", "kws", "ic", "vww")

@@ -31,16 +31,11 @@ from measured_table import write_entry  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
+from edgec.float_model import float_function, with_passes, without_states  # noqa: E402
 from edgec.frontends import import_model  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
-from edgec.post_training import (  # noqa: E402
-    Recipe,
-    float_function,
-    quantize_function,
-    with_passes,
-    without_states,
-)
+from edgec.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.quantize.batches import Batch, parts_of  # noqa: E402
 from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
 from edgec.runners.oracle import open_oracle  # noqa: E402

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from measure_quantization import CASES, by_reference, data_of, decibels, file_of, fitted
 
+from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
 from edgec.mixed_values import mix_values
-from edgec.post_training import PostTraining, Recipe, float_function, quantize_function, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_function
 
 #: The end of a model's key in budgets.toml -> how it is quantized. Of `weights` all else is float.
 FORMATS = {

@@ -20,6 +20,7 @@ ROWS = (
     ("build", "link", "sim", "runners"),
     (
         "pipeline",
+        "float_model",
         "post_training",
         "deploy",
         "limits",

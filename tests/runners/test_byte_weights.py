@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper, load_model_from_string, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import with_passes
 from edgec.runners.byte_weights import with_byte_weights
 from edgec.runners.oracle import open_oracle
 

@@ -11,6 +11,7 @@ from onnx_builder import OnnxBuilder
 from uneven_network import pixels, uneven
 
 from edgec import ops
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
@@ -19,7 +20,7 @@ from edgec.ops.prelu import PreluAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.resize import ResizeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.post_training import Recipe, quantize_function, with_passes
+from edgec.post_training import Recipe, quantize_function
 from edgec.tolerances import scales, steps_of, tolerances
 from edgec.verify import Comparison
 

@@ -11,9 +11,10 @@ from float_cases import float_network
 from onnx_builder import OnnxBuilder
 from uneven_network import pixels, uneven
 
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import Recipe, quantize_function, quantize_model, with_passes
+from edgec.post_training import Recipe, quantize_function, quantize_model
 
 
 def test_a_float_model_is_verified_layer_by_layer(tmp_path: Path, edgec: Callable) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx_builder import OnnxBuilder
 
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
 from edgec.graph.builder import GraphBuilder
@@ -21,7 +22,7 @@ from edgec.ops.lstm import LstmAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.accumulator_ranges import find_overflows
 from edgec.pipeline import compile_model
-from edgec.post_training import Recipe, quantize_function, with_passes
+from edgec.post_training import Recipe, quantize_function
 from edgec.target.core import find_core
 
 Q = Quant((0.1,), (-128,))

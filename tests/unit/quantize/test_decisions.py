@@ -11,6 +11,7 @@ import pytest
 
 from edgec import ops
 from edgec.errors import EdgecError
+from edgec.float_model import with_passes
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
@@ -21,7 +22,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.post_training import Recipe, quantize_function, with_passes
+from edgec.post_training import Recipe, quantize_function
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.channel_groups import channel_groups
 from edgec.quantize.choose_ranges import observed_ranges

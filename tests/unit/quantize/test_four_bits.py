@@ -14,12 +14,13 @@ import pytest
 from small_network import images, network
 
 import edgec
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_function
 from edgec.quantize.batches import Batch, parts_of
 
 

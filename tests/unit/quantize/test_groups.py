@@ -14,10 +14,11 @@ from onnx_builder import OnnxBuilder
 from test_same_bits import need_tools
 
 from edgec.errors import EdgecError, ImportFailed
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.mixed_precision import stored_bytes
-from edgec.post_training import PostTraining, Recipe, quantize_model, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_model
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle

@@ -10,6 +10,7 @@ import pytest
 from small_network import images, network
 
 import edgec
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
@@ -19,7 +20,7 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
-from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from small_network import images, network
 
 import edgec
 from edgec.errors import EdgecError
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the node, or by the clip behind it

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed
+from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node
@@ -22,14 +23,7 @@ from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.post_training import (
-    PostTraining,
-    Recipe,
-    float_function,
-    quantize_function,
-    quantize_model,
-    with_passes,
-)
+from edgec.post_training import PostTraining, Recipe, quantize_function, quantize_model
 from edgec.quantize.recurrent import cell_quant, cells_of
 from edgec.runners.oracle import open_oracle
 from edgec.target.core import find_core

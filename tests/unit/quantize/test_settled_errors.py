@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from small_network import images, network
 
-from edgec.post_training import Plan, Recipe, with_passes
+from edgec.float_model import with_passes
+from edgec.post_training import Plan, Recipe
 from edgec.quantize.calibrate import Seen, calibrate
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.scheme import Scheme

@@ -10,6 +10,7 @@ from small_network import images, network
 
 import edgec
 from edgec.errors import EdgecError
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
@@ -25,7 +26,7 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.post_training import PostTraining, Recipe, quantize_function, with_passes
+from edgec.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the layer, or by what it makes

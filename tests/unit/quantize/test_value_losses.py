@@ -11,13 +11,14 @@ from uneven_network import pixels, uneven
 import edgec
 from edgec import ops
 from edgec.errors import BudgetExceeded
+from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.mixed_values import _Search, mix_values, value_parts
 from edgec.ops.conv2d import Conv2dAttrs
-from edgec.post_training import Recipe, quantize_function, with_passes
+from edgec.post_training import Recipe, quantize_function
 from edgec.quantize.assign import Point
 from edgec.quantize.forms import Forms
 from edgec.quantize.scheme import Stored, activation_quant, rounded
