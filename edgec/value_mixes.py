@@ -79,7 +79,7 @@ class MixedValues:
 
 def loss_samples(made: PostTraining) -> int:
     """How many samples losses are measured on."""
-    macs = sum(n.op.macs(n.attrs, n.input_types) for n in made.source.nodes)
+    macs = made.source.macs
     most = min(max(LEAST_SAMPLES, int(LOSS_MACS / max(macs, 1))), MOST_SAMPLES)
     return min(most, len(made.statistics.followed))
 
@@ -237,10 +237,7 @@ class ValueMixes:
             for node in choice.readers
         )
         integers = [n for n in self.forms.function.nodes if self.forms.has_integer_form(n)]
-        wide, whole = (
-            sum(node.op.macs(node.attrs, node.input_types) for node in nodes)
-            for nodes in (readers, integers)
-        )
+        wide, whole = (sum(node.macs for node in nodes) for nodes in (readers, integers))
         return wide / max(whole, 1)
 
 

@@ -25,7 +25,7 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
         click.echo(print_module(module))
         return
     function = module.main
-    macs = sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
+    macs = function.macs
     report = {
         "model": model.name,
         "format": module.format,
@@ -41,7 +41,7 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
                 "name": node.name,
                 "op": node.op.name,
                 "outputs": [str(value.type) for value in node.outputs],
-                "macs": node.op.macs(node.attrs, node.input_types),
+                "macs": node.macs,
             }
             for node in function.nodes
         ],
@@ -80,7 +80,7 @@ def _lines(module: Any, report: dict[str, Any]) -> list[str]:
         if data.isdisjoint(node.inputs):
             continue
         data.update(node.outputs)
-        macs = node.op.macs(node.attrs, node.input_types)
+        macs = node.macs
         rows.append((node.op.name, _shape(node.outputs[0]), _quant(node.outputs[0]),
                      f"{macs:,}" if macs else "", node.name.split(";")[0]))  # fmt: skip
     columns = (

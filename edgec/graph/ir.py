@@ -74,6 +74,11 @@ class Node:
         return value
 
     @property
+    def macs(self) -> int:
+        """How many products it computes."""
+        return self.op.macs(self.attrs, self.input_types)
+
+    @property
     def input_types(self) -> tuple[TensorType, ...]:
         """Types of the inputs, in order."""
         return tuple(value.type for value in self.inputs)
@@ -110,6 +115,11 @@ class Function:
     def outputs(self) -> tuple[Value, ...]:
         """The results that the caller gets from each run."""
         return self.results[: len(self.results) - len(self.states)]
+
+    @property
+    def macs(self) -> int:
+        """How many products one run computes."""
+        return sum(node.macs for node in self.nodes)
 
     def producers(self) -> dict[Value, Node]:
         """The node that makes each value (parameters and constants are absent)."""

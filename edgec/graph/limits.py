@@ -41,7 +41,7 @@ def _problem(node: Node) -> str:
     for output in node.outputs:
         if output.type.elements > MOST_ELEMENTS:
             return f"{output.type.elements:,} elements; at most {MOST_ELEMENTS:,} are possible"
-    macs = node.op.macs(node.attrs, node.input_types)
+    macs = node.macs
     if macs > MOST_MACS:
         return f"{macs:,} multiply-accumulates; at most {MOST_MACS:,} are possible"
     if node.op.name != "conv2d":

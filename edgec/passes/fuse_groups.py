@@ -47,7 +47,7 @@ class Group:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of one run."""
-        return sum(node.op.macs(node.attrs, node.input_types) for node in self.nodes)
+        return sum(node.macs for node in self.nodes)
 
 
 #: Whether a group takes in no more, by its operators, the dtype of the first input and its
@@ -96,7 +96,7 @@ def fuse_groups(
 
 def _is_whole(members: list[Node], reader: Node, is_whole: IsWhole) -> bool:
     operators = tuple(member.op.name for member in members)
-    macs = sum(member.op.macs(member.attrs, member.input_types) for member in members)
+    macs = sum(member.macs for member in members)
     return is_whole(operators, members[0].inputs[0].type.dtype, macs, reader.op.name)
 
 

@@ -82,7 +82,7 @@ def held_out(function: Function, statistics: Statistics) -> list[Held]:
     """For all that ranges are fitted to, the other samples, if there are."""
     function = before_softmax(function)
     folds = fitted_to(statistics)
-    macs = sum(node.op.macs(node.attrs, node.input_types) for node in function.nodes)
+    macs = function.macs
     most = -(-max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1))) // len(folds))
     return [
         Held(samples, [interpret(function, sample) for sample in samples])

@@ -38,7 +38,7 @@ class Choice:
     @property
     def products(self) -> int:
         """Multiply-accumulates of what reads them."""
-        return sum(node.op.macs(node.attrs, node.input_types) for node in self.readers)
+        return sum(node.macs for node in self.readers)
 
     @property
     def weights(self) -> int:
