@@ -51,8 +51,9 @@ CANDIDATES = ("minmax", "local", "percentile", "mse")
 EQUALIZE = ("auto", "always", "never")
 #: The first samples, by which channels are equalized.
 EQUALIZE_SAMPLES = 32
-#: Calibration samples that layers are blamed on.
-BLAME_SAMPLES = 8
+#: Calibration samples that layers are blamed on: as many as this many products are made by.
+BLAME_MACS = 1e8
+LEAST_BLAME_SAMPLES = 8
 #: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
 #: `edgec.mixed_precision` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
@@ -159,14 +160,25 @@ class PostTraining:
         """What the compiler's passes make of the QDQ model."""
         return with_passes(self.quantized.function, "onnx")
 
+    @cached_property
+    def _compared(self) -> tuple[Function, Quantized]:
+        """What layers are blamed on: behind softmax the few samples between two answers make
+        nearly all of an error, and hide which layer made it."""
+        function = before_softmax(self.source)
+        return function, insert_qdq(function, self.scheme)
+
     def layers(self) -> int:
         """How many layers `blame` goes through."""
-        return len(layers_of(self.source, self.quantized))
+        return len(layers_of(*self._compared))
 
     def blame(self, progress: Progress | None = None) -> dict[Value, float]:
-        """Each layer's part of the outputs' error, by leaving it out; on calibration samples."""
-        samples = self.statistics.kept[:BLAME_SAMPLES]
-        return leave_one_out(self.source, self.quantized, self.scheme, samples, progress)
+        """Each layer's part of the error of the outputs, before softmax, by leaving it out; on
+        calibration samples."""
+        function, quantized = self._compared
+        macs = function.macs
+        count = max(LEAST_BLAME_SAMPLES, int(BLAME_MACS / max(macs, 1)))
+        samples = self.statistics.kept[:count]
+        return leave_one_out(function, quantized, self.scheme, samples, progress)
 
     def explain(
         self,

@@ -174,7 +174,9 @@ def _values(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _word(value: Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (", ".join(value) or "none") if isinstance(value, list | tuple) else str(value)
 
 
 def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:

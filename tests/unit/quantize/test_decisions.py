@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec import ops
+from edgec import ops, post_training
 from edgec.errors import EdgecError
 from edgec.float_model import with_passes
 from edgec.graph.builder import GraphBuilder
@@ -22,6 +22,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.softmax import SoftmaxAttrs
 from edgec.post_training import Recipe, quantize_function
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.channel_groups import channel_groups
@@ -37,8 +38,11 @@ from edgec.quantize.settle_biases import settle_biases
 ops.load()
 
 
-def layers(seed: int, spread: float = 0.0) -> Function:
-    """Convolution, ReLU, depthwise, ReLU, pointwise; channels that differ by e**spread."""
+def layers(seed: int, spread: float = 0.0, *, softmax: bool = False) -> Function:
+    """Convolution, ReLU, depthwise, ReLU, pointwise; channels that differ by e**spread.
+
+    softmax: with one at the end.
+    """
     rng = np.random.default_rng(seed)
     b = GraphBuilder()
 
@@ -63,7 +67,7 @@ def layers(seed: int, spread: float = 0.0) -> Function:
         "conv2d", [y, b.constant("w3", last), b.constant("b3", normal(4))], Conv2dAttrs(),
         name="third",
     )  # fmt: skip
-    return b.finish([y])
+    return b.finish([b.op("softmax", [y], SoftmaxAttrs(), name="softmax") if softmax else y])
 
 
 def smooth(count: int) -> list[list[np.ndarray]]:
@@ -334,6 +338,32 @@ def test_the_layer_that_is_worst_is_to_blame() -> None:
     blames = {value.name: part for value, part in worse.blame().items()}
     assert set(blames) == {"x", "relu1", "relu2", "third"}
     assert max(blames, key=blames.__getitem__) == "relu2" and blames["relu2"] > 0.9
+
+
+def test_softmax_does_not_hide_which_layer_is_to_blame() -> None:
+    blames = []
+    for softmax in (False, True):
+        made = quantize_function(layers(8, softmax=softmax), some(20), Recipe())
+        blames.append({value.name: part for value, part in made.blame().items()})
+        assert made.layers() == len(blames[-1])
+    assert blames[0] == pytest.approx(blames[1])
+
+
+def test_few_products_are_blamed_on_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = quantize_function(layers(8), some(20), Recipe())
+    given: list[int] = []
+
+    def note(*args: Any) -> dict[Value, float]:
+        given.append(len(args[3]))
+        return {}
+
+    monkeypatch.setattr(post_training, "leave_one_out", note)
+    made.blame()
+    monkeypatch.setattr(post_training, "BLAME_MACS", 10 * made.source.macs)
+    made.blame()
+    monkeypatch.setattr(post_training, "BLAME_MACS", 1)
+    made.blame()
+    assert given == [20, 10, 8]
 
 
 def test_leaving_out_is_what_a_whole_run_gives() -> None:
