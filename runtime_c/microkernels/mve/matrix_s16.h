@@ -181,13 +181,13 @@ static inline EC_UNUSED void ec_four_sums_s64_mve(int64_t *sums, const int16_t *
 }
 
 /* As ec_matrix_1_s16_to_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. With
- * `wide`, as ec_matrix_1_s16_to_s64_dsp. */
+ * `wide` of 1, not 0, as ec_matrix_1_s16_to_s64_dsp. */
 static inline EC_INLINE void ec_matrix_1_s16_to_any_mve(void *out, int32_t bytes, const int16_t *x,
                                                         const int32_t *stream, int32_t wide,
                                                         int32_t inputs, int32_t channels,
                                                         int32_t zero_point, int32_t minimum,
                                                         int32_t maximum) {
-    const int32_t biases = wide != 0 ? 8 : 4;
+    const int32_t biases = 4 + 4 * wide;
     const int32_t words = biases + 8 * ((inputs + 7) >> 3);
     for (int32_t o = 0; o < channels; o += 4, stream += 8 + words) {
         void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
