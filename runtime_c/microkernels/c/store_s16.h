@@ -13,6 +13,11 @@ static inline EC_UNUSED int16_t ec_limited_s16(int32_t x, int32_t minimum, int32
     return (int16_t)(x < minimum ? minimum : x > maximum ? maximum : x);
 }
 
+/* Two limits of int16 in a word, the lower one below. */
+static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum) {
+    return (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
+}
+
 /* Where element i of int8 or int16 is, so many bytes each. */
 static inline EC_INLINE void *ec_element(void *out, int32_t bytes, int32_t i) {
     return bytes == 1 ? (void *)((int8_t *)out + i) : (void *)((int16_t *)out + i);

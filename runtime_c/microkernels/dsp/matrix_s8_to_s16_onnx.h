@@ -8,11 +8,6 @@
 
 #include "microkernels/dsp/matrix_s8_onnx.h"
 
-/* Two limits of int16 in a word. */
-static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum) {
-    return (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
-}
-
 /* clang-format off */
 
 /* Assembly: x limited to what r3 and r2 hold. */

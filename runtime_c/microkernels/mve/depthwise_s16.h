@@ -26,11 +26,17 @@
     "vldrw.32 q0, [%[from]], #16\n" \
     "vrshl.s32 \\a, \\a, q0\n"
 
-/* Assembly: one pixel. `limits` sets q6 and q7 by what %[input] holds at first, `load` gives eight
- * inputs as int16, by an address in one of `registers`; `rescale` rescales the sums in \a, and `store`
- * stores the results of eight channels in q0. They take the `to_part` of %[bytes], and their inputs
- * the `at_part`. */
-#define EC_DEPTHWISE_PIXEL_S16_MVE(limits, load, registers, rescale, store, to_part, at_part) \
+/* Assembly: one pixel, of the names of ec_depthwise_pixel_s16_mve. `limits` sets q6 and q7 by what
+ * %[input] holds at first, `ends`; `load` gives eight inputs as int16, by an address in one of
+ * `registers`; `rescale` rescales the sums in \a, and `store` stores the results of eight channels in
+ * q0. They take the `to_part` of %[bytes], and their inputs the `at_part`. */
+#define EC_DEPTHWISE_PIXEL_S16_MVE(ends, limits, load, registers, rescale, store, to_part, at_part) \
+    const int32_t *from = stream; \
+    const void *at = x; \
+    void *to = out; \
+    int32_t left = (channels + 7) >> 3; \
+    int32_t bytes = 2 * (((channels - 1) & 7) + 1); \
+    uintptr_t input = (ends); /* in one register: -O0 has none more */ \
     __asm__ volatile( \
         limits \
         "1:\n" /* eight channels */ \
@@ -96,15 +102,89 @@ static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, cons
     return at + 8 + 3 * taps;
 }
 
-/* The results of eight channels behind x, by the stream `at`, and what is left of it. */
-static inline EC_UNUSED const int32_t *
-ec_depthwise_eight_s16_mve(int32_t *results, const int16_t *x, const int32_t *at, int32_t taps) {
-    const int32_t *const scales = ec_depthwise_sums_mve(results, x, 2, at, taps);
+/* Eight sums rescaled as int16x8 does it, by what follows in a stream, and the rest of that. */
+static inline EC_UNUSED const int32_t *ec_depthwise_rescale_s16_mve(int32_t *sums,
+                                                                    const int32_t *scales) {
     for (int32_t i = 0; i < 8; ++i) {
         const int32_t scale = 8 * (i & 1) + (i >> 1);
-        results[i] = ec_requantize_tflm16_high(results[i], scales[scale], -scales[scale + 4]);
+        sums[i] = ec_requantize_tflm16_high(sums[i], scales[scale], -scales[scale + 4]);
     }
     return scales + 16;
+}
+
+/* One pixel in C: results take out_bytes each, and inputs x_bytes; limits: a zero point, the least
+ * and the largest result. */
+static inline EC_INLINE void
+ec_depthwise_pixel_c_mve(void *out, int32_t out_bytes, const void *x, int32_t x_bytes,
+                         const int32_t *stream, int32_t taps, int32_t channels,
+                         const int32_t *limits,
+                         const int32_t *(*rescale)(int32_t *, const int32_t *)) {
+    const int32_t blocks = (channels + 7) >> 3;
+    for (int32_t block = 0; block < blocks; ++block) {
+        const int32_t first = block == 0 ? 0 : channels - 8 * (blocks - block);
+        int32_t sums[8];
+        stream =
+            ec_depthwise_sums_mve(sums, (const int8_t *)x + x_bytes * first, x_bytes, stream, taps);
+        stream = rescale(sums, stream);
+        for (int32_t i = 0; i < 8; ++i) {
+            ec_store_limited(out, out_bytes, first + i, sums[i] + limits[0], limits[1], limits[2]);
+        }
+    }
+}
+
+/* The pixels of ec_depthwise_s16_mve and of what is like it, each by `compute`; results take out_bytes
+ * each, and inputs x_bytes. */
+static inline EC_INLINE void ec_depthwise_pixels_mve(
+    void *out, int32_t out_bytes, const void *x, int32_t x_bytes, const int32_t *stream,
+    int32_t taps, int32_t row_step, int32_t rows, int32_t step, int32_t pixels, int32_t channels,
+    const int32_t *limits,
+    void (*compute)(void *, const void *, const int32_t *, int32_t, int32_t, const int32_t *)) {
+    int8_t *to = (int8_t *)out;
+    const int8_t *at = (const int8_t *)x;
+    for (int32_t p = 0; p < rows * pixels; ++p) {
+        compute(to, at, stream, taps, channels, limits);
+        to += out_bytes * channels;
+        at += x_bytes * (p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step);
+    }
+}
+
+/* One pixel of ec_depthwise_s16_mve; limits: as in ec_depthwise_pixel_c_mve. */
+static inline EC_INLINE void ec_depthwise_pixel_s16_mve(void *out, const void *x,
+                                                        const int32_t *stream, int32_t taps,
+                                                        int32_t channels, const int32_t *limits) {
+#if EC_MVE_ASM
+    EC_DEPTHWISE_PIXEL_S16_MVE((uint32_t)ec_both_limits(limits[1], limits[2]),
+                               EC_DEPTHWISE_LIMITS_S16_MVE, "vldrh.u16", "r",
+                               EC_DEPTHWISE_RESCALE_S16_MVE, EC_DEPTHWISE_STORE_S16_MVE, "", "");
+#else
+    ec_depthwise_pixel_c_mve(out, 2, x, 2, stream, taps, channels, limits,
+                             ec_depthwise_rescale_s16_mve);
+#endif
+}
+
+/* One pixel of ec_depthwise_s16_s8_mve. */
+static inline EC_INLINE void ec_depthwise_pixel_s16_s8_mve(void *out, const void *x,
+                                                           const int32_t *stream, int32_t taps,
+                                                           int32_t channels,
+                                                           const int32_t *limits) {
+#if EC_MVE_ASM
+    EC_DEPTHWISE_PIXEL_S16_MVE((uintptr_t)limits,
+                               "ldr lr, [%[input]]\n"
+                               "vdup.16 q3, lr\n"
+                               "ldr lr, [%[input], #4]\n"
+                               "vdup.16 q6, lr\n"
+                               "ldr %[input], [%[input], #8]\n"
+                               "vdup.16 q7, %[input]\n",
+                               "vldrh.u16", "r", EC_DEPTHWISE_RESCALE_S16_MVE,
+                               "vqadd.s16 q0, q0, q3\n"
+                               "vmax.s16 q0, q0, q6\n"
+                               "vmin.s16 q0, q0, q7\n"
+                               "vstrb.16 q0, [%[to]]\n",
+                               ", lsr #1", "");
+#else
+    ec_depthwise_pixel_c_mve(out, 1, x, 2, stream, taps, channels, limits,
+                             ec_depthwise_rescale_s16_mve);
+#endif
 }
 
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int16 of the rescaled
@@ -115,39 +195,11 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
                                            int32_t tap, int32_t row_step, int32_t rows,
                                            int32_t step, int32_t pixels, int32_t channels,
                                            int32_t minimum, int32_t maximum) {
-    const int32_t taps = kernel_h * kernel_w;
-    const int32_t blocks = (channels + 7) >> 3;
-    const int32_t second = channels - 8 * (blocks - 1);
+    const int32_t limits[3] = { 0, minimum, maximum };
     (void)pitch; /* both are in the stream */
     (void)tap;
-#if EC_MVE_ASM
-    const int32_t limits = (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
-#endif
-    for (int32_t p = 0; p < rows * pixels; ++p) {
-#if EC_MVE_ASM
-        const int32_t *from = stream;
-        const int16_t *at = x;
-        int16_t *to = out;
-        int32_t left = blocks;
-        int32_t bytes = 2 * second;
-        int32_t input = limits; /* both in one: -O0 has no register more */
-        EC_DEPTHWISE_PIXEL_S16_MVE(EC_DEPTHWISE_LIMITS_S16_MVE, "vldrh.u16", "r",
-                                   EC_DEPTHWISE_RESCALE_S16_MVE, EC_DEPTHWISE_STORE_S16_MVE, "",
-                                   "");
-#else
-        const int32_t *at = stream;
-        for (int32_t block = 0; block < blocks; ++block) {
-            const int32_t first = block == 0 ? 0 : second + 8 * (block - 1);
-            int32_t results[8];
-            at = ec_depthwise_eight_s16_mve(results, x + first, at, taps);
-            for (int32_t i = 0; i < 8; ++i) {
-                out[first + i] = ec_limited_s16(results[i], minimum, maximum);
-            }
-        }
-#endif
-        out += channels;
-        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
-    }
+    ec_depthwise_pixels_mve(out, 2, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                            channels, limits, ec_depthwise_pixel_s16_mve);
 }
 
 /* The same to int8: the rescaled sum plus a zero point. */
@@ -157,48 +209,11 @@ static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, con
                                               int32_t step, int32_t pixels, int32_t channels,
                                               int32_t zero_point, int32_t minimum,
                                               int32_t maximum) {
-    const int32_t taps = kernel_h * kernel_w;
-    const int32_t blocks = (channels + 7) >> 3;
-    const int32_t second = channels - 8 * (blocks - 1);
+    const int32_t limits[3] = { zero_point, minimum, maximum };
     (void)pitch; /* both are in the stream */
     (void)tap;
-#if EC_MVE_ASM
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-#endif
-    for (int32_t p = 0; p < rows * pixels; ++p) {
-#if EC_MVE_ASM
-        const int32_t *from = stream;
-        const int16_t *at = x;
-        int8_t *to = out;
-        int32_t left = blocks;
-        int32_t bytes = 2 * second;
-        uintptr_t input = (uintptr_t)limits;
-        EC_DEPTHWISE_PIXEL_S16_MVE("ldr lr, [%[input]]\n"
-                                   "vdup.16 q3, lr\n"
-                                   "ldr lr, [%[input], #4]\n"
-                                   "vdup.16 q6, lr\n"
-                                   "ldr lr, [%[input], #8]\n"
-                                   "vdup.16 q7, lr\n",
-                                   "vldrh.u16", "r", EC_DEPTHWISE_RESCALE_S16_MVE,
-                                   "vqadd.s16 q0, q0, q3\n"
-                                   "vmax.s16 q0, q0, q6\n"
-                                   "vmin.s16 q0, q0, q7\n"
-                                   "vstrb.16 q0, [%[to]]\n",
-                                   ", lsr #1", "");
-#else
-        const int32_t *at = stream;
-        for (int32_t block = 0; block < blocks; ++block) {
-            const int32_t first = block == 0 ? 0 : second + 8 * (block - 1);
-            int32_t results[8];
-            at = ec_depthwise_eight_s16_mve(results, x + first, at, taps);
-            for (int32_t i = 0; i < 8; ++i) {
-                out[first + i] = (int8_t)ec_limited_s16(results[i] + zero_point, minimum, maximum);
-            }
-        }
-#endif
-        out += channels;
-        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
-    }
+    ec_depthwise_pixels_mve(out, 1, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                            channels, limits, ec_depthwise_pixel_s16_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S16_H */

@@ -23,6 +23,31 @@
 
 /* clang-format on */
 
+/* ec_depthwise_rescale_s16_mve with ONNX Runtime's rounding. */
+static inline EC_UNUSED const int32_t *ec_depthwise_rescale_onnx_mve(int32_t *sums,
+                                                                     const int32_t *scales) {
+    for (int32_t i = 0; i < 8; ++i) {
+        const float scale = ec_f32_from_bits((uint32_t)scales[4 * (i & 1) + (i >> 1)]);
+        sums[i] = ec_requantize_onnx(sums[i], scale);
+    }
+    return scales + 8;
+}
+
+/* One pixel of ec_depthwise_onnx_s8_s16_mve. */
+static inline EC_INLINE void ec_depthwise_pixel_onnx_s8_s16_mve(void *out, const void *x,
+                                                                const int32_t *stream, int32_t taps,
+                                                                int32_t channels,
+                                                                const int32_t *limits) {
+#if EC_MVE_FLOAT_ASM
+    EC_DEPTHWISE_PIXEL_S16_MVE(
+        (uint32_t)ec_both_limits(limits[1], limits[2]), EC_DEPTHWISE_LIMITS_S16_MVE, "vldrb.s16",
+        "l", EC_DEPTHWISE_RESCALE_ONNX_MVE, EC_DEPTHWISE_STORE_S16_MVE, "", ", lsr #1");
+#else
+    ec_depthwise_pixel_c_mve(out, 2, x, 1, stream, taps, channels, limits,
+                             ec_depthwise_rescale_onnx_mve);
+#endif
+}
+
 /* ec_depthwise_s16_mve of int8, of any scales. */
 static EC_KERNEL void ec_depthwise_onnx_s8_s16_mve(int16_t *out, const int8_t *x,
                                                    const int32_t *stream, int32_t kernel_h,
@@ -30,42 +55,11 @@ static EC_KERNEL void ec_depthwise_onnx_s8_s16_mve(int16_t *out, const int8_t *x
                                                    int32_t row_step, int32_t rows, int32_t step,
                                                    int32_t pixels, int32_t channels,
                                                    int32_t minimum, int32_t maximum) {
-    const int32_t taps = kernel_h * kernel_w;
-    const int32_t blocks = (channels + 7) >> 3;
-    const int32_t second = channels - 8 * (blocks - 1);
+    const int32_t limits[3] = { 0, minimum, maximum };
     (void)pitch; /* both are in the stream */
     (void)tap;
-#if EC_MVE_FLOAT_ASM
-    const int32_t limits = (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
-#endif
-    for (int32_t p = 0; p < rows * pixels; ++p) {
-#if EC_MVE_FLOAT_ASM
-        const int32_t *from = stream;
-        const int8_t *at = x;
-        int16_t *to = out;
-        int32_t left = blocks;
-        int32_t bytes = 2 * second;
-        int32_t input = limits;
-        EC_DEPTHWISE_PIXEL_S16_MVE(EC_DEPTHWISE_LIMITS_S16_MVE, "vldrb.s16", "l",
-                                   EC_DEPTHWISE_RESCALE_ONNX_MVE, EC_DEPTHWISE_STORE_S16_MVE, "",
-                                   ", lsr #1");
-#else
-        const int32_t *at = stream;
-        for (int32_t block = 0; block < blocks; ++block) {
-            const int32_t first = block == 0 ? 0 : second + 8 * (block - 1);
-            int32_t sums[8];
-            at = ec_depthwise_sums_mve(sums, x + first, 1, at, taps);
-            for (int32_t i = 0; i < 8; ++i) {
-                const float scale = ec_f32_from_bits((uint32_t)at[4 * (i & 1) + (i >> 1)]);
-                const int32_t rounded = ec_requantize_onnx(sums[i], scale);
-                out[first + i] = ec_limited_s16(rounded, minimum, maximum);
-            }
-            at += 8;
-        }
-#endif
-        out += channels;
-        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
-    }
+    ec_depthwise_pixels_mve(out, 2, x, 1, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                            channels, limits, ec_depthwise_pixel_onnx_s8_s16_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S16_OF_S8_ONNX_H */
