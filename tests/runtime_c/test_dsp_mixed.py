@@ -8,13 +8,17 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
 
 import edgec.loop.microkernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
+from edgec.loop.microkernels.dsp_depthwise import COLUMN
+from edgec.loop.microkernels.dsp_windows import MOST_TAPS
 from edgec.loop.window import Window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
+#include "microkernels/dsp/depthwise_s8_to_s16_onnx.h"
 #include "microkernels/dsp/depthwise_windows_s16.h"
+#include "microkernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
 #include "microkernels/dsp/matrix_s16_to_s8.h"
 #include "microkernels/dsp/matrix_s8_to_s16_onnx.h"
 
@@ -25,6 +29,8 @@ void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_windows_16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_3x3(int16_t *out, const int16_t *plane, WORDS(s), WORDS(n));
 
 void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
@@ -41,6 +47,12 @@ void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
                                   n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17]); }
+void run_windows_16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_windows_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
+                                       n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
+                                       n[16]); }
+void run_3x3(int16_t *out, const int16_t *plane, WORDS(s), WORDS(n))
+{ ec_depthwise_3x3_onnx_s8_s16_dsp(out, plane, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
 """
 TO_16 = ("matrix_3", "matrix_1", "matrix_1_plain")
 TO_8 = {"high": "", "any": "_any", "s64": "_s64"}
@@ -53,14 +65,14 @@ def core(request, tmp_path_factory):
         yield simulator
 
 
-def check(core, name, kernel, numbers, x, constants):
+def check(core, name, kernel, numbers, x, constants, out=None):
     sizes = dict(zip((*kernel.sizes, *kernel.indices), numbers, strict=True))
     stream = kernel.stream.pack(constants, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
     for key, array in kernel.stream.unpack(stream, **sizes).items():
         assert np.array_equal(np.asarray(array).reshape(-1), constants[key].reshape(-1)), key
     to = next(p for p in meaning_of(kernel, tuple(numbers)).params if p.name == "out")
-    out = np.full(to.elements, 77, to.dtype)
+    out = np.full(to.elements if out is None else out, 77, to.dtype)
     expected = meant(kernel, out, [x, stream], numbers)
     assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
     return expected
@@ -152,7 +164,8 @@ def test_ties_and_ends_to_8_bits(core, name):
             check_to_8(core, name, (1, 1, 4), 40, constants, np.zeros(4, np.int16), limits)
 
 
-@pytest.mark.parametrize(
+#: Shapes of inputs and windows, strides, dilations, corners, shapes of outputs.
+WINDOWS = pytest.mark.parametrize(
     ("shape", "kernel", "stride", "dilation", "corner", "out"),
     [
         ((4, 5, 8), (3, 3), (1, 1), (1, 1), (1, 1), (4, 5)),
@@ -162,6 +175,9 @@ def test_ties_and_ends_to_8_bits(core, name):
         ((3, 3, 4), (1, 1), (1, 1), (1, 1), (0, 0), (3, 3)),
     ],
 )
+
+
+@WINDOWS
 def test_depthwise_windows_to_8_bits(core, shape, kernel, stride, dilation, corner, out):
     """Windows inside, across each edge and each corner, and outside; limits of every kind."""
     rng = np.random.default_rng(7)
@@ -173,3 +189,44 @@ def test_depthwise_windows_to_8_bits(core, shape, kernel, stride, dilation, corn
             x = rng.integers(-32768, 32768, int(np.prod(shape))).astype(np.int16)
             numbers = (*window.sizes.values(), *ends, row * window.out_width)
             check(core, "windows", found, numbers, x, constants)
+
+
+def sums_and_ties(rng, window, channels, case):
+    """Constants of depthwise kernels to int16: any, on and beside ties, and the largest sums."""
+    layer = onnx_tables(rng, (channels, *window), channels, ties=case == 1, shift=1, largest=2)
+    if case == 2:
+        layer["bias"] = rng.choice([-1, 1], channels).astype(np.int32) * ((1 << 22) - 1)
+        layer["scale"] = (2.0 ** rng.uniform(-17, 6.9, channels)).astype(np.float32)
+        layer["scale"][::3] = 100.0
+    return layer
+
+
+@WINDOWS
+def test_depthwise_windows_to_16_bits(core, shape, kernel, stride, dilation, corner, out):
+    if not 2 <= kernel[0] * kernel[1] <= MOST_TAPS:
+        kernel = (5, 2) if kernel != (1, 1) else (2, 1)
+    rng = np.random.default_rng(8)
+    found = get_microkernel("ec_depthwise_windows_onnx_s8_s16_dsp")
+    window = Window(shape, kernel, stride, dilation, corner, out[1], True, -5)
+    for row in range(out[0]):
+        for case, limits in enumerate((WHOLE, (0, 20000), (-300, 32767))):
+            constants = sums_and_ties(rng, kernel, shape[2], case)
+            x = rng.integers(-128, 128, int(np.prod(shape))).astype(np.int8)
+            numbers = (*window.sizes.values(), *limits, row * window.out_width)
+            check(core, "windows_16", found, numbers, x, constants)
+
+
+def test_depthwise_3x3_to_16_bits(core):
+    """Odd and even rows and columns; one channel among others."""
+    rng = np.random.default_rng(9)
+    found = get_microkernel("ec_depthwise_3x3_onnx_s8_s16_dsp")
+    seen = set()
+    for height in (2, 3, 7, 30):
+        for width in (1, 2, 5):
+            for case, limits in enumerate((WHOLE, (0, 20000), (-300, 32767))):
+                plane = rng.integers(-128, 128, (width + 2) * COLUMN).astype(np.int16)
+                elements = ((height - 1) * (width + 1) + width - 1) * 3 + 1
+                constants = sums_and_ties(rng, (3, 3), 1, case)
+                numbers = (height, width, width + 1, 3, *limits)
+                seen |= set(check(core, "3x3", found, numbers, plane, constants, elements).tolist())
+    assert len(seen) > 200

@@ -1,4 +1,7 @@
-"""Depthwise 3x3 convolutions (`runtime_c/microkernels/dsp/depthwise_s8.h`): meaning and streams."""
+"""Depthwise 3x3 convolutions (`runtime_c/microkernels/dsp/depthwise_s8.h`): meaning and streams.
+
+Those with other ways to rescale are in files of their own, also to int16.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.depthwise import plane_element
-from edgec.loop.microkernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
+from edgec.loop.microkernels.matrix import stored_as
+from edgec.loop.microkernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import TermLike
-from edgec.loop.values import Value, clamp, int8, int16, int32
+from edgec.loop.values import Value, int16, int32
 
 Array = npt.NDArray[Any]
 
@@ -106,11 +110,16 @@ def depthwise_3x3(
     width: int,
     out_width: int,
     channels: int,
-    zero_point: int = ZERO_POINT,
+    zero_point: int = 0,
+    minimum: int = -128,
+    maximum: int = 127,
 ) -> PrimFunc:
-    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw]."""
+    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw].
+
+    zero_point is added before the result is limited.
+    """
     b = Definition("depthwise_3x3")
-    out = b.output("out", (height, out_width, channels), "int8")
+    out = b.output("out", (height, out_width, channels), rescaling.result)
     plane = b.input("plane", (width + 2, COLUMN), "int16")
     bias = b.constant("bias", (1,), "int32")
     weights = b.constant("w", (3, 3), "int8")
@@ -127,7 +136,8 @@ def depthwise_3x3(
     )
 
     def element(h: Any, w: Any) -> Any:
-        return int8(clamp(rescaling.rounded(acc[h, w], tables, 0) + zero_point, -128, 127))
+        rounded = rescaling.rounded(acc[h, w], tables, 0)
+        return stored_as(out, (h, w, 0), rounded, zero_point, (minimum, maximum), added=False)
 
     b.compute(out, element, shape=(height, width), at=lambda h, w: (h, w, 0))
     schedule = Schedule(b.build())
@@ -154,7 +164,7 @@ def pack_stream(arrays: Mapping[str, Array], rescaling: Rescaling) -> Array:
     bytes_ = arrays["w"].reshape(3, 3)[[1, 0, 2, 1]].astype(np.int8)
     columns = np.ascontiguousarray(bytes_.T).view("<i4").reshape(3)
     bias = int(arrays["bias"].item()) * _TIMES
-    if rescaling is ONNX:
+    if rescaling is not TFLM:
         scale = np.array(arrays["scale"].item() / _TIMES, np.float32)
         return np.array([*columns, bias, scale.view(np.int32)], np.int32)
     multiplier, shift = (int(arrays[n].item()) for n in ("multiplier", "shift"))
@@ -169,7 +179,7 @@ def unpack_stream(words: Array, rescaling: Rescaling) -> dict[str, Array]:
         "bias": np.array([bias // _TIMES], np.int32),
         "w": bytes_[:, [1, 0, 2]].T,
     }
-    if rescaling is ONNX:
+    if rescaling is not TFLM:
         return {**products, "scale": words[4:5].astype(np.int32).view(np.float32) * _TIMES}
     return {
         **products,
@@ -187,9 +197,13 @@ def _stream(rescaling: Rescaling) -> Stream:
     )
 
 
+#: Instructions for two rows of two columns, and for those of one.
+_COSTS: Mapping[Rescaling, tuple[int, int]] = {TFLM: (52, 32), ONNX: (66, 39), ONNX_TO_16: (74, 43)}
+
+
 def _instructions_3x3(rescaling: Rescaling, height: int, width: int, **_: int) -> float:
     pairs = (height + 1) // 2
-    four, two = (52, 32) if rescaling is TFLM else (66, 39)
+    four, two = _COSTS[rescaling]
     return 80 + (width // 2) * (25 + four * pairs) + width % 2 * (20 + two * pairs)
 
 
@@ -219,14 +233,19 @@ for _name, _meaning, _sizes, _instructions, _code_bytes in (
             code_bytes=_code_bytes,
         )
     )
-for _rescaling in RESCALINGS:
-    _own = () if _rescaling is TFLM else ("zero_point",)
+#: What the meaning of each takes besides the plane, and what it always takes.
+_ENDS: Mapping[Rescaling, tuple[tuple[str, ...], dict[str, int]]] = {
+    TFLM: ((), {"zero_point": ZERO_POINT}),
+    ONNX: (("zero_point",), {}),
+    ONNX_TO_16: (("minimum", "maximum"), {}),
+}
+for _rescaling, (_own, _always) in _ENDS.items():
     register(
         Microkernel(
             _rescaling.kernel("depthwise_3x3"),
-            partial(depthwise_3x3, _rescaling),
+            partial(depthwise_3x3, _rescaling, **_always),
             sizes=("height", "width", "out_width", "channels", *_own),
-            header=f"dsp/depthwise_s8{_rescaling.suffix}.h",
+            header=f"dsp/depthwise_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("plane", 4), ("bias", 4)),
             reads_past=(("plane", 2),),

@@ -1,4 +1,7 @@
-"""Depthwise convolutions of short windows (`runtime_c/microkernels/dsp/depthwise_windows_s8.h`)."""
+"""Depthwise convolutions of short windows (`runtime_c/microkernels/dsp/depthwise_windows_s8.h`).
+
+Those with other ways to rescale are in files of their own, also to int16.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import stored_as
-from edgec.loop.microkernels.rescaling import RESCALINGS, TFLM, Rescaling
+from edgec.loop.microkernels.rescaling import ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
 from edgec.loop.term import TermLike
 from edgec.loop.values import int32
@@ -182,16 +185,17 @@ def _stream(rescaling: Rescaling) -> Stream:
     )
 
 
-for _rescaling in RESCALINGS:
+for _rescaling in (*RESCALINGS, ONNX_TO_16):
+    _is_short = _rescaling in RESCALINGS  # int8 to int8
     register(
         Microkernel(
             _rescaling.kernel("depthwise_windows"),
             partial(depthwise_windows, _rescaling),
-            sizes=(*Window.SIZES, "out_zero_point"),
+            sizes=(*Window.SIZES, *(("out_zero_point",) if _is_short else ("least", "most"))),
             indices=("pixel",),
-            header=f"dsp/depthwise_windows_s8{_rescaling.suffix}.h",
+            header=f"dsp/depthwise_windows_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
-            alignment=(("bias", 4),),
+            alignment=(("bias", 4), *(() if _is_short else (("out", 4),))),
             in_order=("out_w", 1),
             stream=_stream(_rescaling),
             instructions=_instructions,

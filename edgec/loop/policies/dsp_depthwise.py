@@ -13,19 +13,19 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_depthwise import COLUMN, ZERO_POINT, fits_stream
 from edgec.loop.microkernels.dsp_depthwise_row import KERNELS, fits_row
 from edgec.loop.microkernels.dsp_windows import CHANNELS, MOST_TAPS, fits_windows
-from edgec.loop.microkernels.rescaling import TFLM, Rescaling
+from edgec.loop.microkernels.rescaling import TFLM
 from edgec.loop.policies.common import (
     decompose,
     find_param,
     largest_divisor,
     output_loops,
-    rescaling_of,
 )
 from edgec.loop.policies.constant_channels import (
     has_plain_scales,
     replace_constants,
     settled,
 )
+from edgec.loop.policies.limits import Limits, find_limits
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -54,21 +54,22 @@ def column_schedules(
     features: of the core.
     The fastest packs four channels at once, and needs planes for all of them.
     """
-    known = rescaling_of(func)
-    if window is None or known is None or not known[0].needs <= features:
+    limits = find_limits(func)
+    if window is None or limits is None or not limits.rescaling.needs <= features:
         return []
-    if known[0] is TFLM and known[1] != ZERO_POINT:
+    rescaling, zero_point = limits.rescaling, limits.zero_point
+    if rescaling is TFLM and zero_point != ZERO_POINT:
         return []
-    constants = settled(tables, *known)
+    constants = settled(tables, rescaling, zero_point)
     shape = find_param(func, "out").shape
-    if not fits_stream(constants, known[0]) or not has_plain_scales(constants):
+    if not fits_stream(constants, rescaling) or not has_plain_scales(constants):
         return []
     if not has_thin_edges(window, shape):
         return []
     found = []
     for lanes, in_tiles in ((4, False), (1, False), (1, True)):
         try:
-            found.append(_schedule(func, window, lanes, in_tiles, known))
+            found.append(_schedule(func, window, lanes, in_tiles, limits))
         except ScheduleError:
             continue
     for schedule in found:
@@ -86,7 +87,7 @@ def has_thin_edges(window: Window, shape: tuple[int, ...]) -> bool:
 
 
 def _schedule(
-    func: PrimFunc, window: Window, lanes: int, in_tiles: bool, known: tuple[Rescaling, int]
+    func: PrimFunc, window: Window, lanes: int, in_tiles: bool, limits: Limits
 ) -> Schedule:
     """`lanes` channels, which must divide them, are packed at once; or tiles of a channel, if it
     has several, one after the other: that takes less scratch, but never works in place.
@@ -134,10 +135,9 @@ def _schedule(
     else:
         schedule.tensorize("plane_w", "ec_pack_columns_s8_dsp", sizes, first)
     sizes = {"height": rows, "width": across, "out_width": width, "channels": out.shape[3]}
-    rescaling, zero_point = known
-    if rescaling is not TFLM:
-        sizes["zero_point"] = zero_point
-    schedule.tensorize(high, rescaling.kernel("depthwise_3x3"), sizes)
+    kernel = get_microkernel(limits.rescaling.kernel("depthwise_3x3"))
+    sizes |= {name: number for name, number in limits.sizes.items() if name in kernel.sizes}
+    schedule.tensorize(high, kernel.name, sizes)
     return schedule
 
 
@@ -154,17 +154,17 @@ def window_schedules(
     by_two: whether rows of windows that step by two may have their own kernel: it is fast, but
     takes code beside that for all windows, and no output may follow its input as closely.
     """
-    known = rescaling_of(func)
-    if window is None or known is None or not known[0].needs <= features:
+    limits = find_limits(func)
+    if window is None or limits is None or not limits.rescaling.needs <= features:
         return []
-    constants = settled(tables, *known)
+    constants = settled(tables, limits.rescaling, limits.zero_point)
     if not has_plain_scales(constants):
         return []
     found = []
     by_rows = by_two or window.stride[0] == 1
     for schedule in (
-        _row_schedule(func, window, constants, known) if by_rows else None,
-        _window_schedule(func, window, constants, known),
+        _row_schedule(func, window, constants, limits) if by_rows else None,
+        _window_schedule(func, window, constants, limits),
     ):
         if schedule is not None:
             replace_constants(schedule, tables, constants)
@@ -173,13 +173,13 @@ def window_schedules(
 
 
 def _row_schedule(
-    func: PrimFunc, window: Window, constants: Mapping[str, Array], known: tuple[Rescaling, int]
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
 ) -> Schedule | None:
     """Rows of 3x3 windows, one channel after the other. Where windows step by one, whole images
     have faster ways.
     """
     rows, stride = find_param(func, "out").shape[1], window.stride[0]
-    if known != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
+    if (limits.rescaling, limits.zero_point) != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
         return None
     if not fits_stream(constants, TFLM) or not fits_row(window, rows):
         return None
@@ -198,13 +198,16 @@ def _row_schedule(
 
 
 def _window_schedule(
-    func: PrimFunc, window: Window, constants: Mapping[str, Array], known: tuple[Rescaling, int]
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
 ) -> Schedule | None:
     """A pixel at a time, four channels at once."""
-    rescaling, zero_point = known
+    rescaling = limits.rescaling
     taps = window.kernel[0] * window.kernel[1]
     if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants, rescaling):
         return None
+    ends = {"out_zero_point": limits.zero_point}
+    if rescaling.result == "int16":
+        ends = {"least": limits.minimum, "most": limits.maximum}
     schedule = Schedule(func)
     _, high, wide, channel = output_loops(func, "out", "out")
     rows = find_param(func, "out").shape[1]
@@ -215,7 +218,7 @@ def _window_schedule(
         schedule.tensorize(
             wide,
             rescaling.kernel("depthwise_windows"),
-            {**window.sizes, "out_zero_point": zero_point},
+            {**window.sizes, **ends},
             {"pixel": f"{high}*{window.out_width}" if rows > 1 else "0"},
         )
     except ScheduleError:

@@ -406,8 +406,9 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "ssat r9, #8, r9\n" \
     "ssat r10, #8, r10\n"
 
-/* Assembly: all columns of outputs, and the end; `choose`, `four` and `two` rescale. */
-#define EC_DEPTHWISE_3X3_COLUMNS(choose, four, two) \
+/* Assembly: all columns of outputs, and the end; `choose`, `four` and `two` rescale, `store` is the
+ * instruction that stores a result. */
+#define EC_DEPTHWISE_3X3_COLUMNS(choose, four, two, store) \
     "1:\n" /* two columns, or the last one */ \
     "ldrd r0, r1, [sp, #40]\n" \
     "ldrd r9, r10, [sp, #48]\n" \
@@ -437,10 +438,10 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "4:\n" \
     "ldrd r2, lr, [sp]\n" \
     "add lr, r1, lr\n" \
-    "strb r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */ \
-    "strb r12, [lr, r2]\n" \
-    "strb r9, [r1]\n" \
-    "strb r11, [r1, r2]\n" \
+    store " r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */ \
+    store " r12, [lr, r2]\n" \
+    store " r9, [r1]\n" \
+    store " r11, [r1, r2]\n" \
     "rsb r1, r1, lr, lsl #1\n" \
     "ldr r9, [sp, #8]\n" \
     "cmp r1, r9\n" \
@@ -458,8 +459,8 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     two \
     "ldrd r2, r11, [sp, #4]\n" \
     "add lr, r1, r2\n" \
-    "strb r10, [lr]\n" \
-    "strb r9, [r1]\n" \
+    store " r10, [lr]\n" \
+    store " r9, [r1]\n" \
     "rsb r1, r1, lr, lsl #1\n" \
     "cmp r1, r11\n" \
     "bne.w 6b\n" EC_DEPTHWISE_ODD_ROW \
@@ -536,7 +537,7 @@ static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
         EC_DEPTHWISE_3X3_BEGIN
         EC_DEPTHWISE_3X3_TFLM
         EC_DEPTHWISE_3X3_COLUMNS(EC_DEPTHWISE_3X3_CHOOSE_TFLM, EC_DEPTHWISE_3X3_FOUR_TFLM,
-                                 EC_DEPTHWISE_3X3_TWO_TFLM)
+                                 EC_DEPTHWISE_3X3_TWO_TFLM, "strb")
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r5), "+r"(r6)
         :
         : "r12", "cc", "memory");

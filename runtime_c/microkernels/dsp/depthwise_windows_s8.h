@@ -49,15 +49,22 @@
     "smlad r11, r4, r12, r11\n" \
     "bcc 2b\n"
 
-/* Assembly: four results are stored; to the next channels, and the end. */
-#define EC_DEPTHWISE_PIXEL_END \
-    "ldrd r3, r4, [sp, #4]\n" \
-    "ldr r2, [sp]\n" \
-    "adds r0, #4\n" \
+/* Assembly: where a store of four results finds the quads that are left, in r3, and out, in r4. */
+#define EC_DEPTHWISE_PIXEL_OUT "ldrd r3, r4, [sp, #4]\n"
+
+/* Assembly: four results of int8 are stored. */
+#define EC_DEPTHWISE_PIXEL_STORE_S8 \
+    EC_DEPTHWISE_PIXEL_OUT \
     "strb r8, [r4], #1\n" \
     "strb r9, [r4], #1\n" \
     "strb r10, [r4], #1\n" \
-    "strb r11, [r4], #1\n" \
+    "strb r11, [r4], #1\n"
+
+/* Assembly: four results are stored; to the next channels, and the end. */
+#define EC_DEPTHWISE_PIXEL_END(store) \
+    store \
+    "ldr r2, [sp]\n" \
+    "adds r0, #4\n" \
     "subs r3, #1\n" \
     "strd r3, r4, [sp, #4]\n" \
     "bne 1b\n" \
@@ -93,7 +100,7 @@ static inline EC_UNUSED const int32_t *ec_depthwise_sums_s8_dsp(uint32_t *sums, 
  *
  * Registers: r0 x, r1 stream, r2 table, r3-r6 two inputs, r7, r12 weights, lr products, r8-r11
  * accumulators. On the stack: table, quads that are left, out, factor. */
-static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+static EC_KERNEL void ec_depthwise_pixel_s8_dsp(void *out, const int8_t *x, const int32_t *stream,
                                                 const int32_t *table, int32_t quads,
                                                 int32_t factor) {
 #if EC_DSP_ASM
@@ -101,7 +108,7 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
     register const int32_t *r1 __asm__("r1") = stream;
     register const int32_t *r2 __asm__("r2") = table;
     register int32_t r3 __asm__("r3") = quads;
-    register int8_t *r4 __asm__("r4") = out;
+    register void *r4 __asm__("r4") = out;
     register int32_t r12 __asm__("r12") = factor;
     /* clang-format off */
     __asm__ volatile(
@@ -130,12 +137,13 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
         "asr r\\x, r\\x, lr\n"
         "ssat r\\x, #8, r\\x, asr #1\n"
         ".endr\n"
-        EC_DEPTHWISE_PIXEL_END
+        EC_DEPTHWISE_PIXEL_END(EC_DEPTHWISE_PIXEL_STORE_S8)
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r12)
         :
         : "r5", "r6", "r8", "r9", "r10", "lr", "cc", "memory");
     /* clang-format on */
 #else
+    int8_t *const to = (int8_t *)out;
     for (int32_t q = 0; q < quads; ++q) {
         uint32_t sums[4];
         const int32_t *const weights = ec_depthwise_sums_s8_dsp(sums, x + 4 * q, stream, table);
@@ -143,24 +151,48 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(int8_t *out, const int8_t *x, co
             const int32_t less = (int32_t)((uint32_t)weights[0] >> (8 * c) & 0xFFu);
             const int32_t high = ec_high_of_double((int32_t)sums[c], weights[1 + c]);
             const int32_t moved = high + (high >> 31) + factor * (1 << less);
-            out[4 * q + c] = ec_saturate_s8(moved >> (less + 1));
+            to[4 * q + c] = ec_saturate_s8(moved >> (less + 1));
         }
         stream = weights + 5;
     }
 #endif
 }
 
-/* The inputs of a window from channel c on, words of four: that at row y and column z of x first.
- * What lies outside of x is zero_point. The names are those of ec_depthwise_windows_s8_dsp. */
-#define EC_GATHER_WINDOW(inputs)                                               \
-    for (int32_t t = 0; t < taps; ++t) {                                       \
-        const int32_t h = y + t / kernel_w * dilation_h;                       \
-        const int32_t v = z + t % kernel_w * dilation_w;                       \
-        inputs[t] = ((uint32_t)zero_point & 0xFFu) * 0x01010101u;              \
-        if ((uint32_t)h < (uint32_t)height && (uint32_t)v < (uint32_t)width) { \
-            EC_COPY(inputs + t, x + h * row + v * channels + c, 4u);           \
-        }                                                                      \
+/* The pixels of ec_depthwise_windows_s8_dsp and of what is like it, by `compute`, to which `ends` tells how
+ * results end; these take `bytes` each. Four channels are rescaled by `scales` words. */
+static inline EC_INLINE void ec_depthwise_windows_row_dsp(
+    void *out, int32_t bytes, const int8_t *x, const int32_t *stream, int32_t height, int32_t width,
+    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
+    int32_t padded, int32_t zero_point, int32_t pixel, int32_t scales, int32_t ends,
+    void (*compute)(void *, const int8_t *, const int32_t *, const int32_t *, int32_t, int32_t)) {
+    const int32_t row = width * channels;
+    const int32_t y = pixel / out_width * stride_h - top;
+    const int32_t taps = kernel_h * kernel_w;
+    const int32_t pairs = (taps + 1) / 2;
+    const int32_t is_inside = y >= 0 && y + (kernel_h - 1) * dilation_h < height;
+    int8_t *to = (int8_t *)out;
+    for (int32_t w = 0; w < out_width; ++w, to += bytes * channels) {
+        const int32_t z = w * stride_w - left;
+        const int32_t *constants = stream + 4 * pairs;
+        if (!padded || (is_inside && z >= 0 && z + (kernel_w - 1) * dilation_w < width)) {
+            compute(to, x + y * row + z * channels, constants, stream, channels / 4, ends);
+            continue;
+        }
+        for (int32_t c = 0; c < channels; c += 4, constants += 4 + 2 * pairs + scales) {
+            uint32_t inputs[10];
+            for (int32_t t = 0; t < taps; ++t) {
+                const int32_t h = y + t / kernel_w * dilation_h;
+                const int32_t v = z + t % kernel_w * dilation_w;
+                inputs[t] = ((uint32_t)zero_point & 0xFFu) * 0x01010101u;
+                if ((uint32_t)h < (uint32_t)height && (uint32_t)v < (uint32_t)width) {
+                    EC_COPY(inputs + t, x + h * row + v * channels + c, 4u);
+                }
+            }
+            compute(to + bytes * c, (const int8_t *)inputs, constants, stream + 2 * pairs, 1, ends);
+        }
     }
+}
 
 /* The output pixels `pixel` to `pixel` + out_width - 1, a row of a depthwise convolution:
  * out[w * channels + c] is int8 of the rescaled sum of a window's inputs of channel c and its bias.
@@ -173,27 +205,10 @@ static EC_KERNEL void ec_depthwise_windows_s8_dsp(
     int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
     int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
     int32_t padded, int32_t zero_point, int32_t out_zero_point, int32_t pixel) {
-    const int32_t row = width * channels;
-    const int32_t y = pixel / out_width * stride_h - top;
-    const int32_t taps = kernel_h * kernel_w;
-    const int32_t pairs = (taps + 1) / 2;
-    const int32_t factor = 1 + 2 * out_zero_point;
-    const int32_t is_inside = y >= 0 && y + (kernel_h - 1) * dilation_h < height;
-    for (int32_t w = 0; w < out_width; ++w, out += channels) {
-        const int32_t z = w * stride_w - left;
-        const int32_t *constants = stream + 4 * pairs;
-        if (!padded || (is_inside && z >= 0 && z + (kernel_w - 1) * dilation_w < width)) {
-            ec_depthwise_pixel_s8_dsp(out, x + y * row + z * channels, constants, stream,
-                                      channels / 4, factor);
-            continue;
-        }
-        for (int32_t c = 0; c < channels; c += 4, constants += 9 + 2 * pairs) {
-            uint32_t inputs[10];
-            EC_GATHER_WINDOW(inputs)
-            ec_depthwise_pixel_s8_dsp(out + c, (const int8_t *)inputs, constants,
-                                      stream + 2 * pairs, 1, factor);
-        }
-    }
+    ec_depthwise_windows_row_dsp(out, 1, x, stream, height, width, channels, kernel_h, kernel_w,
+                                 stride_h, stride_w, dilation_h, dilation_w, top, left, out_width,
+                                 padded, zero_point, pixel, 5, 1 + 2 * out_zero_point,
+                                 ec_depthwise_pixel_s8_dsp);
 }
 
 #endif /* EC_DEPTHWISE_WINDOWS_S8_H */
