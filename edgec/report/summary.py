@@ -9,6 +9,7 @@ import click
 
 from edgec.codegen.manifest import PartEntry
 from edgec.report.figures import count, plural
+from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.table import Column, format_table, number
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
+        "float_layers": float_layers(compiled.imported.main, compiled.module.main),
         "certificate": compiled.plan.certificate.to_dict(),
         "front": [
             {
@@ -116,6 +118,7 @@ def print_build(report: dict[str, Any]) -> None:
         f" {o['channel']} can be {o['low']:,} to {o['high']:,}"
         for o in report["overflows"]
     ]
+    lines += float_layer_lines(report["float_layers"])
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
