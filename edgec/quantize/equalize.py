@@ -83,33 +83,26 @@ def equalize(function: Function, samples: Sequence[Sequence[Array]], bits: int =
     if not groups or not samples:
         return function
     seen = _Seen(function, samples)
+    factors = [(group, _best_factors(function, group, seen, limits(bits)[1])) for group in groups]
+    factors = [(group, each) for group, each in factors if np.any(each != 1.0)]
+    return with_factors(function, factors) if factors else function
+
+
+def with_factors(function: Function, factors: Sequence[tuple[Group, Array]]) -> Function:
+    """The same function with each channel of groups times a factor above 0, [channels] for each."""
     weights: dict[Node, Array] = {}
     biases: dict[Node, Array] = {}
-    for group in groups:
-        factors = _best_factors(function, group, seen, limits(bits)[1])
-        if np.all(factors == 1.0):
-            continue
+    for group, given in factors:
         for node in group.makers:
-            each = _repeated(factors, node.output)
+            each = _repeated(given, node.output)
             shape = [1] * len(node.inputs[1].type.shape)
             shape[WEIGHTED[node.op.name]] = -1
             weights[node] = weights.get(node, _data(node.inputs[1])) * each.reshape(shape)
             biases[node] = biases.get(node, _data(node.inputs[2])) * each
         for node in group.readers:
-            given = weights.get(node, _data(node.inputs[1]))
-            weights[node] = given / _along_inputs(node, factors)
-    return _with(function, weights, biases) if weights else function
+            before = weights.get(node, _data(node.inputs[1]))
+            weights[node] = before / _along_inputs(node, given)
 
-
-def _is_stored(node: Node) -> bool:
-    """Whether a layer's weights stand for integers, which other inputs would no longer be."""
-    if node.op.name == "depthwise_conv2d":
-        return False
-    weights = _data(node.inputs[1])
-    return bool(np.all(own_steps(weights.reshape(len(weights), -1), limits(8)[1]) > 0))
-
-
-def _with(function: Function, weights: dict[Node, Array], biases: dict[Node, Array]) -> Function:
     def visit(
         rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
@@ -123,6 +116,14 @@ def _with(function: Function, weights: dict[Node, Array], biases: dict[Node, Arr
         return rewriter.keep(node, tuple(operands))
 
     return Rewriter(function).run(visit)
+
+
+def _is_stored(node: Node) -> bool:
+    """Whether a layer's weights stand for integers, which other inputs would no longer be."""
+    if node.op.name == "depthwise_conv2d":
+        return False
+    weights = _data(node.inputs[1])
+    return bool(np.all(own_steps(weights.reshape(len(weights), -1), limits(8)[1]) > 0))
 
 
 def _best_factors(function: Function, group: Group, seen: _Seen, most: int) -> Array:

@@ -132,7 +132,9 @@ def pages() -> dict[str, str]:
         "boards_table.md": boards_page(),
         "models.md": models_page(FOLDER / "models.toml"),
         "quantization_figures.md": quantization_page(
-            FOLDER / "quantization.toml", FOLDER / "quantization_agreement.toml"
+            FOLDER / "quantization.toml",
+            FOLDER / "quantization_forms.toml",
+            FOLDER / "quantization_agreement.toml",
         ),
         "mixed_precision_figures.md": mixed_page(FOLDER / "mixed_precision.toml"),
     }

@@ -11,6 +11,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from edgec.report.quantization_forms import forms_section
 from edgec.report.table import Column, format_table, number
 
 _INTRODUCTION = """\
@@ -78,7 +79,7 @@ values, of one dtype each.
 """
 
 
-def quantization_page(table: Path, agreement: Path | None = None) -> str:
+def quantization_page(table: Path, forms: Path | None = None, agreement: Path | None = None) -> str:
     """The page of the measured figures; it says so where there are none."""
     entries: dict[str, Any] = {}
     if table.exists():
@@ -134,6 +135,8 @@ def quantization_page(table: Path, agreement: Path | None = None) -> str:
             "",
         ]
     lines += [f"{len(entries)} measured." if entries else "Nothing is measured yet.", ""]
+    if forms is not None and forms.exists():
+        lines += forms_section(tomllib.loads(forms.read_text(encoding="utf-8"))["models"])
     if agreement is not None and agreement.exists():
         lines += _agreement(tomllib.loads(agreement.read_text(encoding="utf-8"))["models"])
     return "\n".join(lines)

@@ -222,11 +222,75 @@ def log_loss(outputs: np.ndarray, labels: np.ndarray, is_logits: bool) -> float:
     return float(-np.log(np.maximum(given, LEAST_PROBABILITY)).mean())
 
 
+def are_logits(outputs: np.ndarray) -> bool:
+    """Whether outputs [samples, classes] are no probabilities yet."""
+    return bool(np.any(np.abs(outputs.sum(axis=1) - 1) > 1e-3))
+
+
 def ranks(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(values)).astype(np.float64)
 
 
-WHO = ("float", "published", "ours", "per_channel", "onnxruntime")
+@dataclass(frozen=True)
+class Dealt:
+    """A case with its samples dealt into parts: what stands for one sample stands at one place.
+
+    kept: which samples of the set. part_of: the part of each. others: the same inputs in the layout
+    of the published file, which may differ from the float file's.
+    """
+
+    function: Function
+    path: Path
+    published: Function
+    data: Data
+    kept: np.ndarray
+    part_of: np.ndarray
+    inputs: list[np.ndarray]
+    others: list[np.ndarray]
+
+    def calibration(self, part: int) -> list[np.ndarray]:
+        return [self.inputs[n] for n in np.flatnonzero(self.part_of == part)]
+
+    def behind(self, part: int, count: int) -> np.ndarray:
+        """The places of the samples of so many parts behind one."""
+        return np.flatnonzero((self.part_of - part - 1) % PARTS < count)
+
+
+def deal(case: Case, most: int | None = None) -> Dealt:
+    """most: samples, spread over the set."""
+    function = float_function(file_of(case.float_file), from_start=case.from_start)
+    path = file_of(case.published)
+    module = import_model(path)
+    main = without_states(module.main) if case.from_start else module.main
+    published = with_passes(main, "onnx" if module.format == "onnx" else "tflm")
+    data = data_of(case, published)
+    count = min(most or case.most, len(data.inputs))
+    kept = np.unique(np.linspace(0, len(data.inputs) - 1, count).astype(int))
+    inputs, others = (
+        fitted(data.inputs[kept], each.inputs[0].type.shape) for each in (function, published)
+    )
+    return Dealt(
+        function, path, published, data, kept, np.arange(len(kept)) % PARTS, inputs, others
+    )
+
+
+#: The quantizers that are given samples.
+QUANTIZERS = ("ours", "per_channel", "onnxruntime")
+WHO = ("float", "published", *QUANTIZERS)
+
+
+def quantized_outputs(
+    function: Function, calibration: Sequence[np.ndarray], tests: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What the integers that each quantizer makes of a float function answer."""
+    made = quantize_function(function, [[x] for x in calibration], Recipe())
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = [
+            by_onnxruntime(without_limits(function), calibration, Path(folder), per_channel=per)
+            for per in (True, False)
+        ]
+        runs = (by_reference(made.integers), *theirs)
+        return {who: run(tests) for who, run in zip(QUANTIZERS, runs, strict=True)}
 
 
 def measure(
@@ -240,36 +304,18 @@ def measure(
     most: samples, spread over the set. parts: those that are calibrated with, in turn. compared:
     parts behind it that each is compared on.
     """
-    function = float_function(file_of(case.float_file), from_start=case.from_start)
-    path = file_of(case.published)
-    module = import_model(path)
-    main = without_states(module.main) if case.from_start else module.main
-    published = with_passes(main, "onnx" if module.format == "onnx" else "tflm")
-    data = data_of(case, published)
-    count = min(most or case.most, len(data.inputs))
-    kept = np.unique(np.linspace(0, len(data.inputs) - 1, count).astype(int))
-    inputs = fitted(data.inputs[kept], function.inputs[0].type.shape)
-    # In its own layout, which may differ from the float file's.
-    others = fitted(data.inputs[kept], published.inputs[0].type.shape)
-    part_of = np.arange(len(kept)) % PARTS
+    dealt = deal(case, most)
+    data, kept, inputs = dealt.data, dealt.kept, dealt.inputs
     outputs: dict[str, list[np.ndarray]] = {who: [] for who in WHO}
     tested: list[int] = []
-    wanted = by_reference(function)(inputs)
-    makers = by_published(path, published)(others)
+    wanted = by_reference(dealt.function)(inputs)
+    makers = by_published(dealt.path, dealt.published)(dealt.others)
     for part in parts:
-        calibration = [inputs[n] for n in np.flatnonzero(part_of == part)]
-        test = np.flatnonzero((part_of - part - 1) % PARTS < compared)
-        made = quantize_function(function, [[x] for x in calibration], Recipe())
-        ours = by_reference(made.integers)
-        with tempfile.TemporaryDirectory() as folder:
-            theirs = [
-                by_onnxruntime(without_limits(function), calibration, Path(folder), per_channel=per)
-                for per in (True, False)
-            ]
-            tests = [inputs[n] for n in test]
-            runs = (run(tests) for run in (ours, *theirs))
-            for who, found in zip(WHO, (wanted[test], makers[test], *runs), strict=True):
-                outputs[who].append(found)
+        test = dealt.behind(part, compared)
+        tests = [inputs[n] for n in test]
+        rows = quantized_outputs(dealt.function, dealt.calibration(part), tests)
+        for who, row in {"float": wanted[test], "published": makers[test], **rows}.items():
+            outputs[who].append(row)
         tested += test.tolist()
     found = {who: np.concatenate(rows) for who, rows in outputs.items()}
     entry: dict[str, Any] = {
@@ -292,7 +338,7 @@ def _answers(
     """
     entry: dict[str, float] = {}
     right = {who: np.argmax(found, axis=1) == labels for who, found in outputs.items()}
-    is_logits = bool(np.any(np.abs(outputs["float"].sum(axis=1) - 1) > 1e-3))
+    is_logits = are_logits(outputs["float"])
     for who, found in outputs.items():
         entry[f"{who}_right"] = int(right[who].sum())
         entry[f"{who}_log_loss"] = round(log_loss(found, labels, is_logits), 4)
@@ -315,9 +361,12 @@ def _rankings(
     for who, found in errors.items():
         scores = [float(found[groups == group].mean()) for group in seen]
         entry[f"{who}_auc"] = round(area_under_curve(scores, [int(labels[g]) for g in seen]), 4)
-        correlation = np.corrcoef(ranks(found), ranks(errors["float"]))[0, 1]
-        entry[f"{who}_rank_correlation"] = round(float(correlation), 5)
+        entry[f"{who}_rank_correlation"] = rank_correlation(found, errors["float"])
     return entry
+
+
+def rank_correlation(found: np.ndarray, wanted: np.ndarray) -> float:
+    return round(float(np.corrcoef(ranks(found), ranks(wanted))[0, 1]), 5)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgec.report.quantization_figures import quantization_page, quantizer_lines, sign_test
+from edgec.report.quantization_forms import difference
 
 
 def test_the_sign_test_is_what_coins_do() -> None:
@@ -51,6 +52,30 @@ def test_the_page_of_some_figures(tmp_path: Path) -> None:
     assert "Nothing is measured yet" in quantization_page(tmp_path / "absent.toml")
 
 
+def test_equivalent_forms(tmp_path: Path) -> None:
+    assert difference([91.0, 92.0, 93.0], [90.0, 92.0, 91.0]) == pytest.approx((1.0, 3**-0.5))
+    forms = tmp_path / "forms.toml"
+    forms.write_text(
+        '[models."a"]\nruns = [200, 100]\nfloat_right = [180, 90]\n'
+        "ours_right = [182, 91]\nonnxruntime_right = [180, 90]\nper_channel_right = [184, 90]\n"
+        "float_log_loss = [0.2, 0.21]\nours_log_loss = [0.2, 0.22]\n"
+        "onnxruntime_log_loss = [0.3, 0.22]\nper_channel_log_loss = [0.2, 0.24]\n"
+        "ours_db = [30.0, 31.0]\nonnxruntime_db = [20.0, 22.0]\nper_channel_db = [25.0, 26.0]\n"
+        '[models."r"]\nruns = [8, 8]\n'
+        "ours_rank_correlation = [0.99, 0.98]\nonnxruntime_rank_correlation = [0.9, 0.91]\n"
+        "per_channel_rank_correlation = [0.97, 0.98]\n"
+        "ours_db = [40.0, 41.0]\nonnxruntime_db = [20.0, 22.0]\nper_channel_db = [35.0, 36.0]\n",
+        "utf-8",
+    )
+    page = quantization_page(tmp_path / "absent.toml", forms)
+    assert (
+        "| a | 2 | 300 | 90.00 % | 91.00 % | 90.00 % | 91.00 % | +1.00 ± 0.00 | +0.00 ± 1.00 |"
+        in page
+    )
+    assert "| a | 0.2050 | 0.2100 | 0.2600 | 0.2200 | 30.5 | 21.0 | 25.5 |" in page
+    assert "| r | 2 | 0.9850 | 0.9050 | 0.9750 | 40.5 | 21.0 | 35.5 |" in page
+
+
 def test_agreement_with_float(tmp_path: Path) -> None:
     agreement = tmp_path / "agreement.toml"
     agreement.write_text(
@@ -63,7 +88,7 @@ def test_agreement_with_float(tmp_path: Path) -> None:
         "probabilities_db = 20.0\n",
         "utf-8",
     )
-    page = quantization_page(tmp_path / "absent.toml", agreement)
+    page = quantization_page(tmp_path / "absent.toml", agreement=agreement)
     assert "| f | 4 | 8 | 4 of 5 faces, 1 more, mean overlap 0.900; scores 30.0 dB" in page
     assert "| d | 9 | 6 | waveform 12.3 dB |" in page
     assert "| t | 4 | 8 | 87.5 % same texts; 2 of 40 characters off; prob" in page

@@ -1,0 +1,91 @@
+"""The part of `docs/quantization_figures.md` about equivalent forms of the same models.
+
+The figures come from `docs/quantization_forms.toml`, which
+`tests/models/measure_equivalent_forms.py` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+_INTRODUCTION = """\
+## Equivalent forms
+
+Some samples lie so near the border of two answers that how weights round decides them, and a file
+is one draw of that: relu(t x) = t relu(x), so a channel may be t times as large if what reads it
+has weights 1 / t times as large. The function is the same, all of its weights round otherwise.
+Each model is written in many such forms (`tests/models/equivalent_forms.py`; every channel times a
+random factor of 0.90 to 1.11), each of which is quantized with one part of the samples and compared
+on the three others (`docs/quantization_forms.toml`, which
+`tests/models/measure_equivalent_forms.py` writes). What is left of a difference on average is the
+quantizers', not the file's: *to* is ours less the other, in points, with its standard error over
+the forms. Forms share their samples, so it says nothing about other samples.
+"""
+#: By the words of the tables.
+_OTHERS = {"onnxruntime": "ONNX Runtime", "per_channel": "per channel"}
+_WHO = {"ours": "ours", **_OTHERS}
+
+
+def forms_section(entries: Mapping[str, Any]) -> list[str]:
+    """Lines of the page. entries: of the table, by model."""
+    classified = {name: entry for name, entry in entries.items() if "ours_right" in entry}
+    recordings = {name: entry for name, entry in entries.items() if name not in classified}
+    lines = [_INTRODUCTION]
+    if classified:
+        lines += [
+            f"| model | forms | runs | float | {' | '.join(_WHO.values())} |"
+            f" {' | '.join(f'to {word}' for word in _OTHERS.values())} |",
+            "|---|--:|--:|" + "--:|" * (1 + len(_WHO) + len(_OTHERS)),
+            *(_answers(name, entry) for name, entry in classified.items()),
+            "",
+            f"| log loss | float | {' | '.join(_WHO.values())} |"
+            f" SQNR {' | '.join(_WHO.values())} |",
+            "|---|" + "--:|" * (1 + 2 * len(_WHO)),
+            *(_losses(name, entry) for name, entry in classified.items()),
+            "",
+        ]
+    if recordings:
+        lines += [
+            f"| rank correlation with float | forms | {' | '.join(_WHO.values())} |"
+            f" SQNR {' | '.join(_WHO.values())} |",
+            "|---|--:|" + "--:|" * 2 * len(_WHO),
+            *(_correlations(name, entry) for name, entry in recordings.items()),
+            "",
+        ]
+    return lines
+
+
+def shares(entry: Mapping[str, Any], who: str) -> list[float]:
+    """Right answers in percent, of each form."""
+    return [100.0 * n / runs for n, runs in zip(entry[f"{who}_right"], entry["runs"], strict=True)]
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The mean of differences, form by form, and its standard error."""
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    return fmean(differences), stdev(differences) / sqrt(len(differences))
+
+
+def _answers(name: str, entry: Mapping[str, Any]) -> str:
+    cells = [f"{fmean(shares(entry, who)):.2f} %" for who in ("float", *_WHO)]
+    for who in _OTHERS:
+        mean, error = difference(shares(entry, "ours"), shares(entry, who))
+        cells.append(f"{mean:+.2f} ± {error:.2f}")
+    return f"| {name} | {len(entry['runs'])} | {sum(entry['runs'])} | {' | '.join(cells)} |"
+
+
+def _losses(name: str, entry: Mapping[str, Any]) -> str:
+    cells = [f"{fmean(entry[f'{who}_log_loss']):.4f}" for who in ("float", *_WHO)]
+    return f"| {name} | {' | '.join([*cells, *_decibels(entry)])} |"
+
+
+def _correlations(name: str, entry: Mapping[str, Any]) -> str:
+    cells = [f"{fmean(entry[f'{who}_rank_correlation']):.4f}" for who in _WHO]
+    return f"| {name} | {len(entry['runs'])} | {' | '.join([*cells, *_decibels(entry)])} |"
+
+
+def _decibels(entry: Mapping[str, Any]) -> list[str]:
+    return [f"{fmean(entry[f'{who}_db']):.1f}" for who in _WHO]
