@@ -13,7 +13,7 @@ and its meaning may depend on index terms, which are int32 arguments behind the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -57,7 +57,8 @@ class Microkernel:
     inputs come before the first write: only then may output and input overlap freely. `in_order`
     names the meaning's outermost loop and a number: the kernel takes so many of its steps at a
     time, in any order among these (with `reads_first`: all reads of these before their writes),
-    and goes through all in the order of the loop.
+    and goes through all in the order of the loop. `starts(**sizes)` tells with which steps it
+    begins anew, where these are not the multiples of the number; not with `reads_first`.
 
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
@@ -75,6 +76,7 @@ class Microkernel:
     reads_past: tuple[tuple[str, int], ...] = ()
     reads_first: bool = False
     in_order: tuple[str, int] | None = None
+    starts: Callable[..., Sequence[int]] | None = None
     indices: tuple[str, ...] = ()
     stream: Stream | None = None
     instructions: Callable[..., float] | None = None

@@ -159,10 +159,13 @@ def _nothing(count: int) -> _Summary:
 
 @dataclass(frozen=True)
 class _Order:
-    """A microkernel's outermost loop, the steps that it takes at once, whether reads are first."""
+    """A microkernel's outermost loop, the steps [groups, at once], whether reads are first.
+
+    A group that is short of steps does its last one again, as often as it is.
+    """
 
     loop: For
-    at_once: int
+    groups: IntArray
     reads_first: bool
 
 
@@ -306,7 +309,8 @@ class _Walk:
             known = extent is not None and extent * steps.count <= BATCH
             if body.var.name == loop and extent is not None and known:
                 params = kernel.pointers(meaning)
-                order = _Order(body, at_once, kernel.reads_first)
+                groups = _groups(kernel, call, extent, at_once)
+                order = _Order(body, groups, kernel.reads_first)
                 return self.ordered_call(params, pointers, order, steps)
         for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
@@ -343,13 +347,10 @@ class _Walk:
         steps: _Steps,
     ) -> _Summary:
         """A microkernel that goes through its outermost loop, some steps at a time."""
-        loop, at_once = order.loop, order.at_once
+        loop, (groups, at_once) = order.loop, order.groups.shape
         extent = (loop.stop - loop.start).constant
         assert extent is not None
-        groups = -(-extent // at_once)
-        # The last group does its last step again, as often as it is short of steps.
-        at = np.minimum(np.arange(groups * at_once), extent - 1)
-        at = (_interval(loop.start, steps)[0][:, None] + at).reshape(-1)
+        at = (_interval(loop.start, steps)[0][:, None] + order.groups.reshape(-1)).reshape(-1)
         values = {
             var: (np.repeat(low, groups * at_once), np.repeat(high, groups * at_once))
             for var, (low, high) in steps.values.items()
@@ -388,6 +389,18 @@ def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
         before = np.maximum.accumulate(write[:, :-1], axis=1)
         distance = np.maximum(distance, (before - read[:, 1:]).max(axis=1))
     return _Summary(read.min(axis=1), write.max(axis=1), distance)
+
+
+def _groups(kernel: Microkernel, call: Call, extent: int, at_once: int) -> IntArray:
+    """The steps of a kernel's outermost loop that it takes together: a row for each group."""
+    starts = np.arange(0, extent, at_once)
+    if kernel.starts is not None:
+        numbers = [argument.value for argument in call.args if isinstance(argument, Const)]
+        sizes = dict(zip(kernel.sizes, numbers, strict=False))  # indices may be numbers, too
+        starts = np.array(kernel.starts(**sizes))
+    stops = np.append(starts[1:], extent)
+    groups: IntArray = np.minimum(starts[:, None] + np.arange(at_once), stops[:, None] - 1)
+    return groups
 
 
 def _callee(call: Call) -> tuple[Microkernel, PrimFunc] | None:

@@ -17,14 +17,17 @@ from edgec.runners.oracle import open_oracle
 
 SHAPE = (1, 3, 9, 7)
 #: Weights of `network`.
-COUNT = 15 * 3 * 9 + 18 * 15 + 95 * 18 * 63
+COUNT = 17 * 3 * 9 + 18 * 17 * 9 + 18 * 18 + 95 * 18 * 63
 KERNELS = {"float16": CONV_HALVES, "int8": CONV_STEPS, "int4": CONV_NIBBLES}
 #: Bytes of a weight.
 BYTES = {"float16": 2.0, "int8": 1.0, "int4": 0.5}
 
 
 def network(path: Path, stored: str) -> Path:
-    """Convolutions over windows and pixels, and a dense layer; units that are not whole."""
+    """Convolutions over windows and pixels, and a dense layer; units that are not whole.
+
+    The second convolution writes over its input just behind where it reads.
+    """
     rng = np.random.default_rng(3)
     model = OnnxBuilder(3, SHAPE)
 
@@ -40,11 +43,14 @@ def network(path: Path, stored: str) -> Path:
         inputs.append(model.constant(np.zeros(shape[0], np.int8), f"{name}_zeros"))
         return model.add("DequantizeLinear", inputs, axis=0)
 
-    y = model.add("Conv", ["x", weights("w1", 15, 3, 3, 3)], pads=[1, 1, 1, 1])
+    around = [1, 1, 1, 1]
+    y = model.add("Conv", ["x", weights("w1", 17, 3, 3, 3)], pads=around)
     y = model.add("Relu", [y])
-    y = model.add("Relu", [model.add("Conv", [y, weights("w2", 18, 15, 1, 1)])])
+    y = model.add("Conv", [y, weights("w2", 18, 17, 3, 3)], pads=around)
+    y = model.add("Relu", [y])
+    y = model.add("Relu", [model.add("Conv", [y, weights("w3", 18, 18, 1, 1)])])
     y = model.add("Flatten", [y])
-    return model.save(model.add("Gemm", [y, weights("w3", 95, 18 * 63)], transB=1), path)
+    return model.save(model.add("Gemm", [y, weights("w4", 95, 18 * 63)], transB=1), path)
 
 
 @pytest.mark.parametrize("optimize", ["size", "balanced", "time"])

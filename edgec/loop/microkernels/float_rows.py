@@ -257,6 +257,20 @@ class _Nibbles:
         return {**found, "w": both.reshape(-1, inputs)[:channels]}
 
 
+def starts(
+    width: int, kernel_w: int, stride_w: int, left: int, pixels: int, dilation_w: int = 1, **_: int
+) -> list[int]:
+    """Pixels with which kernels begin: four, where their windows lie inside x, else one."""
+    reach = (kernel_w - 1) * dilation_w + 1
+    found = [0]
+    while found[-1] < pixels:
+        column = found[-1] * stride_w - left
+        last = column + (PIXELS - 1) * stride_w + reach
+        are_inside = column >= 0 and last <= width and pixels - found[-1] >= PIXELS
+        found.append(found[-1] + (PIXELS if are_inside else 1))
+    return found[:-1]
+
+
 def _row_instructions(
     four_taps: float, tap: float, inputs: int, kernel_h: int, kernel_w: int, sums: tuple[int, int]
 ) -> float:
@@ -321,6 +335,7 @@ def _register(
             needs=frozenset({"fpu"}),
             alignment=(("bias", 4),),
             in_order=("out_p", PIXELS),
+            starts=starts,
             stream=Stream(
                 (*form.heads, "w"),
                 words=lambda channels, **sizes: form.length(inputs(**sizes), channels),

@@ -106,6 +106,12 @@ def copy4(start: int = 0) -> PrimFunc:
     )
 
 
+def odd4() -> PrimFunc:
+    return parse_func(
+        "func odd4(to: arena int8[4], x: arena int8[8]) {\nfor i in 0..4 { to[i] = x[2*i] }\n}\n"
+    )
+
+
 KERNELS = (
     Microkernel("test_copy4", copy4),
     Microkernel("test_copy4_from", copy4, sizes=("start",)),
@@ -113,6 +119,8 @@ KERNELS = (
     Microkernel("test_copy4_by_1", copy4, in_order=("i", 1)),
     Microkernel("test_copy4_by_3", copy4, in_order=("i", 3)),
     Microkernel("test_copy4_by_3_reads_first", copy4, in_order=("i", 3), reads_first=True),
+    Microkernel("test_odd4_by_3", odd4, in_order=("i", 3)),
+    Microkernel("test_odd4_by_1_and_3", odd4, in_order=("i", 3), starts=lambda **_: (0, 1)),
     Microkernel("test_copy4_of_another_loop", copy4, in_order=("j", 1)),
 )
 
@@ -124,6 +132,8 @@ KERNELS = (
         ("call test_copy4_reads_first(&out[i*4], &x[i*4])", 0),
         ("call test_copy4_by_1(&out[i*4], &x[i*4])", 1),
         ("call test_copy4_by_3(&out[i*4], &x[i*4])", 3),
+        ("call test_odd4_by_3(&out[i*4], &x[i*8])", 3),
+        ("call test_odd4_by_1_and_3(&out[i*4], &x[i*8])", 2),
         ("call test_copy4_by_3_reads_first(&out[i*4], &x[i*4])", 0),
         ("call test_copy4_of_another_loop(&out[i*4], &x[i*4])", 4),
         ("call test_copy4_from(&out[i*4], &x[i*4], 3)", 1),
@@ -134,7 +144,7 @@ KERNELS = (
 def test_calls(call: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     for kernel in KERNELS:
         monkeypatch.setitem(microkernel._REGISTRY, kernel.name, kernel)
-    assert distance(nest(f"for i in 0..4 {{ {call} }}", "int8[20]")) == expected
+    assert distance(nest(f"for i in 0..4 {{ {call} }}", "int8[32]")) == expected
 
 
 # random nests ---------------------------------------------------------------------------------
