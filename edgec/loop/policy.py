@@ -266,7 +266,7 @@ class Policy:
         if weights is not None:
             self._pack(loops, weights)
             is_small = self.options.optimize == "size"
-            if is_small and "w_shift" not in loops[0].packed:  # groups of four bits
+            if is_small:
                 narrow = narrow_steps(func, window, weights)
                 narrow = narrow or narrow_halves(func, window, weights)
             elif not is_small and self.options.optimize != "time":

@@ -49,7 +49,45 @@ def with_short_weights(
             if live_bytes(function, groups, trial, io) <= before + most_growth * saved:
                 best = trial
                 break
-    return tuple(best)
+    return tuple(_by_fewer_kernels(function, groups, best, io))
+
+
+def _by_fewer_kernels(
+    function: Function, groups: Sequence[LoweredGroup], variants: list[Variant], io: Io
+) -> list[Variant]:
+    """Those that call one kernel on another that is called, where the code saved is worth it.
+
+    The kernel by groups of four bits also reads weights that need none.
+    """
+    best = variants
+    for name in sorted({name for variant in best for name in kernels_of(variant.function)}):
+        called = {name for variant in best for name in kernels_of(variant.function)}
+        trial = [
+            _on_others(name, called, lowered, variant) if name in kernels_of(variant.function)
+            else variant
+            for lowered, variant in zip(groups, best, strict=True)
+        ]  # fmt: skip
+        if (
+            any(name in kernels_of(variant.function) for variant in trial)
+            or not _pays(best, trial)
+            or live_bytes(function, groups, trial, io) > live_bytes(function, groups, best, io)
+        ):
+            continue
+        best = trial
+    return best
+
+
+def _on_others(name: str, called: Set[str], lowered: LoweredGroup, variant: Variant) -> Variant:
+    """The fastest variant on other kernels that are called, in no more bytes of constants."""
+    others = [
+        v
+        for v in lowered.variants
+        if kernels_of(v.function)
+        and kernels_of(v.function) <= called - {name}
+        and v.constant_bytes <= variant.constant_bytes
+        and v.scratch_bytes <= variant.scratch_bytes
+    ]
+    return min(others, key=lambda v: v.instructions, default=variant)
 
 
 def _trials(

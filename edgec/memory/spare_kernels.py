@@ -115,6 +115,8 @@ def take_small_kernels(
         kernel = get_microkernel(name)
         calls: dict[int, Variant] = {}
         for position, lowered in enumerate(groups):
+            if kernels_of(best[position].function):
+                continue  # on another one already
             found = [v for v in lowered.variants if kernels_of(v.function) == {name}]
             if found and _is_small_beside([found[0]], [best[position]], 0):
                 calls[position] = found[0]

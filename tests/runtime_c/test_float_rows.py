@@ -19,24 +19,30 @@ from edgec.loop.ir import Buffer
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.microkernels.float_rows import (
     CONV,
+    CONV_GROUPS,
     CONV_HALVES,
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
+    MOST_SHIFT,
     float_bits,
 )
 from edgec.sim.core import CoreSimulator
 from edgec.target.core import find_core
 from edgec.target.toolchain import available_toolchains
 
-KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS, CONV_NIBBLES)
+KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS)
 SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
-NUMBERS = ", ".join(f"n[{i}]" for i in range(16))
+NUMBERS = {
+    name: ", ".join(f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices))))
+    for name in KERNELS
+    for kernel in (get_microkernel(name),)
+}
 CALLS = {
     name: f"""
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n));
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
-    {name}(out, x, s, {NUMBERS});
+    {name}(out, x, s, {NUMBERS[name]});
 }}
 """
     for name in KERNELS
@@ -45,7 +51,7 @@ void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
 ON_M55 = "".join(
     f"""
 static void run_{name}(void *out, const void *x, const void *s, const int32_t *n) {{
-    {name}(out, x, s, {NUMBERS});
+    {name}(out, x, s, {NUMBERS[name]});
 }}
 """
     for name in KERNELS
@@ -90,12 +96,22 @@ def depthwise_numbers(rng: np.random.Generator, channels: int, bounds: int) -> t
     return (*found[:2], *found[3:8], 1, *found[8:])
 
 
+def group_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
+    """Groups of one input, of some, of all, and none, also where these are odd."""
+    found = list(conv_numbers(rng, channels, bounds))
+    group = int(rng.choice([0, 1, 2, 3, 5, 16]))
+    found[2] = group * int(rng.integers(1, 4)) or found[2]
+    return (*found[:15], group, found[15])
+
+
 def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.ndarray]]]:
     """(kernel's position, numbers, [output before, x, stream]) for all kinds of channels."""
     rng = np.random.default_rng(seed)
     found = []
     for position, name in enumerate(KERNELS):
-        numbers_of = depthwise_numbers if name == DEPTHWISE else conv_numbers
+        numbers_of = {DEPTHWISE: depthwise_numbers, CONV_GROUPS: group_numbers}.get(
+            name, conv_numbers
+        )
         kernel = get_microkernel(name)
         for channels in (1, 3, 4, 6, 8, 16, 20, 35):
             for bounds in (0, 1, 2, 3):
@@ -105,6 +121,9 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
                 out, x = (np.zeros(p.elements, np.float32) for p in meaning.params[:2])
                 bits = kernel.weight_bits
                 constants = {p.name: constant(rng, p, special, bits) for p in meaning.params[2:]}
+                if name == CONV_GROUPS:  # what eight times a step of theirs is, is finite
+                    steps = constants["w_step"]
+                    steps[np.abs(steps) > 1e37] = 1e37
                 x = values(rng, (x.size,), special)
                 assert kernel.stream is not None
                 stream = kernel.stream.pack(constants, **sizes)
@@ -116,7 +135,9 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
 
 
 def constant(rng: np.random.Generator, param: Buffer, special: bool, bits: int) -> np.ndarray:
-    """Biases, steps, and weights as they are stored."""
+    """Biases, steps, shifts, and weights as they are stored."""
+    if param.name == "w_shift":
+        return rng.integers(0, MOST_SHIFT + 1, param.shape).astype(np.int8)
     if param.dtype == "int8":
         whole = 1 << bits - 1
         return rng.integers(-whole, whole, param.shape).astype(np.int8)

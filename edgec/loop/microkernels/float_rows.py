@@ -3,7 +3,8 @@
 All kernels read one stream, unit after unit of four channels, of which the last may have fewer:
 the biases of a unit, then for each input of a window the weights of its channels. Weights may be
 stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
-behind the biases. Those of four bits are in units of eight channels, the last one as well.
+behind the biases. Those of four bits are in units of eight channels, the last one as well, and
+may have a step for each group of inputs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ import numpy.typing as npt
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.primitives.halves import pack_halves
+from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.term import TermLike, Var, as_term
 from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
@@ -31,6 +34,10 @@ CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
 CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
 #: The same of such numbers of four bits.
 CONV_NIBBLES = "ec_conv_row_f32_s4"
+#: Of four bits with a step for each group of inputs: the channel's, times a power of two.
+CONV_GROUPS = "ec_conv_row_f32_s4_groups"
+#: The largest such power, which has to fit in four bits with a sign.
+MOST_SHIFT = 3
 #: Channels of a unit, and pixels that are computed at once.
 UNIT, PIXELS = 4, 4
 #: Which limits a sum has.
@@ -174,6 +181,16 @@ def conv_row_of_steps(channels: int, **sizes: Any) -> PrimFunc:
     return pack_steps(conv_row(channels=channels, **sizes), "w", 0, [1.0] * channels)[0]
 
 
+def conv_row_of_groups(group: int, **sizes: Any) -> PrimFunc:
+    """`conv_row_of_steps` of weights that `group` inputs of a tap shift; none do if it is 0."""
+    row = conv_row_of_steps(**sizes)
+    if not group:
+        return row
+    w = next(param for param in row.params if param.name == "w")
+    shape = (*w.shape[:-1], w.shape[-1] // group)
+    return pack_shifts(row, "w", shape, [0] * prod(shape))[0]
+
+
 @dataclass(frozen=True)
 class _Form:
     """How a stream holds weights: their dtype, what stands before them, the dtype of the stream.
@@ -186,12 +203,12 @@ class _Form:
     heads: tuple[str, ...] = ("bias",)
     words: str = "float32"
 
-    def length(self, inputs: int, channels: int) -> int:
+    def length(self, inputs: int, channels: int, **_: int) -> int:
         """Words of a stream."""
         stored = np.dtype(self.weights).itemsize * inputs * channels
         return len(self.heads) * channels + -(-stored // 4)
 
-    def pack(self, arrays: Mapping[str, Array]) -> Array:
+    def pack(self, arrays: Mapping[str, Array], **_: int) -> Array:
         """Bias, steps and weights in the order of use."""
         w, channels = arrays["w"].astype(self.weights), len(arrays["bias"])
         flat = w.reshape(-1, channels) if self.by_channel else w.reshape(channels, -1).T
@@ -204,7 +221,7 @@ class _Form:
         held = b"".join(units)
         return np.frombuffer(held + bytes(-len(held) % 4), self.words).copy()
 
-    def unpack(self, words: Array, inputs: int, channels: int) -> dict[str, Array]:
+    def unpack(self, words: Array, inputs: int, channels: int, **_: int) -> dict[str, Array]:
         """The constants in a stream."""
         held, place = words.astype(self.words).tobytes(), 0
         parts = {name: np.empty((1, channels), np.float32) for name in self.heads}
@@ -220,25 +237,34 @@ class _Form:
         return {**found, "w": flat if self.by_channel else flat.T}
 
 
+@dataclass(frozen=True)
 class _Nibbles:
     """Units of eight channels: biases and steps of four and of four, and four bytes for an input.
 
     Their low halves hold the weights of the first four channels, the high ones those of the others.
+    Before the inputs of a group there may be what their steps are multiplied by, as one more input:
+    a power of two less its sign, and steps then have the other sign.
     """
 
-    heads = ("bias", "w_step")
+    heads: tuple[str, ...] = ("bias", "w_step")
     words = "int32"
 
-    def length(self, inputs: int, channels: int) -> int:
+    def length(self, inputs: int, channels: int, group: int = 0, **_: int) -> int:
         """Words of a stream."""
-        return -(-channels // (2 * UNIT)) * (4 * UNIT + inputs)
+        held = inputs + inputs // group if group else inputs
+        return -(-channels // (2 * UNIT)) * (4 * UNIT + held)
 
-    def pack(self, arrays: Mapping[str, Array]) -> Array:
+    def pack(self, arrays: Mapping[str, Array], group: int = 0, **_: int) -> Array:
         """Bias, steps and weights in the order of use."""
         channels = len(arrays["bias"])
         more = -channels % (2 * UNIT)
-        flat = np.pad(arrays["w"].reshape(channels, -1), ((0, more), (0, 0)))
-        heads = [np.pad(arrays[name].astype("<f4"), (0, more)) for name in self.heads]
+        flat, steps = arrays["w"].reshape(channels, -1), arrays["w_step"].astype("<f4")
+        if group:
+            factors = -(1 << arrays["w_shift"].astype(np.int64).reshape(channels, -1, 1))
+            parts = [factors, flat.reshape(channels, -1, group)]
+            flat, steps = np.concatenate(parts, axis=2).reshape(channels, -1), -steps
+        flat = np.pad(flat, ((0, more), (0, 0)))
+        heads = [np.pad(head, (0, more)) for head in (arrays["bias"].astype("<f4"), steps)]
         # [unit, four, bias or step, channel] before [unit, input, channel of four]
         before = np.stack([head.reshape(-1, 2, UNIT) for head in heads], axis=2)
         low, high = np.moveaxis(flat.astype(np.uint8).reshape(-1, 2, UNIT, flat.shape[1]), 1, 0)
@@ -246,15 +272,23 @@ class _Nibbles:
         parts = [part.view("<i4").reshape(len(low), -1) for part in (before, halves)]
         return np.concatenate(parts, axis=1).reshape(-1)
 
-    def unpack(self, words: Array, inputs: int, channels: int) -> dict[str, Array]:
+    def unpack(
+        self, words: Array, inputs: int, channels: int, group: int = 0, **_: int
+    ) -> dict[str, Array]:
         """The constants in a stream."""
-        units = np.ascontiguousarray(words, "<i4").reshape(-1, 4 * UNIT + inputs)
+        held = self.length(inputs, 1, group) - 4 * UNIT
+        units = np.ascontiguousarray(words, "<i4").reshape(-1, 4 * UNIT + held)
         before = np.ascontiguousarray(units[:, : 4 * UNIT]).view("<f4").reshape(-1, 2, 2, UNIT)
         halves = np.ascontiguousarray(units[:, 4 * UNIT :]).view(np.uint8)
-        digits = halves.reshape(len(units), inputs, UNIT).transpose(0, 2, 1).astype(np.int8)
+        digits = halves.reshape(len(units), held, UNIT).transpose(0, 2, 1).astype(np.int8)
         both = np.stack([digits << 4, digits], axis=1) >> 4
-        found = {name: before[:, :, i].reshape(-1)[:channels] for i, name in enumerate(self.heads)}
-        return {**found, "w": both.reshape(-1, inputs)[:channels]}
+        bias, steps = (before[:, :, i].reshape(-1)[:channels] for i in range(2))
+        w = both.reshape(-1, held)[:channels]
+        if not group:
+            return {"bias": bias, "w_step": steps, "w": w}
+        parts = w.reshape(channels, -1, group + 1)
+        shifts = np.log2(-parts[..., 0].astype(np.float64)).astype(np.int8)
+        return {"bias": bias, "w_step": -steps, "w_shift": shifts, "w": parts[..., 1:]}
 
 
 def starts(
@@ -303,6 +337,16 @@ def _conv_instructions(
     return _row_instructions(*taps, inputs, kernel_h, kernel_w, (pixels, channels))
 
 
+def _group_instructions(
+    group: int, kernel_h: int, kernel_w: int, in_channels: int, channels: int, pixels: int, **_: int
+) -> float:
+    inputs = kernel_h * kernel_w * in_channels
+    found = _conv_instructions((55, 25), kernel_h, kernel_w, in_channels, pixels, channels)
+    four = max(pixels - (kernel_w - 1), 0) // PIXELS
+    heads = inputs // group if group else kernel_h
+    return found + (pixels - (PIXELS - 1) * four) * -(-channels // UNIT) * 40 * heads
+
+
 def _depthwise_instructions(
     kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
 ) -> float:
@@ -338,11 +382,9 @@ def _register(
             starts=starts,
             stream=Stream(
                 (*form.heads, "w"),
-                words=lambda channels, **sizes: form.length(inputs(**sizes), channels),
-                pack=lambda arrays, **_: form.pack(arrays),
-                unpack=lambda words, channels, **sizes: form.unpack(
-                    words, inputs(**sizes), channels
-                ),
+                words=lambda **sizes: form.length(inputs(**sizes), **sizes),
+                pack=form.pack,
+                unpack=lambda words, **sizes: form.unpack(words, inputs(**sizes), **sizes),
                 dtype=form.words,
             ),
             instructions=instructions,
@@ -393,6 +435,16 @@ _register(
     _Nibbles(),
     partial(_conv_instructions, (55, 25)),
     2750,
+    weight_bits=4,
+)
+_register(
+    CONV_GROUPS,
+    conv_row_of_groups,
+    (*_CONV_SIZES, "group"),
+    "fpu/conv_f32_s4_groups.h",
+    _Nibbles(("bias", "w_step", "w_shift")),
+    _group_instructions,
+    3400,
     weight_bits=4,
 )
 _register(

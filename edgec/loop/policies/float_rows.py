@@ -7,17 +7,20 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
 from edgec.loop.microkernels.float_rows import (
     CONV,
+    CONV_GROUPS,
     CONV_HALVES,
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
     LOWER,
+    MOST_SHIFT,
     UPPER,
     float_bits,
 )
 from edgec.loop.policies.common import decompose, find_param
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.steps import steps_along
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
@@ -45,24 +48,42 @@ def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list
 
 
 def narrow_steps(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
-    """The same with weights stored as int8, or four bits, that count the steps of their channel."""
+    """The same with weights stored as int8, or four bits, that count the steps of their channel.
+
+    Where groups of inputs have steps of their own, they are stored in four bits and in eight. What
+    needs none is offered with the kernel of groups, too, which others of the model may call.
+    """
     steps = steps_along(weights, 0) if func.name in NARROW_KERNELS else None
     if steps is None:
         return []
     schedule = Schedule(func)
     schedule.pack_steps("w", 0, steps.tolist())
-    is_short = fits_nibbles(schedule.repacked["w"](weights))
-    return _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
+    counts = schedule.repacked["w"](weights)
+    is_short = fits_nibbles(counts)
+    found = _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
+    shifts = find_shifts(counts)
+    if not is_short and (shifts is None or shifts[1].max() > MOST_SHIFT):
+        return found
+    grouped = Schedule(func)
+    grouped.pack_steps("w", 0, steps.tolist())
+    if shifts is not None:
+        grouped.pack_shifts("w", shifts[1].shape, shifts[1].reshape(-1).tolist())
+    group = 0 if shifts is None else shifts[0]
+    return [*found, *_schedules(grouped, window, CONV_GROUPS, group)]
 
 
-def _schedules(schedule: Schedule, window: Window | None, conv: str) -> list[Schedule]:
-    """conv: the kernel of convolutions and matrix products."""
+def _schedules(
+    schedule: Schedule, window: Window | None, conv: str, group: int = 0
+) -> list[Schedule]:
+    """conv: the kernel of convolutions and matrix products; group: the inputs that share steps."""
     func = schedule.func
     if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
         return []
     limits = find_limits(func)
     if limits is None:
         return []
+    if conv == CONV_GROUPS:
+        limits["group"] = group
     try:
         if window is None:
             _dense(schedule, limits, conv)

@@ -1,23 +1,13 @@
 /* Sums of float32 products in their order: what kernels of convolutions share.
  *
- * A stream holds bias and weights in the order of use. Per unit of four channels (the last one may
- * have fewer): the biases, then for each input of a window the weights of the unit's channels.
- * `stored` is the bytes of a weight: 4 a float32; 2 a float16; 1 an int8 that counts the steps of
- * its channel, which stand behind the biases. What is stored so becomes a float32, with one
- * rounding where it is a product of a step, before it is used.
- *
- * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one
- * as well: biases and steps of four and of four, then for each input four bytes, whose low halves
- * are the weights of the first four channels. `second` tells of four channels which they are: 0 the
- * first of their unit, 4 the others; 0 of all that is not stored so.
- *
  * Each output is its bias, then product after product added in the order of the window, two
  * roundings for each. Kernels only choose which outputs are computed together.
  *
- * How a window lies is told by `runs`: how many runs of inputs it has, the inputs of a run, and the
- * floats from one run to the next; and by `window`: the inputs of a whole window, how many of them
- * lie before the first that is used, and those from one run to the next. From channel to channel
- * inputs are `apart` (0: channels share them), from input to input of a run `tap` floats.
+ * How a window lies is told by `runs`: how many runs of inputs it has, the inputs of a run, the
+ * floats from one run to the next, and the inputs of a run that share steps; and by `window`, where
+ * what stands before a group counts as an input: the inputs of a whole window, how many of them lie
+ * before the first that is used, those from one run to the next, and those of a run. From channel
+ * to channel inputs are `apart` (0: channels share them), from input to input of a run `tap` floats.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -25,111 +15,28 @@
 #define EC_FPU_ACCUMULATE_F32_H
 
 #include "edgec/ec_kernel.h"
-#include "math/ec_float.h"
 #include "microkernels/c/clip_taps.h"
+#include "microkernels/c/stored_weights_f32.h"
 
-/* The float at p, which is aligned to 4 bytes. */
-static inline EC_INLINE float ec_load_f32(const void *p) {
-    float value;
-    EC_COPY(&value, EC_WORDS(p), sizeof value);
-    return value;
+/* The inputs of a run that share steps. */
+static inline EC_INLINE int32_t ec_same_steps(int32_t stored, const int32_t *runs) {
+    return stored < 0 ? runs[3] : runs[1];
 }
 
-/* Bytes of biases and steps before the weights of a unit. */
-static inline EC_INLINE int32_t ec_unit_head(int32_t lanes, int32_t stored) {
-    if (stored == 0) {
-        return 64;
-    }
-    return stored == 1 ? 8 * lanes : 4 * lanes;
+/* Whether something stands before the weights of a group. */
+static inline EC_INLINE int ec_has_groups(int32_t stored, const int32_t *window,
+                                          const int32_t *runs) {
+    return stored < 0 && window[3] != runs[1];
 }
 
-/* Bytes of a unit's weights for one input. */
-static inline EC_INLINE int32_t ec_unit_tap(int32_t lanes, int32_t stored) {
-    return stored == 0 ? 4 : lanes * stored;
-}
-
-/* Bytes to the biases of the four channels from c on, from those before; unit: bytes of a unit. */
-static inline EC_INLINE int32_t ec_next_four(int32_t unit, int32_t stored, int32_t c) {
-    if (stored != 0) {
-        return unit;
-    }
-    return (c & 4) != 0 ? 32 : unit - 32;
-}
-
-/* Which four of a unit those from c on are (see `second`). */
-static inline EC_INLINE int32_t ec_second_four(int32_t stored, int32_t c) {
-    return stored == 0 ? c & 4 : 0;
-}
-
-/* The four bits of a word from bit `from` on, as a number with a sign. */
-static inline EC_INLINE float ec_nibble_f32(uint32_t word, int32_t from) {
-    const int32_t high = (int32_t)(word << (28 - from));
-    return (float)(high >> 28);
-}
-
-/* The float16 of these bits. */
-static inline EC_INLINE float ec_half_f32(uint32_t bits) {
-#if EC_DSP_FPU_ASM
-    float wide;
-    __asm__("vcvtb.f32.f16 %0, %1" : "=t"(wide) : "t"(ec_f32_from_bits(bits)));
-    return wide;
-#else
-    return ec_f32_from_f16(bits);
-#endif
-}
-
-/* The two float16 of the word at p, which is aligned to 4 bytes. */
-static inline EC_INLINE void ec_two_halves_f32(float *low, float *high, const void *p) {
-#if EC_DSP_FPU_ASM
-    const float both = ec_load_f32(p);
-    __asm__("vcvtb.f32.f16 %0, %1" : "=t"(*low) : "t"(both));
-    __asm__("vcvtt.f32.f16 %0, %1" : "=t"(*high) : "t"(both));
-#else
-    const uint32_t both = (uint32_t)ec_load_aligned(p);
-    *low = ec_f32_from_f16(both & 0xFFFFu);
-    *high = ec_f32_from_f16(both >> 16);
-#endif
-}
-
-/* Four weights at v, of the channels whose steps are given. */
-static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *v, int32_t stored,
-                                                 const float *steps, int32_t second) {
-    if (stored == 4) {
-        weights[0] = ec_load_f32(v);
-        weights[1] = ec_load_f32(v + 4);
-        weights[2] = ec_load_f32(v + 8);
-        weights[3] = ec_load_f32(v + 12);
-    } else if (stored == 2) {
-        ec_two_halves_f32(weights, weights + 1, v);
-        ec_two_halves_f32(weights + 2, weights + 3, v + 4);
-    } else if (stored == 0) {
-        const uint32_t word = (uint32_t)ec_load_aligned(v) >> second;
-        weights[0] = ec_nibble_f32(word, 0) * steps[0];
-        weights[1] = ec_nibble_f32(word, 8) * steps[1];
-        weights[2] = ec_nibble_f32(word, 16) * steps[2];
-        weights[3] = ec_nibble_f32(word, 24) * steps[3];
-    } else {
-        weights[0] = (float)(int8_t)v[0] * steps[0];
-        weights[1] = (float)(int8_t)v[1] * steps[1];
-        weights[2] = (float)(int8_t)v[2] * steps[2];
-        weights[3] = (float)(int8_t)v[3] * steps[3];
-    }
-}
-
-/* Weight `position` of those at v, of a channel of this step. */
-static inline EC_INLINE float ec_weight_f32(const uint8_t *v, int32_t position, int32_t stored,
-                                            float step, int32_t second) {
-    if (stored == 0) {
-        return ec_nibble_f32(v[position], second) * step;
-    }
-    if (stored == 4) {
-        return ec_load_f32(v + 4 * position);
-    }
-    if (stored == 2) {
-        const uint32_t low = v[2 * position];
-        return ec_half_f32(low | (uint32_t)v[2 * position + 1] << 8);
-    }
-    return (float)(int8_t)v[position] * step;
+/* What assembly is told of groups besides words: room for 16 steps, whether something stands before
+ * the weights of one, its inputs, and the bits of a byte below those of these four channels, as what
+ * the byte is shifted up by: 28, or 4 down. */
+static inline EC_UNUSED void ec_tell_groups_f32(uint32_t *told, int has_groups, int32_t inputs,
+                                                int32_t second) {
+    told[16] = (uint32_t)has_groups;
+    told[17] = (uint32_t)inputs;
+    told[18] = 28U - 8U * (uint32_t)second;
 }
 
 /* Four sums limited and stored: by limits[0] from below if bounds is odd, by limits[1] from above
@@ -263,9 +170,9 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
               "+r"(pairs)
             :
             : "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "cc", "memory");
-    } else if (stored == 0 && second == 0) {
+    } else if (stored <= 0 && second == 0) {
         EC_ADD_SCALED_PAIRS_F32(EC_LOW_HALVES_F32_ASM);
-    } else if (stored == 0) {
+    } else if (stored <= 0) {
         EC_ADD_SCALED_PAIRS_F32(EC_HIGH_HALVES_F32_ASM);
     } else {
         EC_ADD_SCALED_PAIRS_F32(EC_FOUR_BYTES_F32_ASM);
@@ -294,27 +201,40 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
     const int32_t head = ec_unit_head(4, stored);
     const int32_t each = ec_unit_tap(4, stored);
     const int32_t unit = head + each * window[0];
+    const int32_t inputs = runs[1];
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
+#if EC_MVE_FLOAT_ASM
+    uint32_t told[19];
+#endif
     for (int32_t c = 0; c < whole; c += 4, w += ec_next_four(unit, stored, c)) {
         const int32_t second = ec_second_four(stored, c);
         const float *from = x + c * apart;
         const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
+        if (stored < 0) {
+            ec_tell_groups_f32(told, has_groups, same, second);
+        }
         const uintptr_t words[13] = {
             (uintptr_t)from,
             (uintptr_t)(4 * step),
             (uintptr_t)weights,
             (uintptr_t)runs[0],
-            (uintptr_t)runs[1],
-            (uintptr_t)(4 * (runs[2] - tap * runs[1])),
-            (uintptr_t)(each * (window[2] - runs[1])),
+            (uintptr_t)(has_groups   ? window[3] - inputs
+                        : stored < 0 ? 1
+                                     : inputs),
+            (uintptr_t)(4 * (runs[2] - tap * inputs)),
+            (uintptr_t)(each * (window[2] - window[3])),
             (uintptr_t)w,
             (uintptr_t)(out + c),
             (uintptr_t)(4 * channels),
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            stored == 0 ? (uintptr_t)(28 - 8 * second) : (uintptr_t)(4 * tap),
+            stored < 0    ? (uintptr_t)told
+            : stored == 0 ? (uintptr_t)(28 - 8 * second)
+                          : (uintptr_t)(4 * tap),
         };
-        if (runs[0] > 0 && runs[1] > 0 && by_vectors(words) == 0) {
+        if (runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
             continue;
         }
 #endif
@@ -331,14 +251,22 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
             const float *xc = xb + step;
             const float *xd = xc + step;
             const uint8_t *v = weights;
-            for (int32_t i = runs[1]; i > 0; --i) {
-                ec_four_weights_f32(weight, v, stored, steps, second);
-                v += each;
-                EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
-                EC_FOUR_PRODUCTS_F32(xb, b0, b1, b2, b3);
-                EC_FOUR_PRODUCTS_F32(xc, c0, c1, c2, c3);
-                EC_FOUR_PRODUCTS_F32(xd, d0, d1, d2, d3);
-            }
+            int32_t most = inputs;
+            do {
+                if (has_groups) {
+                    ec_steps_of_group_f32(steps, v, w, second);
+                    v += each;
+                }
+                for (int32_t i = same; i > 0; --i) {
+                    ec_four_weights_f32(weight, v, stored, steps, second);
+                    v += each;
+                    EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
+                    EC_FOUR_PRODUCTS_F32(xb, b0, b1, b2, b3);
+                    EC_FOUR_PRODUCTS_F32(xc, c0, c1, c2, c3);
+                    EC_FOUR_PRODUCTS_F32(xd, d0, d1, d2, d3);
+                }
+                most -= same;
+            } while (stored < 0 && most > 0);
             from += runs[2];
             weights += each * window[2];
         }
@@ -358,6 +286,9 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
     const int32_t head = ec_unit_head(4, stored);
     const int32_t each = ec_unit_tap(4, stored);
     const int32_t unit = head + each * window[0];
+    const int32_t inputs = runs[1];
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
     int32_t c = 0;
     while (c < whole) {
         const int32_t second = ec_second_four(stored, c);
@@ -365,25 +296,32 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
         const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
         float room[16]; /* for steps */
+        uint32_t told[19];
+        if (stored < 0) {
+            ec_tell_groups_f32(told, has_groups, same, second);
+        }
         const uintptr_t words[13] = {
             (uintptr_t)weights,
             (uintptr_t)unit,
             (uintptr_t)from,
             (uintptr_t)runs[0],
-            (uintptr_t)runs[1],
-            (uintptr_t)(each * (window[2] - runs[1])),
-            (uintptr_t)(4 * (runs[2] - tap * runs[1])),
+            (uintptr_t)(has_groups   ? window[3] - inputs
+                        : stored < 0 ? 1
+                                     : inputs),
+            (uintptr_t)(each * (window[2] - window[3])),
+            (uintptr_t)(4 * (runs[2] - tap * inputs)),
             (uintptr_t)w,
             (uintptr_t)(out + c),
             16,
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            stored == 1 ? (uintptr_t)room : (uintptr_t)(4 * tap),
+            stored < 0    ? (uintptr_t)told
+            : stored == 1 ? (uintptr_t)room
+                          : (uintptr_t)(4 * tap),
         };
-        if (whole - c >= 16 && second == 0 && runs[0] > 0 && runs[1] > 0 &&
-            by_vectors(words) == 0) {
+        if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
             c += 16;
-            w += (stored == 0 ? 2 : 4) * unit;
+            w += (stored <= 0 ? 2 : 4) * unit;
             continue;
         }
 #endif
@@ -394,23 +332,31 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
         for (int32_t row = 0; row < runs[0]; ++row) {
             const float *xa = from;
             const uint8_t *v = weights;
-            int32_t i = runs[1];
-            if (stored != 4 && i > 1) {
-                float sums[4] = { a0, a1, a2, a3 };
-                ec_add_pairs_f32(sums, xa, v, stored, steps, second, i / 2);
-                a0 = sums[0];
-                a1 = sums[1];
-                a2 = sums[2];
-                a3 = sums[3];
-                xa += i / 2 * 2;
-                v += each * (i / 2 * 2);
-                i %= 2;
-            }
-            for (; i > 0; --i) {
-                ec_four_weights_f32(weight, v, stored, steps, second);
-                v += each;
-                EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
-            }
+            int32_t most = inputs;
+            do {
+                int32_t i = same;
+                if (has_groups) {
+                    ec_steps_of_group_f32(steps, v, w, second);
+                    v += each;
+                }
+                if (stored != 4 && i > 1) {
+                    float sums[4] = { a0, a1, a2, a3 };
+                    ec_add_pairs_f32(sums, xa, v, stored, steps, second, i / 2);
+                    a0 = sums[0];
+                    a1 = sums[1];
+                    a2 = sums[2];
+                    a3 = sums[3];
+                    xa += i / 2 * 2;
+                    v += each * (i / 2 * 2);
+                    i %= 2;
+                }
+                for (; i > 0; --i) {
+                    ec_four_weights_f32(weight, v, stored, steps, second);
+                    v += each;
+                    EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
+                }
+                most -= same;
+            } while (stored < 0 && most > 0);
             from += runs[2];
             weights += each * window[2];
         }
@@ -429,18 +375,30 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
                                                  int32_t bounds, const float *limits) {
     const int32_t head = ec_unit_head(lanes, stored);
     const int32_t each = ec_unit_tap(lanes, stored);
-    const uint8_t *const steps = stored == 0 ? w + 16 : w + head - 4 * lanes;
+    const uint8_t *const steps = stored <= 0 ? w + 16 : w + head - 4 * lanes;
+    const int32_t next = stored <= 0 ? 4 : lanes;
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
     for (int32_t c = 0; c < lanes; ++c) {
         const float *from = x + c * apart;
         const uint8_t *weights = w + head - 8 * second + each * window[1];
-        const float step = ec_load_f32(steps + 4 * c);
+        const float own = ec_load_f32(steps + 4 * c);
+        float step = own;
         float sum = ec_load_f32(w + 4 * c);
-        weights += stored == 0 ? c : c * stored;
+        weights += stored <= 0 ? c : c * stored;
         for (int32_t row = 0; row < runs[0]; ++row) {
-            for (int32_t i = 0; i < runs[1]; ++i) {
-                const int32_t position = stored == 0 ? 4 * i : i * lanes;
-                sum += from[i * tap] * ec_weight_f32(weights, position, stored, step, second);
-            }
+            int32_t heads = 0;
+            int32_t i = 0;
+            do {
+                if (has_groups) {
+                    step = ec_weight_f32(weights, (i + heads) * next, 0, own, second);
+                    ++heads;
+                }
+                for (const int32_t end = i + same; i < end; ++i) {
+                    const int32_t position = (i + heads) * next;
+                    sum += from[i * tap] * ec_weight_f32(weights, position, stored, step, second);
+                }
+            } while (stored < 0 && i < runs[1]);
             from += runs[2];
             weights += each * window[2];
         }
@@ -456,27 +414,31 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
 
 /* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
  * over x [height, width, across], whose first tap is at (row * stride_h - top, p * stride_w -
- * left); what lies outside of x is left out. A tap has `depth` inputs of each channel. bounds: 1 if
+ * left); what lies outside of x is left out. A tap has `depth` inputs of each channel, of which
+ * `group` in a row share steps, or all if it is 0 or weights are not stored in groups. bounds: 1 if
  * there is a lower limit, plus 2 if there is an upper one; low and high are the bits of these
  * floats. Pixels are computed in order. four, one: what computes whole units of four pixels and of
  * one by vectors. Nothing is read but x, within its rows, and the stream. */
-static inline EC_INLINE void ec_row_of_sums_f32(
-    float *out, const float *x, const void *stream, int32_t stored, int32_t height, int32_t width,
-    int32_t across, int32_t depth, int32_t apart, int32_t tap, int32_t kernel_h, int32_t kernel_w,
-    int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w, int32_t top,
-    int32_t left, int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
-    int32_t row, int32_t (*four)(const uintptr_t *), int32_t (*one)(const uintptr_t *)) {
+static inline EC_INLINE void
+ec_row_of_sums_f32(float *out, const float *x, const void *stream, int32_t stored, int32_t height,
+                   int32_t width, int32_t across, int32_t depth, int32_t apart, int32_t tap,
+                   int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                   int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left,
+                   int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
+                   int32_t row, int32_t group, int32_t (*four)(const uintptr_t *),
+                   int32_t (*one)(const uintptr_t *)) {
     const int32_t first = row * stride_h - top;
     const int32_t reach = (kernel_w - 1) * dilation_w + 1;
-    const int32_t pitch = kernel_w * depth;
+    const int32_t held = stored < 0 && group > 0 ? depth + depth / group : depth;
+    const int32_t pitch = kernel_w * held;
     const int32_t whole = channels / 4 * 4;
     const uint8_t *const first_unit = stream;
     const uint8_t *const last =
-        stored == 0 ? first_unit + whole / 8 * (64 + 4 * kernel_h * pitch) + 8 * (whole & 4)
+        stored <= 0 ? first_unit + whole / 8 * (64 + 4 * kernel_h * pitch) + 8 * (whole & 4)
                     : first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
     float limits[2];
-    int32_t runs[3];
-    int32_t window[3];
+    int32_t runs[4];
+    int32_t window[4];
     int32_t from;
     int32_t to;
     EC_COPY(limits, &low, sizeof low);
@@ -497,7 +459,9 @@ static inline EC_INLINE void ec_row_of_sums_f32(
             some = 4;
         }
         runs[1] = (to - from) * depth;
-        window[1] = above + from * depth;
+        runs[3] = group > 0 && to > from ? group : runs[1];
+        window[1] = above + from * held;
+        window[3] = (to - from) * held;
         const float *inputs = rows + (column + from * dilation_w) * across;
         if (some == 4) {
             ec_sums_of_four_f32(out, channels, whole, inputs, stride_w * across, apart, tap, stored,

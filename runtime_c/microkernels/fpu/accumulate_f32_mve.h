@@ -16,9 +16,10 @@
  * pointers, which are a to d in `each`, 1 the bytes from one to the next (lr in `first`), 2 another
  * pointer (`other`), 3 runs, 4 steps of a run, 5 and 6 what the four and the other advance between
  * runs, 7 biases, 8 output, 9 the bytes from vector to vector of it, 10 bounds, 11 limits, 12 what
- * r3 is. `each` has those of r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. Leaves r0 =
- * 0, or something else and stores nothing if a denormal was flushed. */
-#define EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
+ * r3 is. `each` has those of r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. `steps` does
+ * it for a run, and keeps r5. Leaves r0 = 0, or something else and stores nothing if a denormal was
+ * flushed. */
+#define EC_SUMS_F32_MVE(first, steps, a, b, c, d, other) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "vmrs r1, fpscr\n" \
@@ -35,10 +36,7 @@
     "add " c ", " b ", lr\n" \
     "add " d ", " c ", lr\n" \
     "2:\n" \
-    "dls lr, r5\n" \
-    "1:\n" \
-    each \
-    "le lr, 1b\n" \
+    steps \
     ".irp d, " a ", " b ", " c ", " d "\n" \
     "add \\d, \\d, r6\n" \
     ".endr\n" \
@@ -77,14 +75,37 @@
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`. */
-#define EC_RUN_SUMS_F32_MVE(words, first, each, a, b, c, d, other) \
+/* Assembly: `each` r5 times. */
+#define EC_STEPS_F32_MVE(each) \
+    "dls lr, r5\n" \
+    "1:\n" \
+    each \
+    "le lr, 1b\n"
+
+/* Assembly: r5 groups. `begin` makes the steps of one and ends with dls for its inputs; r is free. */
+#define EC_GROUPS_F32_MVE(begin, each, r) \
+    "5:\n" \
+    begin \
+    "1:\n" \
+    each \
+    "le lr, 1b\n" \
+    "subs r5, r5, #1\n" \
+    "bne 5b\n" \
+    "ldr " r ", [sp]\n" \
+    "ldr r5, [" r ", #16]\n"
+
+/* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`, with the `steps` of a run. */
+#define EC_RUN_STEPS_F32_MVE(words, first, steps, a, b, c, d, other) \
     register uintptr_t r0 __asm__("r0") = (uintptr_t)(words); \
-    __asm__ volatile(EC_SUMS_F32_MVE(first, each, a, b, c, d, other) \
+    __asm__ volatile(EC_SUMS_F32_MVE(first, steps, a, b, c, d, other) \
         : "+r"(r0) \
         : \
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory"); \
     return (int32_t)r0
+
+/* The same with what is done in `each` step. */
+#define EC_RUN_SUMS_F32_MVE(words, first, each, a, b, c, d, other) \
+    EC_RUN_STEPS_F32_MVE(words, first, EC_STEPS_F32_MVE(each), a, b, c, d, other)
 
 /* Assembly: one unit's biases for four vectors. */
 #define EC_SAME_BIASES_F32_MVE \
@@ -100,27 +121,30 @@
     "add r2, r2, lr\n" \
     ".endr\n"
 
-/* What a kernel does and returns that adds the weights of four channels times the inputs of four
- * pixels, on `words`. `first` as above, behind the biases; `load` reads the weights at r1 into q4,
- * `widen` and `scale` make floats of them. */
+/* Assembly: the weights of four channels times the inputs of four pixels. `load` reads the weights at
+ * r1 into q4, `widen` and `scale` make floats of them. */
+#define EC_FOUR_PIXELS_F32_MVE(load, widen, scale) \
+    load \
+    "ldr r0, [r8], #4\n" \
+    widen \
+    "ldr r2, [r9], #4\n" \
+    scale \
+    "ldr r3, [r10], #4\n" \
+    "vmul.f32 q5, q4, r0\n" \
+    "ldr r0, [r11], #4\n" \
+    "vmul.f32 q6, q4, r2\n" \
+    "vadd.f32 q0, q0, q5\n" \
+    "vmul.f32 q5, q4, r3\n" \
+    "vadd.f32 q1, q1, q6\n" \
+    "vmul.f32 q6, q4, r0\n" \
+    "vadd.f32 q2, q2, q5\n" \
+    "vadd.f32 q3, q3, q6\n"
+
+/* What a kernel does and returns that does so for four pixels, on `words`. `first` as above, behind
+ * the biases. */
 #define EC_RUN_FOUR_PIXELS_F32_MVE(words, first, load, widen, scale) \
     EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE first, \
-        load \
-        "ldr r0, [r8], #4\n" \
-        widen \
-        "ldr r2, [r9], #4\n" \
-        scale \
-        "ldr r3, [r10], #4\n" \
-        "vmul.f32 q5, q4, r0\n" \
-        "ldr r0, [r11], #4\n" \
-        "vmul.f32 q6, q4, r2\n" \
-        "vadd.f32 q0, q0, q5\n" \
-        "vmul.f32 q5, q4, r3\n" \
-        "vadd.f32 q1, q1, q6\n" \
-        "vmul.f32 q6, q4, r0\n" \
-        "vadd.f32 q2, q2, q5\n" \
-        "vadd.f32 q3, q3, q6\n", \
-        "r8", "r9", "r10", "r11", "r1")
+        EC_FOUR_PIXELS_F32_MVE(load, widen, scale), "r8", "r9", "r10", "r11", "r1")
 
 /* clang-format on */
 

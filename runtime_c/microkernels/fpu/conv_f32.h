@@ -55,7 +55,7 @@ static EC_SHARED void ec_conv_row_f32(float *out, const float *x, const float *s
                                       int32_t bounds, int32_t low, int32_t high, int32_t row) {
     ec_row_of_sums_f32(out, x, stream, 4, height, width, in_channels, in_channels, 0, 1, kernel_h,
                        kernel_w, stride_h, stride_w, dilation_h, 1, top, left, pixels, channels,
-                       bounds, low, high, row, ec_conv_four_f32_mve, ec_conv_one_f32_mve);
+                       bounds, low, high, row, 0, ec_conv_four_f32_mve, ec_conv_one_f32_mve);
 }
 
 #endif /* EC_FPU_CONV_F32_H */

@@ -77,7 +77,7 @@ static EC_SHARED void ec_depthwise_row_f32(float *out, const float *x, const flo
                                            int32_t bounds, int32_t low, int32_t high, int32_t row) {
     ec_row_of_sums_f32(out, x, stream, 4, height, width, channels, 1, 1, dilation_w * channels,
                        kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left,
-                       pixels, channels, bounds, low, high, row, ec_depthwise_four_f32_mve,
+                       pixels, channels, bounds, low, high, row, 0, ec_depthwise_four_f32_mve,
                        ec_depthwise_one_f32_mve);
 }
 

@@ -17,10 +17,12 @@ from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.microkernels.float_rows import (
     CONV,
+    CONV_GROUPS,
     CONV_HALVES,
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
+    MOST_SHIFT,
 )
 from edgec.loop.policy import policy_for
 from edgec.memory.short_weights import with_short_weights
@@ -50,6 +52,14 @@ LAYERS = {
 #: Weights that count steps, and how many at most; the kernels of all that are stored in less.
 MOST = {"steps": 128, "nibbles": 8}
 NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "nibbles": CONV_NIBBLES}
+#: Layers whose weights have shifts of groups of so many inputs.
+GROUPED = {
+    "padded": ("conv2d", (1, 5, 7, 32), (6, 3, 3, 32), Conv2dAttrs(padding=SAME), 16),
+    "strided": ("conv2d", (1, 8, 7, 17), (4, 3, 2, 17), Conv2dAttrs((2, 1), (2, 1), SAME), 17),
+    "pixels": ("conv2d", (1, 3, 5, 48), (9, 1, 1, 48), Conv2dAttrs(), 24),
+    "dense": ("dense", (3, 64), (21, 64), None, 32),
+    "odd": ("dense", (1, 51), (35, 51), None, 17),
+}
 #: What kernels cannot do, and leave to loops.
 REFUSED = {
     "dilated": ("conv2d", (1, 5, 9, 3), (4, 1, 3, 3), Conv2dAttrs(dilation=(1, 2))),
@@ -58,9 +68,17 @@ REFUSED = {
 
 
 def layer(
-    op: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], attrs: Any, stored: str = ""
+    op: str,
+    x_shape: tuple[int, ...],
+    w_shape: tuple[int, ...],
+    attrs: Any,
+    stored: str | int = "",
+    most_shift: int = MOST_SHIFT,
 ) -> Function:
-    """A layer with random weights, its result limited to [-1, 6]. stored: what they stand for."""
+    """A layer with random weights, its result limited to [-1, 6].
+
+    stored: what weights stand for, or how many inputs in a row share a shift up to most_shift.
+    """
     rng = np.random.default_rng(sum(x_shape))
     channels = w_shape[2] if op == "depthwise_conv2d" else w_shape[0]
     weights = rng.normal(size=w_shape).astype(np.float32)
@@ -70,6 +88,14 @@ def layer(
         step = rng.uniform(0.01, 0.1, (channels,) + (1,) * (len(w_shape) - 1)).astype(np.float32)
         most = MOST[stored]
         weights = rng.integers(-most, most, w_shape).astype(np.float32) * step
+    elif isinstance(stored, int):
+        step = rng.uniform(0.01, 0.1, (channels,) + (1,) * (len(w_shape) - 1)).astype(np.float32)
+        counts = rng.integers(-8, 8, w_shape)
+        counts[..., ::stored] = 7  # so that a shift cannot be another
+        shifts = rng.integers(0, most_shift + 1, (*w_shape[:-1], w_shape[-1] // stored))
+        shifts[0, ..., 0], shifts[-1, ..., -1] = 0, most_shift
+        counts <<= np.repeat(shifts, stored, axis=-1)
+        weights = counts.astype(np.float32) * step
     b = GraphBuilder()
     x = b.param("x", TensorType(x_shape, "float32"))
     w = b.constant("w", weights)
@@ -107,15 +133,40 @@ def test_kernels_of_narrow_weights_mean_the_layer(
     *given, kernel = LAYERS[name]
     function = layer(*given, stored=stored)
     found = menu(function, "cortex-m4", optimize).variants
-    expected = [{kernel}] if optimize == "time" else [{NARROW[stored]}]
+    narrow = [{NARROW[stored]}]
+    if stored == "nibbles":  # others of the model may have groups
+        narrow.append({CONV_GROUPS})
+    expected = [{kernel}] if optimize == "time" else narrow
     if optimize == "balanced" and stored in MOST:  # what they save is weighed later
-        expected = [{kernel}, {NARROW[stored]}]
+        expected = [{kernel}, *narrow]
     assert [kernels_of(v.function) for v in found if kernels_of(v.function)] == expected
     x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
     (expected,) = interpret(function, [x])
     for variant in found:
         got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
         assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+@pytest.mark.parametrize("optimize", ["size", "balanced"])
+@pytest.mark.parametrize("name", GROUPED)
+def test_kernels_by_groups_mean_the_layer(name: str, optimize: Optimize) -> None:
+    *given, group = GROUPED[name]
+    function = layer(*given, stored=group)
+    found = menu(function, "cortex-m4", optimize).variants
+    kernels = [v for v in found if kernels_of(v.function) == {CONV_GROUPS}]
+    assert len(kernels) == 1
+    x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
+    (expected,) = interpret(function, [x])
+    for variant in found:
+        got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+        assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+def test_shifts_of_four_are_left_to_bytes() -> None:
+    """Sixteen does not fit in four bits with a sign."""
+    *given, group = GROUPED["dense"]
+    found = menu(layer(*given, stored=group, most_shift=MOST_SHIFT + 1), "cortex-m4").variants
+    assert [kernels_of(v.function) for v in found] == [{CONV}, {CONV_STEPS}, set()]
 
 
 def test_many_halves_stay_so() -> None:
@@ -155,25 +206,40 @@ def test_few_channels_stay_on_loops_where_a_unit_of_eight_takes_more() -> None:
     """Their weights of four bits, that is; the others go to the kernel all the same."""
     small = menu(layer("dense", (1, 400), (9, 400), None, "nibbles"), "cortex-m4", "size")
     large = menu(layer("dense", (1, 400), (256, 400), None, "nibbles"), "cortex-m4", "size")
-    loops, kernel = small.variants
+    loops, kernel, _ = small.variants
     assert kernel.constant_bytes * (1 - MOST_CODE) > loops.constant_bytes + loops.code_bytes
     chosen = take_small_kernels([small, large], [loops, large.variants[0]])
     assert chosen == (loops, large.variants[1])
 
 
-def test_groups_of_four_bits_stay_on_loops() -> None:
-    """Kernels would store them in eight."""
-    rng = np.random.default_rng(2)
-    counts = rng.integers(-8, 8, (16, 2, 32))
-    counts[:, :, 0] = 7
-    counts[:, 0] <<= 3
-    weights = counts.reshape(16, 64).astype(np.float32)
+def test_groups_of_four_bits_are_read_by_a_kernel_where_size_counts() -> None:
+    """Not by that of bytes, which takes twice as many."""
+    for channels in (8, 256):
+        function = layer("dense", (1, 640), (channels, 640), None, 32)
+        lowered = menu(function, "cortex-m4", "size")
+        loops = lowered.variants[0]
+        (chosen,) = take_small_kernels([lowered], [loops])
+        assert kernels_of(chosen.function) == (set() if channels == 8 else {CONV_GROUPS})
+        assert chosen.constant_bytes < 1.1 * loops.constant_bytes
+
+
+@pytest.mark.parametrize("stored", [32, "nibbles"])
+def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> None:
     b = GraphBuilder()
-    x = b.param("x", TensorType((1, 64), "float32"))
-    inputs = [x, b.constant("w", weights), b.constant("bias", np.ones(16, np.float32))]
-    function = b.finish([b.op("dense", inputs, None, name="sums")])
-    for variant in menu(function, "cortex-m4", "size").variants:
-        assert not kernels_of(variant.function)
+    x = b.param("x", TensorType((1, 640), "float32"))
+    results = []
+    for name, kind in (("a", stored), ("b", "nibbles")):
+        w, bias = (c.data for c in layer("dense", (1, 640), (200, 640), None, kind).constants())
+        inputs = [x, b.constant(f"{name}_w", w), b.constant(f"{name}_bias", bias)]
+        results.append(b.op("dense", inputs, None, name=name))
+    function = b.finish(results)
+    policy = policy_for(find_core("cortex-m55"), Options())
+    lowered = [lower_group(group, policy) for group in fuse_groups(function)]
+    fastest = [menus.variants[0] for menus in lowered]
+    assert [kernels_of(v.function) for v in fastest] == [{CONV}, {CONV}]
+    chosen = with_short_weights(function, lowered, fastest)
+    kernel = CONV_NIBBLES if stored == "nibbles" else CONV_GROUPS
+    assert [kernels_of(v.function) for v in chosen] == [{kernel}, {kernel}]
 
 
 @pytest.mark.parametrize(("stored", "pays"), [("nibbles", True), ("steps", False), ("", False)])
