@@ -89,4 +89,6 @@ def test_on_emulated_boards(name: str, recipe: Recipe, board: str, tmp_path: Pat
     engine = None if board == "host" else "qemu"
     if engine and shutil.which("qemu-system-arm") is None:
         pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
-    check(name, recipe, board, engine, "time", tmp_path / "m.onnx")
+    found = check(name, recipe, board, engine, "time", tmp_path / "m.onnx")
+    if name == "steps" and recipe is ALL_16 and board == "mps2_an386":
+        assert "ec_depthwise_windows_limited_s16_dsp" in found

@@ -41,9 +41,14 @@ KERNELS = {
 WHOLE = (-32768, 32767)
 
 
+void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
 def core(request, tmp_path_factory):
     with dsp_image(request, tmp_path_factory, SOURCE) as simulator:
+void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_windows_limited_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
+                                       n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
+                                       n[16]); }
         yield simulator
 
 
@@ -131,12 +136,16 @@ def test_sums_beyond_32_bits(core):
     check(core, name, window, 4, constants, x)
 
 
-WINDOWS = "ec_depthwise_windows_s16_dsp"
+#: Kernels, and the ranges of results of each.
+WINDOWS = {
+    "windows": [(-32768,), (0,)],
+    "windows_limited": [(-32768, 20000), (0, 300), (-5000, -7), (-32768, 32767)],
+}
 
 
-def windows(core, window, row, least, **changes):
+def windows(core, name, window, row, limits, **changes):
     """A row of outputs, its inputs behind those of nothing else."""
-    kernel = get_microkernel(WINDOWS)
+    kernel = get_microkernel(f"ec_depthwise_{name}_s16_dsp")
     rng = np.random.default_rng(window.shape[2] + row)
     channels = window.shape[2]
     constants = {
@@ -146,7 +155,7 @@ def windows(core, window, row, least, **changes):
         "shift": rng.integers(1, 25, channels).astype(np.int8),
         **changes,
     }
-    sizes = {**window.sizes, "least": least}
+    sizes = {**window.sizes, **dict(zip(("least", "most"), limits, strict=False))}
     stream = kernel.stream.pack(constants, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
     for key, array in kernel.stream.unpack(stream, **sizes).items():
@@ -155,7 +164,7 @@ def windows(core, window, row, least, **changes):
     out = np.full((window.out_width, channels), 77, np.int16)
     numbers = (*sizes.values(), row * window.out_width)
     expected = meant(kernel, out, [x, stream], numbers)
-    assert np.array_equal(run_on_core(core, "run_windows", out, [x, stream], numbers), expected)
+    assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +181,19 @@ def test_depthwise_windows(core, shape, kernel, stride, dilation, corner, out):
     """Windows inside, across each edge and each corner, and outside."""
     window = Window(shape, kernel, stride, dilation, corner, out[1], True, 0)
     for row in range(out[0]):
-        windows(core, window, row, -32768 if row % 2 else 0)
+        for name, limits in WINDOWS.items():
+            windows(core, name, window, row, limits[row % len(limits)])
 
 
-def test_depthwise_ties(core):
+@pytest.mark.parametrize("name", WINDOWS)
+def test_depthwise_ties(core, name):
     """Sums on and beside ties of every shift, of both signs, and sums that are limited."""
     window = Window((1, 1, 16), (1, 1), (1, 1), (1, 1), (0, 0), 1, False, 0)
     rng = np.random.default_rng(9)
     for shift in range(1, 25):
         near = (np.arange(16) - 8) * (1 << min(shift + 2, 27)) + rng.integers(-2, 3, 16)
         windows(
-            core, window, 0, -32768 if shift % 2 else 0,
+            core, name, window, 0, WINDOWS[name][shift % len(WINDOWS[name])],
             bias=near.astype(np.int32), w=np.zeros((16, 1, 1), np.int8),
             multiplier=np.full(16, 1 << 29, np.int32), shift=np.full(16, shift, np.int8),
         )  # fmt: skip

@@ -65,13 +65,16 @@ def _instructions(**sizes: int) -> float:
     return 60 + window.out_width * (90 + window.shape[2] // CHANNELS * each)
 
 
-for _rescaling, _ends, _aligned in (
-    (TFLM16_HIGH, ("least",), ("out", "x", "bias")),
-    (TFLM16_TO_8, ("out_zero_point", "least", "most"), ("x", "bias")),
+#: The products in the names of kernels; those of WINDOWS with results of int16 know but two ranges.
+WINDOWS, LIMITED = "depthwise_windows", "depthwise_windows_limited"
+for _products, _rescaling, _ends, _aligned in (
+    (WINDOWS, TFLM16_HIGH, ("least",), ("out", "x", "bias")),
+    (LIMITED, TFLM16_HIGH, ("least", "most"), ("out", "x", "bias")),
+    (WINDOWS, TFLM16_TO_8, ("out_zero_point", "least", "most"), ("x", "bias")),
 ):
     register(
         Microkernel(
-            _rescaling.kernel("depthwise_windows"),
+            _rescaling.kernel(_products),
             partial(depthwise_windows, _rescaling),
             sizes=(*Window.SIZES, *_ends),
             indices=("pixel",),

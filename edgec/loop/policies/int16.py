@@ -10,7 +10,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import DEPTHWISE_WINDOWS, SHORTS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.microkernels.dsp_windows import CHANNELS
-from edgec.loop.microkernels.dsp_windows_int16 import MOST_COLUMNS
+from edgec.loop.microkernels.dsp_windows_int16 import LIMITED, MOST_COLUMNS, WINDOWS
 from edgec.loop.microkernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.loop.microkernels.rescaling import TFLM16_TO_8
 from edgec.loop.policies.common import decompose, find_param, output_loops
@@ -100,11 +100,13 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
     limits = find_limits(func)
     if window is None or limits is None:
         return []
-    ends = {"least": limits.minimum}
-    if limits.rescaling is TFLM16_TO_8:
-        ends |= {"out_zero_point": limits.zero_point, "most": limits.maximum}
-    elif limits.minimum not in (0, -(1 << 15)) or limits.maximum != (1 << 15) - 1:
-        return []
+    ends = {
+        "out_zero_point": limits.zero_point, "least": limits.minimum, "most": limits.maximum,
+    }  # fmt: skip
+    usual = limits.minimum in (0, -(1 << 15)) and limits.maximum == (1 << 15) - 1
+    products = WINDOWS if usual or limits.rescaling is TFLM16_TO_8 else LIMITED
+    kernel = get_microkernel(limits.rescaling.kernel(products))
+    ends = {name: number for name, number in ends.items() if name in kernel.sizes}
     if window.shape[2] % CHANNELS or window.kernel[1] > MOST_COLUMNS:
         return []
     schedule = Schedule(func)
@@ -114,8 +116,7 @@ def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedu
         schedule.compute_at("acc", channel)
         decompose(schedule, "acc")
         schedule.simplify()
-        kernel = limits.rescaling.kernel("depthwise_windows")
-        schedule.tensorize(wide, kernel, {**window.sizes, **ends}, {"pixel": pixel})
+        schedule.tensorize(wide, kernel.name, {**window.sizes, **ends}, {"pixel": pixel})
     except ScheduleError:
         return []
     return [schedule]

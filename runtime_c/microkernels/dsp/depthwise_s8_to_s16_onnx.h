@@ -8,13 +8,13 @@
 
 #include "microkernels/c/store_s16.h"
 #include "microkernels/dsp/depthwise_s8_onnx.h"
+#include "microkernels/dsp/clip_pair.h"
 
 /* clang-format off */
 
 /* Assembly: both limits, in r12, on the stack, each twice in a word. */
 #define EC_DEPTHWISE_3X3_KEEP_LIMITS \
-    "pkhbt r2, r12, r12, lsl #16\n" \
-    "pkhtb r12, r12, r12, asr #16\n" \
+    EC_SPREAD_LIMITS("r2", "r12", "r12") \
     "strd r2, r12, [sp, #24]\n"
 
 /* Assembly: two rescaled sums, one above the other, as int16, limited by r2 and lr. */
@@ -22,10 +22,7 @@
     "ssat " above ", #16, " above "\n" \
     "ssat " below ", #16, " below "\n" \
     "pkhbt " above ", " above ", " below ", lsl #16\n" \
-    "ssub16 " below ", " above ", r2\n" \
-    "sel " above ", " above ", r2\n" \
-    "ssub16 " below ", lr, " above "\n" \
-    "sel " above ", " above ", lr\n" \
+    EC_CLIP_PAIR(above, "r2", "lr", below) \
     "lsr " below ", " above ", #16\n"
 
 /* Assembly: the results of one column. */

@@ -14,6 +14,7 @@
 #include "edgec/ec_kernel.h"
 #include "microkernels/c/clip_taps.h"
 #include "microkernels/c/store_s16.h"
+#include "microkernels/dsp/clip_pair.h"
 
 /* clang-format off */
 
@@ -86,6 +87,15 @@
     "pkhbt r10, r10, r11, lsl #16\n" \
     "stmia r3!, {r8, r10}\n"
 
+/* Assembly: results of int16, limited to what r5 has. */
+#define EC_DEPTHWISE_STORE_LIMITED_S16_DSP \
+    EC_SPREAD_LIMITS("r6", "r7", "r5") \
+    "pkhbt r8, r8, r9, lsl #16\n" \
+    "pkhbt r10, r10, r11, lsl #16\n" \
+    EC_CLIP_PAIR("r8", "r6", "r7", "r12") \
+    EC_CLIP_PAIR("r10", "r6", "r7", "r12") \
+    "stmia r3!, {r8, r10}\n"
+
 /* Assembly: results of int8, plus a zero point and limited: the three lowest bytes of r5. */
 #define EC_DEPTHWISE_STORE_S8_DSP \
     "sxtb r6, r5\n" \
@@ -101,6 +111,18 @@
     "movgt \\x, r12\n" \
     "strb \\x, [r3], #1\n" \
     ".endr\n"
+
+/* One pixel, of the names of ec_depthwise_pixel_s16_dsp. */
+#define EC_DEPTHWISE_RUN_PIXEL_S16(store) \
+    register const int16_t *r0 __asm__("r0") = x; \
+    register const int32_t *r1 __asm__("r1") = stream; \
+    register const int32_t *r2 __asm__("r2") = plan; \
+    register void *r3 __asm__("r3") = out; \
+    __asm__ volatile( \
+        EC_DEPTHWISE_PIXEL_S16_DSP(store) \
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
+        : \
+        : "r12", "cc", "memory")
 
 /* clang-format on */
 
@@ -145,17 +167,7 @@ static inline EC_UNUSED const int32_t *ec_depthwise_four_s16_dsp(int32_t *result
 static EC_KERNEL void ec_depthwise_pixel_s16_dsp(void *out, const int16_t *x, const int32_t *stream,
                                                  const int32_t *plan) {
 #if EC_DSP_ASM
-    register const int16_t *r0 __asm__("r0") = x;
-    register const int32_t *r1 __asm__("r1") = stream;
-    register const int32_t *r2 __asm__("r2") = plan;
-    register void *r3 __asm__("r3") = out;
-    /* clang-format off */
-    __asm__ volatile(
-        EC_DEPTHWISE_PIXEL_S16_DSP(EC_DEPTHWISE_STORE_S16_DSP)
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
-    /* clang-format on */
+    EC_DEPTHWISE_RUN_PIXEL_S16(EC_DEPTHWISE_STORE_S16_DSP);
 #else
     int16_t *const to = (int16_t *)out;
     for (int32_t q = 0; q < plan[0]; ++q) {
@@ -168,21 +180,30 @@ static EC_KERNEL void ec_depthwise_pixel_s16_dsp(void *out, const int16_t *x, co
 #endif
 }
 
+/* The same with limits: plan[1] has the least and, in the upper half, the largest result. */
+static EC_KERNEL void ec_depthwise_pixel_limited_s16_dsp(void *out, const int16_t *x,
+                                                         const int32_t *stream,
+                                                         const int32_t *plan) {
+#if EC_DSP_ASM
+    EC_DEPTHWISE_RUN_PIXEL_S16(EC_DEPTHWISE_STORE_LIMITED_S16_DSP);
+#else
+    int16_t *const to = (int16_t *)out;
+    const int32_t least = (int16_t)((uint32_t)plan[1] & 0xFFFFu);
+    for (int32_t q = 0; q < plan[0]; ++q) {
+        int32_t results[4];
+        stream = ec_depthwise_four_s16_dsp(results, x + 4 * q, stream, plan);
+        for (int32_t i = 0; i < 4; ++i) {
+            to[4 * q + i] = ec_limited_s16(results[i], least, plan[1] >> 16);
+        }
+    }
+#endif
+}
+
 /* The same to int8: plan[1] has the zero point, the least and the largest result, a byte each. */
 static EC_KERNEL void ec_depthwise_pixel_s16_s8_dsp(void *out, const int16_t *x,
                                                     const int32_t *stream, const int32_t *plan) {
 #if EC_DSP_ASM
-    register const int16_t *r0 __asm__("r0") = x;
-    register const int32_t *r1 __asm__("r1") = stream;
-    register const int32_t *r2 __asm__("r2") = plan;
-    register void *r3 __asm__("r3") = out;
-    /* clang-format off */
-    __asm__ volatile(
-        EC_DEPTHWISE_PIXEL_S16_DSP(EC_DEPTHWISE_STORE_S8_DSP)
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
-    /* clang-format on */
+    EC_DEPTHWISE_RUN_PIXEL_S16(EC_DEPTHWISE_STORE_S8_DSP);
 #else
     int8_t *const to = (int8_t *)out;
     const uint32_t ends = (uint32_t)plan[1];
@@ -255,6 +276,19 @@ static EC_KERNEL void ec_depthwise_windows_s16_dsp(
     ec_depthwise_row_s16_dsp(out, x, stream, height, width, channels, kernel_h, kernel_w, stride_h,
                              stride_w, dilation_h, dilation_w, top, left, out_width, pixel, 2,
                              lowest_result == 0, ec_depthwise_pixel_s16_dsp);
+}
+
+/* The same of any limits. */
+static EC_KERNEL void ec_depthwise_windows_limited_s16_dsp(
+    int16_t *out, const int16_t *x, const int32_t *stream, int32_t height, int32_t width,
+    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
+    int32_t padded, int32_t zero_point, int32_t least, int32_t most, int32_t pixel) {
+    (void)padded;
+    (void)zero_point;
+    ec_depthwise_row_s16_dsp(out, x, stream, height, width, channels, kernel_h, kernel_w, stride_h,
+                             stride_w, dilation_h, dilation_w, top, left, out_width, pixel, 2,
+                             ec_both_limits(least, most), ec_depthwise_pixel_limited_s16_dsp);
 }
 
 /* The same to int8: the rescaled sum plus `moved`, limited. */

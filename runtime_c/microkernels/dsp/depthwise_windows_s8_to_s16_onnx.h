@@ -8,6 +8,7 @@
 
 #include "microkernels/c/store_s16.h"
 #include "microkernels/dsp/depthwise_windows_s8_onnx.h"
+#include "microkernels/dsp/clip_pair.h"
 
 /* clang-format off */
 
@@ -16,16 +17,11 @@
     ".irp x, r8, r9, r10, r11\n" \
     "ssat \\x, #16, \\x\n" \
     ".endr\n" \
-    "pkhbt r2, r12, r12, lsl #16\n" \
-    "pkhtb r12, r12, r12, asr #16\n" \
+    EC_SPREAD_LIMITS("r2", "r12", "r12") \
     "pkhbt r8, r8, r9, lsl #16\n" \
     "pkhbt r9, r10, r11, lsl #16\n" \
-    ".irp x, r8, r9\n" \
-    "ssub16 r5, \\x, r2\n" \
-    "sel \\x, \\x, r2\n" \
-    "ssub16 r5, r12, \\x\n" \
-    "sel \\x, \\x, r12\n" \
-    ".endr\n" \
+    EC_CLIP_PAIR("r8", "r2", "r12", "r5") \
+    EC_CLIP_PAIR("r9", "r2", "r12", "r5") \
     EC_DEPTHWISE_PIXEL_OUT \
     "strd r8, r9, [r4], #8\n"
 
