@@ -154,7 +154,7 @@ class Policy:
 
     @property
     def _is_fast(self) -> bool:
-        """Whether weights of -128 may go to kernels that take more scratch."""
+        """Whether kernels may be taken that are the fastest, but take more scratch or code."""
         return self.options.optimize == "time"
 
     @property
@@ -223,7 +223,8 @@ class Policy:
             total = schedule_add(func, in_rows=self.in_rows)
             return [] if total is None else [total]
         if form == SHORTS:
-            return schedule_shorts(func, tables, window, self.core.features)
+            features = self.core.features
+            return schedule_shorts(func, tables, window, features, tails=self._is_fast)
         if form == PLANE_WINDOWS:
             in_place = schedule_plane_windows(func, tables, window)
             return [] if in_place is None else [in_place]

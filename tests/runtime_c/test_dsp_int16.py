@@ -16,6 +16,7 @@ pytest.importorskip("capstone")
 SOURCE = """
 #include "microkernels/dsp/depthwise_windows_s16.h"
 #include "microkernels/dsp/matrix_s16.h"
+#include "microkernels/dsp/matrix_s16_tail.h"
 
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
@@ -28,27 +29,44 @@ void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 void run_matrix_1_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
 
+void run_tail(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_tail_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_tail_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+
+void run_tail(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+void run_tail_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+void run_tail_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+
 void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
                                n[9], n[10], n[11], n[12], n[13], n[14], n[15]); }
+void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_depthwise_windows_limited_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
+                                       n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
+                                       n[16]); }
 """
 KERNELS = {
     "ec_matrix_1_s16_dsp": "run_matrix_1",
     "ec_matrix_1_s16_any_dsp": "run_matrix_1_any",
     "ec_matrix_1_s16_s64_dsp": "run_matrix_1_s64",
 }
+#: The same for windows whose inputs are no multiple of four.
+TAILS = {
+    "ec_matrix_1_tail_s16_dsp": "run_tail",
+    "ec_matrix_1_tail_s16_any_dsp": "run_tail_any",
+    "ec_matrix_1_tail_s16_s64_dsp": "run_tail_s64",
+}
 WHOLE = (-32768, 32767)
 
 
-void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
 def core(request, tmp_path_factory):
     with dsp_image(request, tmp_path_factory, SOURCE) as simulator:
-void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_windows_limited_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
-                                       n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
-                                       n[16]); }
         yield simulator
 
 
@@ -59,7 +77,7 @@ def name(request):
 
 def is_high(name):
     """Whether sums are rescaled by the upper half of a product of 32 bits."""
-    return name == "ec_matrix_1_s16_dsp"
+    return name in ("ec_matrix_1_s16_dsp", "ec_matrix_1_tail_s16_dsp")
 
 
 def tables(rng, name, window, channels):
@@ -91,7 +109,7 @@ def check(core, name, window, channels, constants, x, limits=WHOLE):
         assert np.array_equal(array.reshape(-1), constants[key].reshape(-1)), key
     out = np.full(channels, 77, np.int16)
     expected = meant(kernel, out, [x, stream], numbers)
-    found = run_on_core(core, KERNELS[name], out, [x, stream], numbers)
+    found = run_on_core(core, {**KERNELS, **TAILS}[name], out, [x, stream], numbers)
     assert np.array_equal(found, expected)
     return expected
 
@@ -103,6 +121,19 @@ def test_windows_and_channels(core, name):
             constants = tables(rng, name, window, channels)
             x = rng.integers(-32768, 32768, int(np.prod(window))).astype(np.int16)
             check(core, name, window, channels, constants, x, (-3000, 32767))
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_inputs_that_are_no_multiple_of_four(core, tail):
+    rng = np.random.default_rng(8)
+    for window in ((1, 1, 5), (1, 1, 6), (1, 1, 39), (3, 3, 3), (2, 1, 7), (1, 5, 5)):
+        for channels in (4, 5, 8):
+            constants = tables(rng, tail, window, channels)
+            x = rng.integers(-32768, 32768, int(np.prod(window))).astype(np.int16)
+            check(core, tail, window, channels, constants, x, (-3000, 32767))
+    constants = tables(rng, tail, (1, 1, 7), 8)
+    constants["w"][:] = -128
+    check(core, tail, (1, 1, 7), 8, constants, np.full(7, -32768, np.int16))
 
 
 def test_ties_extremes_and_limits(core, name):

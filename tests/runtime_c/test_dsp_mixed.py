@@ -19,6 +19,7 @@ SOURCE = """
 #include "microkernels/dsp/depthwise_s8_to_s16_onnx.h"
 #include "microkernels/dsp/depthwise_windows_s16.h"
 #include "microkernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
+#include "microkernels/dsp/matrix_s16_tail.h"
 #include "microkernels/dsp/matrix_s16_to_s8.h"
 #include "microkernels/dsp/matrix_s8_to_s16_onnx.h"
 
@@ -28,6 +29,9 @@ void run_matrix_1_plain(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_tail_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_tail_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_tail_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_windows_16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_3x3(int16_t *out, const int16_t *plane, WORDS(s), WORDS(n));
@@ -44,6 +48,12 @@ void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_tail_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_tail_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+void run_tail_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_tail_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
 void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
                                   n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17]); }
@@ -131,8 +141,9 @@ def tables(rng, name, window, channels):
 
 
 def check_to_8(core, name, window, channels, constants, x, limits):
-    kernel = get_microkernel(f"ec_matrix_1_s16_s8{TO_8[name]}_dsp")
-    return check(core, name, kernel, (*window, channels, *limits), x, constants)
+    tail = "tail_" if np.prod(window) % 4 else ""
+    kernel = get_microkernel(f"ec_matrix_1_{tail}s16_s8{TO_8[name]}_dsp")
+    return check(core, tail + name, kernel, (*window, channels, *limits), x, constants)
 
 
 @pytest.mark.parametrize("name", TO_8)
@@ -140,7 +151,7 @@ def test_to_8_bits(core, name):
     """Windows, numbers of channels that make the last four overlap, zero points and limits."""
     rng = np.random.default_rng(5)
     seen = set()
-    for window in ((1, 1, 4), (1, 1, 36), (3, 3, 4), (2, 1, 6), (1, 4, 5)):
+    for window in ((1, 1, 4), (1, 1, 36), (3, 3, 4), (2, 1, 6), (1, 4, 5), (3, 3, 3), (1, 1, 6)):
         for channels in (4, 5, 7, 8):
             for limits in ((-128, -128, 127), (5, -100, 120), (-3, -3, 60)):
                 constants = tables(rng, name, window, channels)

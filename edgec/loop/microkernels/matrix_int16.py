@@ -2,12 +2,13 @@
 
 They are in `matrix_s16.h` and, with results of int8, in `matrix_s16_to_s8.h`, in the folders `dsp`
 and `mve` of `runtime_c/microkernels/`.
+Those of `dsp` take four inputs at a time; what is left of others is in `matrix_s16_tail.h` there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,13 @@ class Sums:
     cost: float  # instructions for a word of weights, or a slice, of four channels
     suffix: str
     unit: str = "dsp"
+    has_tail: bool = False  # inputs are no multiple of those that are taken at once
+
+    def fits(self, inputs: int) -> bool:
+        """Whether the kernel takes so many inputs."""
+        if self.unit == "mve":
+            return True
+        return inputs > self.inputs if self.has_tail else inputs % self.inputs == 0
 
     @property
     def inputs(self) -> int:
@@ -58,7 +66,13 @@ class Sums:
 
     def kernel(self, result: str) -> str:
         """The name of the kernel with results of this dtype."""
-        return f"ec_matrix_1_s16{'_s8' if result == 'int8' else ''}{self.suffix}_{self.unit}"
+        tail = "_tail" * self.has_tail
+        return f"ec_matrix_1{tail}_s16{'_s8' if result == 'int8' else ''}{self.suffix}_{self.unit}"
+
+    def header(self, result: str) -> str:
+        """The file of the kernel with results of this dtype."""
+        kind = "_tail" if self.has_tail else "_to_s8" if result == "int8" else ""
+        return f"{self.unit}/matrix_s16{kind}.h"
 
     def limits(self, result: str) -> tuple[str, ...]:
         """The last sizes of that kernel; int16 has no zero points."""
@@ -71,7 +85,10 @@ SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 24, "_s64")
 VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "_any", "mve")
 VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "_s64", "mve")
 
-ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64, VECTOR_SUMS_ANY, VECTOR_SUMS_64)
+TAIL_SUMS = tuple(replace(sums, has_tail=True) for sums in (SUMS_32, SUMS_ANY, SUMS_64))
+
+#: Those without a tail before the same with one.
+ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64, *TAIL_SUMS, VECTOR_SUMS_ANY, VECTOR_SUMS_64)
 
 
 def matrix_1(
@@ -106,7 +123,7 @@ def matrix_1(
     )
 
     def element(p: Any, c: Any) -> Any:
-        whole = acc[p, c] if sums is SUMS_32 else int64(acc[p, c])
+        whole = acc[p, c] if sums.function == TFLM16_HIGH.function else int64(acc[p, c])
         rounded = intrinsic(sums.function, whole, multiplier[c], int32(shift[c]))
         return stored_as(out, (p, c), rounded, zero_point, (minimum, maximum), added=False)
 
@@ -119,7 +136,7 @@ def matrix_1(
 
 
 def _scales(sums: Sums, multiplier: int, shift: int) -> list[int]:
-    return [multiplier, 1 << (shift - 1), shift] if sums is SUMS_32 else [multiplier, shift]
+    return [multiplier, 1 << (shift - 1), shift] if sums.scale_words == 3 else [multiplier, shift]
 
 
 def _pack(sums: Sums, arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
@@ -138,7 +155,9 @@ def _pack_weights(sums: Sums, w: Array, first: int) -> Array:
     """The weights of four channels, as words; `_unpack_weights` gives them back."""
     if sums.unit == "mve":
         return pack_slices(w, first, UNIT, SLICE)
-    in_words = w[first : first + UNIT].reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]]
+    rows = w[first : first + UNIT].reshape(UNIT, -1)
+    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % IN_WORD)))
+    in_words = rows.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]]
     return np.ascontiguousarray(in_words).view("<i4")[:, :, 0].T.reshape(-1)
 
 
@@ -146,7 +165,8 @@ def _unpack_weights(sums: Sums, words: Array, inputs: int) -> Array:
     if sums.unit == "mve":
         return unpack_slices(words, 1, inputs, UNIT, SLICE)[:, 0]
     in_bytes = np.ascontiguousarray(words.reshape(-1, UNIT).T).view(np.int8)
-    return in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(UNIT, -1)
+    rows = in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(UNIT, -1)
+    return rows[:, :inputs]
 
 
 def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[str, Array]:
@@ -186,7 +206,8 @@ def _words(sums: Sums, channels: int, **sizes: int) -> int:
 
 def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
     each = 60 + sums.cost * slices_of(_inputs(**sizes), sums.inputs)
-    return 40 + each * -(-channels // UNIT)
+    tail = 35 * sums.has_tail  # as long as the begin of a loop over inputs
+    return 40 + tail + (each + tail) * -(-channels // UNIT)
 
 
 def _register(sums: Sums, result: str, code_bytes: int) -> None:
@@ -195,7 +216,7 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
             sums.kernel(result),
             partial(matrix_1, sums, result),
             sizes=("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result)),
-            header=f"{sums.unit}/matrix_s16{'_to_s8' if result == 'int8' else ''}.h",
+            header=sums.header(result),
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
             stream=Stream(
@@ -207,6 +228,8 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
     )
 
 
-for _sums, _code_bytes in zip(ALL_SUMS, (520, 560, 380, 380, 380), strict=True):
+_CODE_BYTES = {SUMS_32.suffix: 520, SUMS_ANY.suffix: 560, SUMS_64.suffix: 380}
+for _sums in ALL_SUMS:
+    _code_bytes = 380 if _sums.unit == "mve" else _CODE_BYTES[_sums.suffix] + 60 * _sums.has_tail
     for _result in ("int16", "int8"):
         _register(_sums, _result, _code_bytes)

@@ -26,7 +26,6 @@ FORMS = {
     "dense": (SHORTS,),
     "depthwise_conv2d": (DEPTHWISE_WINDOWS,),
 }
-SUMS = {(sums.dtype, sums.function, sums.unit): sums for sums in ALL_SUMS}
 
 
 def short_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
@@ -44,10 +43,13 @@ def schedule_shorts(
     tables: Mapping[str, Array],
     window: Window | None,
     features: frozenset[str],
+    *,
+    tails: bool,
 ) -> list[Schedule]:
     """A product in a call for each pixel; empty where the kernels cannot do it.
 
-    features: of the core.
+    features: of the core. tails: whether kernels of the DSP extension may take inputs that are no
+    multiple of four: they are faster than loops, but take more code.
     """
     *_, pixel, last = output_loops(func, "out", "out")
     channels, *taps = tables["w"].shape
@@ -55,9 +57,14 @@ def schedule_shorts(
     if ending is None or channels < UNIT:
         return []
     made = str(tables["bias"].dtype), ending.rounded.name
-    known = (SUMS.get((*made, unit)) for unit in ("mve", "dsp"))
-    fits = [s for s in known if s is not None and s.unit in features]
-    fits = [s for s in fits if s.unit == "mve" or tables["w"][0].size % s.inputs == 0]
+    fits = [
+        sums
+        for sums in sorted(ALL_SUMS, key=lambda s: s.unit == "dsp")  # vectors before those
+        if (sums.dtype, sums.function) == made
+        and sums.unit in features
+        and (tails or not sums.has_tail)
+        and sums.fits(tables["w"][0].size)
+    ]
     if not fits:
         return []
     sizes = {

@@ -170,16 +170,21 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
 }
 
 /* Products of one pixel to results of so many bytes, int8 or int16: rescaled sums, plus a zero point,
- * limited. A channel is rescaled by M * 2^15, 2^(e-1) and e. */
+ * limited. A channel is rescaled by M * 2^15, 2^(e-1) and e. `tail` has four inputs more, or is NULL. */
 static inline EC_INLINE void ec_matrix_1_s16_to_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                    const int32_t *stream, int32_t inputs,
-                                                    int32_t channels, int32_t zero_point,
-                                                    int32_t minimum, int32_t maximum) {
+                                                    const int16_t *tail, const int32_t *stream,
+                                                    int32_t inputs, int32_t channels,
+                                                    int32_t zero_point, int32_t minimum,
+                                                    int32_t maximum) {
     for (int32_t o = 0; o < channels; o += 4) {
         void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
         int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
         ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
         stream += 4 + inputs;
+        if (tail != NULL) {
+            ec_four_sums_s16_dsp(sums, tail, stream, 4);
+            stream += 4;
+        }
         for (int32_t i = 0; i < 4; ++i) {
             const int32_t high = (int32_t)(((int64_t)sums[i] * stream[3 * i]) >> 32);
             const int32_t value = ((high + stream[3 * i + 1]) >> stream[3 * i + 2]) + zero_point;
@@ -191,14 +196,19 @@ static inline EC_INLINE void ec_matrix_1_s16_to_dsp(void *out, int32_t bytes, co
 
 /* The same by any factor: a channel is rescaled by M and the shift of ec_requantize_tflm16. */
 static inline EC_INLINE void ec_matrix_1_s16_to_any_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                        const int32_t *stream, int32_t inputs,
-                                                        int32_t channels, int32_t zero_point,
-                                                        int32_t minimum, int32_t maximum) {
+                                                        const int16_t *tail, const int32_t *stream,
+                                                        int32_t inputs, int32_t channels,
+                                                        int32_t zero_point, int32_t minimum,
+                                                        int32_t maximum) {
     for (int32_t o = 0; o < channels; o += 4) {
         void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
         int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
         ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
         stream += 4 + inputs;
+        if (tail != NULL) {
+            ec_four_sums_s16_dsp(sums, tail, stream, 4);
+            stream += 4;
+        }
         const int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
         ec_store_four_s16(to, bytes, wide, stream, zero_point, minimum, maximum);
         stream += 8;
@@ -207,15 +217,20 @@ static inline EC_INLINE void ec_matrix_1_s16_to_any_dsp(void *out, int32_t bytes
 
 /* The same with sums and biases of 64 bits, the lower word of a bias first. */
 static inline EC_INLINE void ec_matrix_1_s16_to_s64_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                        const int32_t *stream, int32_t inputs,
-                                                        int32_t channels, int32_t zero_point,
-                                                        int32_t minimum, int32_t maximum) {
+                                                        const int16_t *tail, const int32_t *stream,
+                                                        int32_t inputs, int32_t channels,
+                                                        int32_t zero_point, int32_t minimum,
+                                                        int32_t maximum) {
     for (int32_t o = 0; o < channels; o += 4) {
         void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
         int64_t sums[4];
         ec_load_four_s64(sums, stream);
         ec_four_sums_s16_s64_dsp(sums, x, stream + 8, inputs);
         stream += 8 + inputs;
+        if (tail != NULL) {
+            ec_four_sums_s16_s64_dsp(sums, tail, stream, 4);
+            stream += 4;
+        }
         ec_store_four_s16(to, bytes, sums, stream, zero_point, minimum, maximum);
         stream += 8;
     }
@@ -229,7 +244,7 @@ static inline EC_INLINE void ec_matrix_1_s16_to_s64_dsp(void *out, int32_t bytes
 static EC_KERNEL void ec_matrix_1_s16_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
                                           int32_t channels, int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_dsp(out, 2, x, stream, kernel_h * kernel_w * in_channels, channels, 0,
+    ec_matrix_1_s16_to_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels, 0,
                            minimum, maximum);
 }
 
@@ -238,8 +253,8 @@ static EC_KERNEL void ec_matrix_1_s16_any_dsp(int16_t *out, const int16_t *x, co
                                               int32_t kernel_h, int32_t kernel_w,
                                               int32_t in_channels, int32_t channels,
                                               int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_dsp(out, 2, x, stream, kernel_h * kernel_w * in_channels, channels, 0,
-                               minimum, maximum);
+    ec_matrix_1_s16_to_any_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
+                               0, minimum, maximum);
 }
 
 /* The same with sums of 64 bits. */
@@ -247,8 +262,8 @@ static EC_KERNEL void ec_matrix_1_s16_s64_dsp(int16_t *out, const int16_t *x, co
                                               int32_t kernel_h, int32_t kernel_w,
                                               int32_t in_channels, int32_t channels,
                                               int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_s64_dsp(out, 2, x, stream, kernel_h * kernel_w * in_channels, channels, 0,
-                               minimum, maximum);
+    ec_matrix_1_s16_to_s64_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
+                               0, minimum, maximum);
 }
 
 #endif /* EC_MATRIX_S16_H */

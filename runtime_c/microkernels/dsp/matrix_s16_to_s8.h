@@ -13,7 +13,7 @@ static EC_KERNEL void ec_matrix_1_s16_s8_dsp(int8_t *out, const int16_t *x, cons
                                              int32_t kernel_h, int32_t kernel_w,
                                              int32_t in_channels, int32_t channels,
                                              int32_t zero_point, int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_dsp(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+    ec_matrix_1_s16_to_dsp(out, 1, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
                            zero_point, minimum, maximum);
 }
 
@@ -23,7 +23,7 @@ static EC_KERNEL void ec_matrix_1_s16_s8_any_dsp(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_dsp(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+    ec_matrix_1_s16_to_any_dsp(out, 1, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
                                zero_point, minimum, maximum);
 }
 
@@ -33,7 +33,7 @@ static EC_KERNEL void ec_matrix_1_s16_s8_s64_dsp(int8_t *out, const int16_t *x,
                                                  int32_t kernel_w, int32_t in_channels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_s64_dsp(out, 1, x, stream, kernel_h * kernel_w * in_channels, channels,
+    ec_matrix_1_s16_to_s64_dsp(out, 1, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
                                zero_point, minimum, maximum);
 }
 

@@ -154,6 +154,34 @@ def test_products_that_change_the_dtype_run_on_kernels(
             assert np.array_equal(model.run(*sample), interpret(made.integers, sample)[0])
 
 
+@pytest.mark.parametrize(
+    ("recipe", "kernel"),
+    [
+        (Recipe("minmax", activations="int16"), "ec_matrix_1_tail_s16_dsp"),
+        (Recipe("minmax", int16=("first",)), "ec_matrix_1_tail_s16_s8_dsp"),
+    ],
+    ids=["int16", "some"],
+)
+def test_inputs_that_are_no_multiple_of_four(recipe: Recipe, kernel: str, tmp_path: Path) -> None:
+    """Windows of 45 inputs of int16, whose kernels take more code than loops: for time alone."""
+    rng = np.random.default_rng(4)
+    b = GraphBuilder()
+    y = b.param("x", TensorType((1, 6, 6, 4), "float32"))
+    for name, channels in (("first", 5), ("second", 16)):
+        weights = rng.standard_normal((channels, 3, 3, y.type.shape[3])).astype(np.float32)
+        bias = rng.standard_normal(channels).astype(np.float32)
+        operands = [y, b.constant("w", weights), b.constant("b", bias)]
+        y = b.op("conv2d", operands, Conv2dAttrs(padding=((1, 1), (1, 1))), name=name)
+    made = quantize_function(b.finish([y]), tensors(20), recipe)
+    (path := tmp_path / "odd.onnx").write_bytes(made.onnx_bytes())
+    for optimize in ("time", "balanced"):
+        with edgec.compile(path, board="mps2_an386", engine="core", optimize=optimize) as model:
+            used = {n for variant in model.compiled.chosen for n in kernels_of(variant.function)}
+            assert (kernel in used) == (optimize == "time")
+            for sample in tensors(4, seed=8):
+                assert np.array_equal(model.run(*sample), interpret(made.integers, sample)[0])
+
+
 def tensors(count: int, seed: int = 0) -> list[list[np.ndarray]]:
     rng = np.random.default_rng(seed)
     return [[rng.normal(1, 2, (1, 6, 6, 4)).astype(np.float32)] for _ in range(count)]
