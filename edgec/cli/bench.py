@@ -69,7 +69,8 @@ def command(
     if engine or port:
         raise click.UsageError("--engine and --port are for a --suite")
     from edgec.report.bench import EVERY_CORE, measure_help_s, measure_models, print_bench
-    from edgec.report.quantization_figures import FIGURES, quantizer_lines
+    from edgec.report.quantization_figures import FIGURES, FORMS, quantizer_lines
+    from edgec.report.quantization_forms import form_lines
     from edgec.runners.pool import Pool
 
     with Pool.load(pool_file) if pool_file is not None else nullcontext() as pool:
@@ -80,8 +81,8 @@ def command(
         print_json({"rows": rows, "help_s": round(help_s, 3)})
     else:
         print_bench(rows, help_s)
-        lines = [] if names or boards else quantizer_lines(FIGURES)
-        if lines:
+        tables = [] if names or boards else [quantizer_lines(FIGURES), form_lines(FORMS)]
+        for lines in filter(None, tables):
             click.echo("\n" + "\n".join(lines))
 
 

@@ -43,6 +43,7 @@ leaves LSTMs in float.
 
 #: Beside the package in a checkout; an installed package has none.
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "quantization.toml"
+FORMS = FIGURES.with_name("quantization_forms.toml")
 
 #: Whose answers are compared with float's, by the words of the tables.
 _QUANTIZED = {

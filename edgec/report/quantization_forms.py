@@ -6,10 +6,14 @@ The figures come from `docs/quantization_forms.toml`, which
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from math import sqrt
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+
+from edgec.report.table import Column, format_table, number
 
 _INTRODUCTION = """\
 ## Equivalent forms
@@ -22,7 +26,8 @@ random factor of 0.90 to 1.11), each of which is quantized with one part of the 
 on the three others (`docs/quantization_forms.toml`, which
 `tests/models/measure_equivalent_forms.py` writes). What is left of a difference on average is the
 quantizers', not the file's: *to* is ours less the other, in points, with its standard error over
-the forms. Forms share their samples, so it says nothing about other samples.
+the forms. Forms share their samples, so that error says nothing about other samples: a single
+sample that most forms answer otherwise is 0.27 points of `vww`, 0.56 of `ic` and 0.05 of `kws`.
 """
 #: By the words of the tables.
 _OTHERS = {"onnxruntime": "ONNX Runtime", "per_channel": "per channel"}
@@ -58,6 +63,24 @@ def forms_section(entries: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def form_lines(table: Path) -> list[str]:
+    """The accuracies as a table for a terminal; empty where nothing was measured."""
+    if not table.exists():
+        return []
+    entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
+    columns = (
+        Column("model"), number("forms"), number("float"), *map(number, _WHO.values()),
+        *(number(f"to {word}") for word in _OTHERS.values()),
+    )  # fmt: skip
+    cells = [
+        (name, str(len(entry["runs"])), *_compared(entry))
+        for name, entry in entries.items()
+        if "ours_right" in entry
+    ]
+    title = "The same over equivalent forms, as docs/quantization_forms.toml has it"
+    return [title, "", *format_table(columns, cells)]
+
+
 def shares(entry: Mapping[str, Any], who: str) -> list[float]:
     """Right answers in percent, of each form."""
     return [100.0 * n / runs for n, runs in zip(entry[f"{who}_right"], entry["runs"], strict=True)]
@@ -69,12 +92,18 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, f
     return fmean(differences), stdev(differences) / sqrt(len(differences))
 
 
-def _answers(name: str, entry: Mapping[str, Any]) -> str:
+def _compared(entry: Mapping[str, Any]) -> list[str]:
+    """The accuracies, and what ours has more than the others."""
     cells = [f"{fmean(shares(entry, who)):.2f} %" for who in ("float", *_WHO)]
     for who in _OTHERS:
         mean, error = difference(shares(entry, "ours"), shares(entry, who))
         cells.append(f"{mean:+.2f} ± {error:.2f}")
-    return f"| {name} | {len(entry['runs'])} | {sum(entry['runs'])} | {' | '.join(cells)} |"
+    return cells
+
+
+def _answers(name: str, entry: Mapping[str, Any]) -> str:
+    counts = f"{len(entry['runs'])} | {sum(entry['runs'])}"
+    return f"| {name} | {counts} | {' | '.join(_compared(entry))} |"
 
 
 def _losses(name: str, entry: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgec.report.quantization_figures import quantization_page, quantizer_lines, sign_test
-from edgec.report.quantization_forms import difference
+from edgec.report.quantization_forms import difference, form_lines
 
 
 def test_the_sign_test_is_what_coins_do() -> None:
@@ -73,6 +73,10 @@ def test_equivalent_forms(tmp_path: Path) -> None:
         in page
     )
     assert "| a | 0.2050 | 0.2100 | 0.2600 | 0.2200 | 30.5 | 21.0 | 25.5 |" in page
+    *_, row = form_lines(forms)
+    shares = ["90.00", "%", "91.00", "%", "90.00", "%", "91.00", "%"]
+    assert row.split() == ["a", "2", *shares, "+1.00", "±", "0.00", "+0.00", "±", "1.00"]
+    assert form_lines(tmp_path / "absent.toml") == []
     assert "| r | 2 | 0.9850 | 0.9050 | 0.9750 | 40.5 | 21.0 | 35.5 |" in page
 
 
