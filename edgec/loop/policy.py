@@ -268,7 +268,7 @@ class Policy:
             self._pack(loops, weights)
             is_small = self.options.optimize == "size"
             if is_small:
-                narrow = narrow_steps(func, window, weights)
+                narrow = narrow_steps(func, window, weights, is_small=True)
                 narrow = narrow or narrow_halves(func, window, weights)
             elif not is_small and self.options.optimize != "time":
                 narrow = narrow_halves(func, window, weights)

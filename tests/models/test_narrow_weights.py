@@ -16,6 +16,9 @@ from edgec.loop.microkernels.float_rows import (
     CONV_HALVES,
     CONV_NIBBLES,
     CONV_STEPS,
+    DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
 )
 from edgec.runners.engine import open_session
 from edgec.runners.oracle import open_oracle
@@ -91,3 +94,36 @@ def test_the_same_bits(board: str, stored: str, optimize: str, tmp_path: Path) -
     assert found.tobytes() == compiled.reference([x])[0].tobytes()
     (exact,) = open_oracle(path).run([x]).outputs
     np.testing.assert_allclose(found, exact, rtol=0, atol=2e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize(("board", "stored", "kernel"), [
+    ("mps2_an386", "float16", DEPTHWISE_HALVES),
+    ("mps3_an547", "float16", DEPTHWISE_HALVES),
+    ("mps3_an547", "int4", DEPTHWISE_STEPS),
+    ("mps3_an547", "int8", DEPTHWISE),
+])  # fmt: skip
+def test_depthwise(board: str, stored: str, kernel: str, tmp_path: Path) -> None:
+    engine = "qemu" if board == "mps3_an547" else "core"
+    need_tools(engine, "gcc", board)
+    rng = np.random.default_rng(4)
+    shape, channels = (150, 1, 3, 3), 150
+    model = OnnxBuilder(channels, (1, channels, 6, 9))
+    if stored == "float16":
+        halves = model.constant(rng.normal(0, 0.1, shape).astype(np.float16), "w")
+        w = model.add("Cast", [halves], to=1)
+    else:
+        most = 128 if stored == "int8" else 8
+        counts = model.constant(rng.integers(-most, most, shape).astype(np.int8), "w")
+        steps = rng.uniform(1e-4, 1e-3, channels).astype(np.float32)
+        zeros = model.constant(np.zeros(channels, np.int8), "zeros")
+        inputs = [counts, model.constant(steps, "steps"), zeros]
+        w = model.add("DequantizeLinear", inputs, axis=0)
+    y = model.add("Conv", ["x", w], pads=[1, 1, 1, 1], strides=[1, 2], group=channels)
+    path = model.save(model.add("Relu", [y]), tmp_path / f"depthwise_{stored}.onnx")
+    compiled, built = build(path, board)
+    assert {name for v in compiled.chosen for name in kernels_of(v.function)} == {kernel}
+    x = rng.normal(0, 1, (1, channels, 6, 9)).astype(np.float32)
+    with open_session(engine, built) as session:
+        assert session.selftest() == 0
+        (found,) = session.run([x]).outputs
+    assert found.tobytes() == compiled.reference([x])[0].tobytes()

@@ -24,6 +24,8 @@ from edgec.loop.microkernels.float_rows import (
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
     MOST_SHIFT,
     float_bits,
 )
@@ -31,7 +33,8 @@ from edgec.sim.core import CoreSimulator
 from edgec.target.core import find_core
 from edgec.target.toolchain import available_toolchains
 
-KERNELS = (CONV, DEPTHWISE, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS)
+DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
+KERNELS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)
 SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = {
     name: ", ".join(f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices))))
@@ -109,9 +112,8 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
     rng = np.random.default_rng(seed)
     found = []
     for position, name in enumerate(KERNELS):
-        numbers_of = {DEPTHWISE: depthwise_numbers, CONV_GROUPS: group_numbers}.get(
-            name, conv_numbers
-        )
+        numbers_of = group_numbers if name == CONV_GROUPS else conv_numbers
+        numbers_of = depthwise_numbers if name in DEPTHWISES else numbers_of
         kernel = get_microkernel(name)
         for channels in (1, 3, 4, 6, 8, 16, 20, 35):
             for bounds in (0, 1, 2, 3):

@@ -34,6 +34,7 @@ CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
 CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
 #: The same of such numbers of four bits.
 CONV_NIBBLES = "ec_conv_row_f32_s4"
+DEPTHWISE_HALVES, DEPTHWISE_STEPS = "ec_depthwise_row_f32_f16", "ec_depthwise_row_f32_s8"
 #: Of four bits with a step for each group of inputs: the channel's, times a power of two.
 CONV_GROUPS = "ec_conv_row_f32_s4_groups"
 #: The largest such power, which has to fit in four bits with a sign.
@@ -174,6 +175,16 @@ def _row_of_sums(
 def conv_row_of_halves(**sizes: Any) -> PrimFunc:
     """`conv_row` of weights that are stored as float16."""
     return pack_halves(conv_row(**sizes), "w")[0]
+
+
+def depthwise_row_of_halves(**sizes: Any) -> PrimFunc:
+    """`depthwise_row` of weights that are stored as float16."""
+    return pack_halves(depthwise_row(**sizes), "w")[0]
+
+
+def depthwise_row_of_steps(channels: int, **sizes: Any) -> PrimFunc:
+    """`depthwise_row` of weights that are stored as int8, each times the step of its channel."""
+    return pack_steps(depthwise_row(channels=channels, **sizes), "w", 2, [1.0] * channels)[0]
 
 
 def conv_row_of_steps(channels: int, **sizes: Any) -> PrimFunc:
@@ -348,10 +359,10 @@ def _group_instructions(
 
 
 def _depthwise_instructions(
-    kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
+    taps: tuple[float, float], kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
 ) -> float:
     inputs = kernel_h * kernel_w
-    return _row_instructions(60, 21, inputs, kernel_h, kernel_w, (pixels, channels))
+    return _row_instructions(*taps, inputs, kernel_h, kernel_w, (pixels, channels))
 
 
 def _register(
@@ -447,15 +458,36 @@ _register(
     3400,
     weight_bits=4,
 )
+_DEPTHWISE_SIZES = (
+    "height", "width", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w",
+    "top", "left", "pixels", "channels", "bounds", "low", "high",
+)  # fmt: skip
 _register(
     DEPTHWISE,
     depthwise_row,
-    (
-        "height", "width", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h",
-        "dilation_w", "top", "left", "pixels", "channels", "bounds", "low", "high",
-    ),
+    _DEPTHWISE_SIZES,
     "fpu/depthwise_f32.h",
     _Form(by_channel=True),
-    _depthwise_instructions,
+    partial(_depthwise_instructions, (60, 21)),
     2150,
-)  # fmt: skip
+)
+_register(
+    DEPTHWISE_HALVES,
+    depthwise_row_of_halves,
+    _DEPTHWISE_SIZES,
+    "fpu/depthwise_f32_f16.h",
+    _Form(by_channel=True, weights="uint16", words="int32"),
+    partial(_depthwise_instructions, (64, 25)),
+    2250,
+    weight_bits=16,
+)
+_register(
+    DEPTHWISE_STEPS,
+    depthwise_row_of_steps,
+    _DEPTHWISE_SIZES,
+    "fpu/depthwise_f32_s8.h",
+    _Form(by_channel=True, weights="int8", heads=("bias", "w_step"), words="int32"),
+    partial(_depthwise_instructions, (72, 33)),
+    2450,
+    weight_bits=8,
+)

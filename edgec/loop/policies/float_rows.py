@@ -12,6 +12,8 @@ from edgec.loop.microkernels.float_rows import (
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
     LOWER,
     MOST_SHIFT,
     UPPER,
@@ -27,39 +29,43 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
 
-#: Functions that have a kernel.
+#: Functions that have a kernel, also of float16 and of integers that count steps.
 FLOAT_KERNELS = ("conv2d", "dense", "depthwise_conv2d")
-#: Those that have kernels of float16 and of integers that count steps.
-NARROW_KERNELS = ("conv2d", "dense")
 
 
 def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    return _schedules(Schedule(func), window, CONV)
+    return _schedules(Schedule(func), window, DEPTHWISE if _is_depthwise(func) else CONV)
 
 
 def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
     """The same with weights stored as float16, where they are such and a kernel reads them."""
-    if func.name not in NARROW_KERNELS or not fits_halves(weights):
+    if func.name not in FLOAT_KERNELS or not fits_halves(weights):
         return []
     schedule = Schedule(func)
     schedule.pack_halves("w")
-    return _schedules(schedule, window, CONV_HALVES)
+    return _schedules(schedule, window, DEPTHWISE_HALVES if _is_depthwise(func) else CONV_HALVES)
 
 
-def narrow_steps(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
+def narrow_steps(
+    func: PrimFunc, window: Window | None, weights: Array, *, is_small: bool = False
+) -> list[Schedule]:
     """The same with weights stored as int8, or four bits, that count the steps of their channel.
 
     Where groups of inputs have steps of their own, they are stored in four bits and in eight. What
-    needs none is offered with the kernel of groups, too, which others of the model may call.
+    needs none is offered with the kernel of groups, too, which others of the model may call. Those
+    of depthwise convolutions, which are few, are bytes: where four bits would do, or size counts.
     """
-    steps = steps_along(weights, 0) if func.name in NARROW_KERNELS else None
+    axis = 2 if _is_depthwise(func) else 0
+    steps = steps_along(weights, axis) if func.name in FLOAT_KERNELS else None
     if steps is None:
         return []
     schedule = Schedule(func)
-    schedule.pack_steps("w", 0, steps.tolist())
+    schedule.pack_steps("w", axis, steps.tolist())
     counts = schedule.repacked["w"](weights)
     is_short = fits_nibbles(counts)
+    if _is_depthwise(func):
+        return _schedules(schedule, window, DEPTHWISE_STEPS) if is_short or is_small else []
     found = _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
     shifts = find_shifts(counts)
     if not is_short and (shifts is None or shifts[1].max() > MOST_SHIFT):
@@ -73,22 +79,22 @@ def narrow_steps(func: PrimFunc, window: Window | None, weights: Array) -> list[
 
 
 def _schedules(
-    schedule: Schedule, window: Window | None, conv: str, group: int = 0
+    schedule: Schedule, window: Window | None, kernel: str, group: int = 0
 ) -> list[Schedule]:
-    """conv: the kernel of convolutions and matrix products; group: the inputs that share steps."""
+    """group: the inputs that share steps."""
     func = schedule.func
     if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
         return []
     limits = find_limits(func)
     if limits is None:
         return []
-    if conv == CONV_GROUPS:
+    if kernel == CONV_GROUPS:
         limits["group"] = group
     try:
         if window is None:
-            _dense(schedule, limits, conv)
+            _dense(schedule, limits, kernel)
         else:
-            _rows(schedule, window, limits, conv)
+            _rows(schedule, window, limits, kernel)
     except ScheduleError:
         return []
     return [schedule]
@@ -105,16 +111,16 @@ def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
     schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
 
 
-def _rows(schedule: Schedule, window: Window, limits: dict[str, int], conv: str) -> None:
+def _rows(schedule: Schedule, window: Window, limits: dict[str, int], kernel: str) -> None:
     _, height, width, channels = find_param(schedule.func, "out").shape
     schedule.compute_at("acc", "out_d3")
     decompose(schedule, "acc")
-    is_depthwise = schedule.func.name == "depthwise_conv2d"
+    is_depthwise = _is_depthwise(schedule.func)
     if window.is_pixel and not is_depthwise and height > 1 and width > 1:
         loop = schedule.fuse("out_d1", "out_d2")
         schedule.simplify()
         sizes = _pixels(height * width, window.shape[2], channels)
-        schedule.tensorize(loop, conv, sizes | limits, {"row": "0"})
+        schedule.tensorize(loop, kernel, sizes | limits, {"row": "0"})
         return
     schedule.simplify()
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
@@ -134,7 +140,11 @@ def _rows(schedule: Schedule, window: Window, limits: dict[str, int], conv: str)
         sizes["in_channels"] = window.shape[2]
     loop = "out_d2" if width > 1 else "out_d3"
     row = "out_d1" if height > 1 else "0"
-    schedule.tensorize(loop, DEPTHWISE if is_depthwise else conv, sizes, {"row": row})
+    schedule.tensorize(loop, kernel, sizes, {"row": row})
+
+
+def _is_depthwise(func: PrimFunc) -> bool:
+    return func.name == "depthwise_conv2d"
 
 
 def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:

@@ -315,9 +315,9 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             16,
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            stored < 0    ? (uintptr_t)told
-            : stored == 1 ? (uintptr_t)room
-                          : (uintptr_t)(4 * tap),
+            stored < 0                  ? (uintptr_t)told
+            : stored == 1 && apart == 0 ? (uintptr_t)room
+                                        : (uintptr_t)(4 * tap),
         };
         if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
             c += 16;
@@ -339,7 +339,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
                     ec_steps_of_group_f32(steps, v, w, second);
                     v += each;
                 }
-                if (stored != 4 && i > 1) {
+                if (stored != 4 && apart == 0 && i > 1) {
                     float sums[4] = { a0, a1, a2, a3 };
                     ec_add_pairs_f32(sums, xa, v, stored, steps, second, i / 2);
                     a0 = sums[0];

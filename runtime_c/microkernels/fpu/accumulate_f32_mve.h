@@ -94,6 +94,9 @@
     "ldr " r ", [sp]\n" \
     "ldr r5, [" r ", #16]\n"
 
+/* Assembly: vcvtb.f32.f16 of vector n into itself, in numbers: GNU as 2.40 takes it for another. */
+#define EC_WIDEN_HALVES_MVE(n) ".inst.w 0xfe3f0e01 + " n " * 0x2002\n"
+
 /* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`, with the `steps` of a run. */
 #define EC_RUN_STEPS_F32_MVE(words, first, steps, a, b, c, d, other) \
     register uintptr_t r0 __asm__("r0") = (uintptr_t)(words); \

@@ -9,9 +9,6 @@
 #include "microkernels/fpu/accumulate_f32.h"
 #include "microkernels/fpu/accumulate_f32_mve.h"
 
-/* Assembly: vcvtb.f32.f16 of vector n into itself, in numbers: GNU as 2.40 takes it for another. */
-#define EC_WIDEN_HALVES_MVE(n) ".inst.w 0xfe3f0e01 + " n " * 0x2002\n"
-
 /* Four channels of four pixels on vectors: 0 if they are stored. */
 static EC_KERNEL int32_t ec_conv_four_f32_f16_mve(const uintptr_t *words) {
 #if EC_MVE_FLOAT_ASM

@@ -22,6 +22,8 @@ from edgec.loop.microkernels.float_rows import (
     CONV_NIBBLES,
     CONV_STEPS,
     DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
     MOST_SHIFT,
 )
 from edgec.loop.policy import policy_for
@@ -52,6 +54,9 @@ LAYERS = {
 #: Weights that count steps, and how many at most; the kernels of all that are stored in less.
 MOST = {"steps": 128, "nibbles": 8}
 NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "nibbles": CONV_NIBBLES}
+NARROW_DEPTHWISE = {
+    "halves": DEPTHWISE_HALVES, "steps": DEPTHWISE_STEPS, "nibbles": DEPTHWISE_STEPS,
+}  # fmt: skip
 #: Layers whose weights have shifts of groups of so many inputs.
 GROUPED = {
     "padded": ("conv2d", (1, 5, 7, 32), (6, 3, 3, 32), Conv2dAttrs(padding=SAME), 16),
@@ -86,6 +91,7 @@ def layer(
         weights = weights.astype(np.float16).astype(np.float32)
     elif stored in MOST:
         step = rng.uniform(0.01, 0.1, (channels,) + (1,) * (len(w_shape) - 1)).astype(np.float32)
+        step = step.reshape(-1) if op == "depthwise_conv2d" else step
         most = MOST[stored]
         weights = rng.integers(-most, most, w_shape).astype(np.float32) * step
     elif isinstance(stored, int):
@@ -126,19 +132,21 @@ def test_kernels_mean_the_layer(name: str, core: str) -> None:
 
 @pytest.mark.parametrize("optimize", ["size", "balanced", "time"])
 @pytest.mark.parametrize("stored", NARROW)
-@pytest.mark.parametrize("name", [name for name in LAYERS if name != "depthwise"])
+@pytest.mark.parametrize("name", LAYERS)
 def test_kernels_of_narrow_weights_mean_the_layer(
     name: str, stored: str, optimize: Optimize
 ) -> None:
     *given, kernel = LAYERS[name]
     function = layer(*given, stored=stored)
     found = menu(function, "cortex-m4", optimize).variants
-    narrow = [{NARROW[stored]}]
-    if stored == "nibbles":  # others of the model may have groups
+    narrow = [{(NARROW if kernel == CONV else NARROW_DEPTHWISE)[stored]}]
+    if stored == "nibbles" and kernel == CONV:  # others of the model may have groups
         narrow.append({CONV_GROUPS})
     expected = [{kernel}] if optimize == "time" else narrow
     if optimize == "balanced" and stored in MOST:  # what they save is weighed later
         expected = [{kernel}, *narrow]
+    if optimize == "balanced" and stored == "steps" and kernel == DEPTHWISE:
+        expected = [{kernel}]  # a quarter of few bytes is not worth it
     assert [kernels_of(v.function) for v in found if kernels_of(v.function)] == expected
     x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
     (expected,) = interpret(function, [x])
