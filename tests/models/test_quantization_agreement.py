@@ -17,8 +17,8 @@ def test_the_table_is_of_all_cases() -> None:
     table = read_table(TABLE)
     assert set(table) == set(CASES)
     found = table["ultraface_rfb320"]
-    assert found["faces_found"] >= 0.88 * found["faces"] and found["faces_more"] <= 2
-    assert found["scores_db"] > 50.0 and found["boxes_db"] > 46.0
+    assert found["faces_found"] >= 0.89 * found["faces"] and found["faces_more"] <= 1
+    assert found["scores_db"] > 51.0 and found["boxes_db"] > 47.0
     assert table["dtln, int16 values"]["waveform_db"] > 30.0
     text = table["ppocr_v3_rec_svtr, int16 values"]
     assert text["texts"] >= 0.98 * text["samples"]  # else there is little to agree on

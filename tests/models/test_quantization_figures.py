@@ -37,7 +37,7 @@ def test_digits_are_as_accurate_as_the_table_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "least_db"), [("kws", 400, 22.0), ("ic", 120, 27.0), ("vww", 120, 30.0)]
+    ("name", "most", "least_db"), [("kws", 400, 23.0), ("ic", 120, 28.0), ("vww", 120, 35.0)]
 )
 def test_a_part_of_the_real_samples(
     shared_dir: Path, name: str, most: int, least_db: float
@@ -47,7 +47,7 @@ def test_a_part_of_the_real_samples(
     found = measure(CASES[name], most, parts=[0], compared=1)
     # Behind softmax few samples make most of the error; the table's rows are of all of them.
     theirs = max(found["onnxruntime_db"], found["per_channel_db"])
-    assert found["ours_db"] >= max(least_db, found["published_db"], theirs - 1.0)
+    assert found["ours_db"] >= max(least_db, found["published_db"], theirs - 0.5)
     assert found["samples"] - found["ours_same"] <= 1 + MOST_OTHERWISE * found["samples"]
 
 
