@@ -24,6 +24,7 @@ from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.runners.builtin_operators import with_builtin_operators
 from edgec.runners.byte_weights import with_byte_weights
 from edgec.runners.equal_nodes import with_equal_nodes_once
+from edgec.runners.late_limits import with_late_limits
 from edgec.runners.signed_values import as_unsigned, with_signed_values
 
 Array = npt.NDArray[Any]
@@ -219,9 +220,10 @@ class OnnxRuntimeOracle(Oracle):
     `outputs` come from the file as it is, but for weights of four bits, which are bytes here
     (`edgec/runners/byte_weights.py`), and for values of uint8, which are int8 here
     (`edgec/runners/signed_values.py`); equal QuantizeLinear nodes are one
-    (`edgec/runners/equal_nodes.py`). Tensors come from copies with more graph outputs. A float
-    output between Conv and QuantizeLinear would keep the runtime from fusing the QDQ pattern into
-    one integer operator, so one copy shows only integer tensors (the results of
+    (`edgec/runners/equal_nodes.py`), and limits that keep products from being computed in integers
+    are behind these (`edgec/runners/late_limits.py`). Tensors come from copies with more graph
+    outputs. A float output between Conv and QuantizeLinear would keep the runtime from fusing the
+    QDQ pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that
     none is made of any more, and a second one shows the rest, computed in float. `quantized` names
     the integer tensors from the first copy: those are the bits that a fused integer model must
@@ -240,7 +242,7 @@ class OnnxRuntimeOracle(Oracle):
             raise _missing("onnxruntime", error) from error
         self._onnxruntime = onnxruntime
         self._data, self._moved = with_signed_values(
-            with_equal_nodes_once(with_byte_weights(_read(model_file)))
+            with_late_limits(with_equal_nodes_once(with_byte_weights(_read(model_file))))
         )
         self._session = self._open(self._data)
         self._values = dict(values or {})

@@ -44,6 +44,7 @@ FOREIGN = {
         "edgec/frontends/",
         "edgec/runners/byte_weights.py",
         "edgec/runners/equal_nodes.py",
+        "edgec/runners/late_limits.py",
         "edgec/runners/signed_values.py",
         "edgec/runners/oracle.py",
     ),
