@@ -253,7 +253,7 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
             const uint8_t *v = weights;
             int32_t most = inputs;
             do {
-                if (has_groups) {
+                if (has_groups != 0) {
                     ec_steps_of_group_f32(steps, v, w, second);
                     v += each;
                 }
@@ -335,7 +335,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             int32_t most = inputs;
             do {
                 int32_t i = same;
-                if (has_groups) {
+                if (has_groups != 0) {
                     ec_steps_of_group_f32(steps, v, w, second);
                     v += each;
                 }
@@ -390,13 +390,15 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
             int32_t heads = 0;
             int32_t i = 0;
             do {
-                if (has_groups) {
+                if (has_groups != 0) {
                     step = ec_weight_f32(weights, (i + heads) * next, 0, own, second);
                     ++heads;
                 }
-                for (const int32_t end = i + same; i < end; ++i) {
+                const int32_t end = i + same;
+                while (i < end) {
                     const int32_t position = (i + heads) * next;
                     sum += from[i * tap] * ec_weight_f32(weights, position, stored, step, second);
+                    ++i;
                 }
             } while (stored < 0 && i < runs[1]);
             from += runs[2];

@@ -30,9 +30,9 @@
 
 /* clang-format on */
 
-/* Four channels of four pixels on vectors: 0 if they are stored. r3 points to what ec_tell_groups_f32 stores. A byte
- * is shifted as in conv_f32_s4.h: what is up counts 2^-28, of a step and of what stands before a
- * group. */
+/* Four channels of four pixels on vectors: 0 if they are stored. r3 points to what
+ * ec_tell_groups_f32 stores. A byte is shifted as in conv_f32_s4.h: what is up counts 2^-28, of a
+ * step and of what stands before a group. */
 static EC_KERNEL int32_t ec_conv_four_f32_s4_groups_mve(const uintptr_t *words) {
 #if EC_MVE_FLOAT_ASM
     /* clang-format off */
