@@ -41,7 +41,7 @@ def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, 
                 ranges.update(dict.fromkeys(node.outputs, reach))
         for value in node.outputs:
             if value.type.is_float:
-                found[value] = node.op.tolerance + before
+                found[value] = node.op.tolerance_of(node.input_types) + before
             elif value not in near:
                 found[value] = 0.0
             elif _moves(node) or value.type.dtype not in ROUNDED_STEPS:

@@ -77,6 +77,10 @@ class Op(Generic[AttrsT]):
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0
 
+    def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
+        """`tolerance`, or that of inputs of these types where it depends on them."""
+        return self.tolerance
+
     def scale(self, attrs: AttrsT, *scales: float) -> float:
         """The magnitude that errors of float results are small beside, whatever the results are.
 

@@ -27,7 +27,13 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, index, int32, intrinsic, maximum, minimum, select
-from edgec.ops.softmax_float import along_last_axis, lower_rows, row_exponents
+from edgec.ops.softmax_float import (
+    LONG_ROW_TOLERANCE,
+    along_last_axis,
+    is_long,
+    lower_rows,
+    row_exponents,
+)
 from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
 
 #: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
@@ -132,6 +138,10 @@ class Softmax(Op[SoftmaxAttrs]):
     attrs_class = SoftmaxAttrs
     fusion = Fusion.OPAQUE
     tolerance = 5e-7
+
+    def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
+        """Of long rows that of sums: what frameworks add in another order errs as much."""
+        return LONG_ROW_TOLERANCE if is_long(inputs[0].shape[-1]) else self.tolerance
 
     def infer(self, attrs: SoftmaxAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape with the output's quantization."""

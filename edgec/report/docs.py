@@ -14,6 +14,7 @@ from pathlib import Path
 
 import edgec.ops
 from edgec.graph.op import Op, all_ops, find_importer, importer_kinds
+from edgec.ops.softmax_float import LONG_ROW_TOLERANCE
 from edgec.report.mixed_figures import mixed_page
 from edgec.report.models import models_page
 from edgec.report.quantization_figures import quantization_page
@@ -90,7 +91,8 @@ def operators_page() -> str:
             "Tolerance: how far float results may be from the source framework's on the same"
             " inputs, as a part of the tensor's largest magnitude; none for the same bits. Integers"
             " are the same bits everywhere, and floats are on all of our engines. `edgec verify`"
-            " adds up the tolerances on the way from the inputs to a tensor.",
+            " adds up the tolerances on the way from the inputs to a tensor. Softmax of 128"
+            f" elements or more has {LONG_ROW_TOLERANCE:.0e}, as sums have.",
             "",
             *_table(("graph IR", "meaning", "ONNX", "TFLite", "tolerance", "file"), rows),
             "",

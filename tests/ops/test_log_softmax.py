@@ -15,6 +15,8 @@ from edgec.frontends import import_model
 from edgec.graph.op import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.ops.log_softmax import LogSoftmax
+from edgec.ops.softmax import Softmax
+from edgec.ops.softmax_float import LONG_ROW_TOLERANCE, row_exponents
 
 #: Largest difference as a part of the largest magnitude.
 TOLERANCE = 4e-7
@@ -43,6 +45,31 @@ def test_tflite(kind: str, beta: float, shape: tuple[int, ...], tmp_path: Path) 
     (tmp_path / "m.tflite").write_bytes(model.build([x], [y]))
     values = float_values(shape)
     check_nests(assert_near_tflite(tmp_path / "m.tflite", [values], TOLERANCE), [values])
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("shape", [(3, 127), (2, 128), (2, 3, 129), (200,), (1, 640)], ids=str)
+def test_long_rows(kind: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    x = float_values(shape)
+    path = save_node(tmp_path / "m.onnx", kind, x, {}, axis=-1)
+    check_nests(check_against_onnxruntime(path, x, LONG_ROW_TOLERANCE), [x])
+
+
+def test_long_rows_are_added_in_parts() -> None:
+    """One large term and thousands of small ones: in order each would round the sum's last bit."""
+    rows = np.random.default_rng(0).normal(0, 0.1, (16, 6625)).astype(np.float32)
+    rows[:, 0] = 12.0
+    exponents, total = row_exponents(rows, 1.0)
+    exact = exponents.astype(np.float64).sum(axis=-1, keepdims=True)
+    in_order = np.add.accumulate(exponents, axis=-1)[:, -1:]
+    assert np.abs(in_order / exact - 1).max() > 5e-6
+    assert np.abs(total / exact - 1).max() < LONG_ROW_TOLERANCE
+
+
+def test_tolerances_of_rows() -> None:
+    short, long = (TensorType((2, n), "float32") for n in (127, 128))
+    assert Softmax().tolerance_of([short]) == Softmax.tolerance < LONG_ROW_TOLERANCE
+    assert Softmax().tolerance_of([long]) == LONG_ROW_TOLERANCE
 
 
 def test_large_numbers_do_not_overflow(tmp_path: Path) -> None:

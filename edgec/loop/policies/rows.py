@@ -19,6 +19,8 @@ FEWEST_ELEMENTS = 100
 #: Rows of softmax that are worth the calls of kernels, and elements that are worth their code.
 SHORTEST_ROW = 8
 FEWEST_IN_ROWS = 256
+#: The sum of a part of a row, of which the row's total is added.
+PART = "part"
 #: Instructions of a function from which on straight code is not worth its bytes.
 LONG_FUNCTION = 30
 
@@ -47,12 +49,12 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
     if not names:
         is_few = find_param(func, "out").elements < FEWEST_ELEMENTS
         schedule_elements(schedule, 1 if is_few or _is_long(func) else straight)
-    elif rank > 1 and all(len(b.shape) == rank - 1 for b in names):
+    elif rank > 1 and all(len(b.shape) == rank - 1 or b.name == PART for b in names):
         for buffer in reversed(names):
-            schedule.compute_at(buffer.name, f"out_d{rank - 2}")
-        for buffer in names:
+            at = "total_part" if buffer.name == PART else f"out_d{rank - 2}"
+            schedule.compute_at(buffer.name, at)
             loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
-            if f"{buffer.name}_k" in loops:
+            if {f"{buffer.name}_k", f"{buffer.name}_part"} & loops:
                 decompose(schedule, buffer.name)
         if not _is_long(schedule.func):
             _unroll_pairs(schedule)
