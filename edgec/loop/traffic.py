@@ -115,8 +115,8 @@ def _kernel_traffic(call: Call) -> list[Traffic]:
     counts = traffic(meaning)
     if kernel.stream is not None:
         first, *others = kernel.stream.sources
-        for name in others:
-            add_traffic(counts[first], counts[name])
+        for name in others:  # the meaning of some sizes may lack one: no group, no shifts
+            add_traffic(counts[first], counts.get(name, {}))
     own = [counts[param.name] for param in kernel.pointers(meaning)]
     return [_in_words(c) for c in own] if kernel.instructions is not None else own
 

@@ -27,6 +27,7 @@ from edgec.loop.microkernels.float_rows import (
     MOST_SHIFT,
 )
 from edgec.loop.policy import policy_for
+from edgec.loop.traffic import traffic
 from edgec.memory.short_weights import with_short_weights
 from edgec.memory.spare_kernels import MOST_CODE, live_bytes, spare_bytes, take_small_kernels
 from edgec.ops.clip import ClipAttrs
@@ -248,6 +249,9 @@ def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> 
     chosen = with_short_weights(function, lowered, fastest)
     kernel = CONV_NIBBLES if stored == "nibbles" else CONV_GROUPS
     assert [kernels_of(v.function) for v in chosen] == [{kernel}, {kernel}]
+    for variant in chosen:
+        counts = traffic(variant.function, variant.callees)
+        assert all(counts[param.name] for param in variant.function.params)
 
 
 @pytest.mark.parametrize(("stored", "pays"), [("nibbles", True), ("steps", False), ("", False)])
