@@ -36,7 +36,7 @@ CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-su
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz misra clean
+.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz misra emit-diff clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,7 @@ format: $(STAMP) ## Format Python and C in place
 misra: $(STAMP) ## Check emitted C and runtime against docs/misra.md (a few minutes)
 	$(PY) tests/runtime_c/misra.py
 
+BASE ?= HEAD
 FUZZ_COUNT := 2000000
 
 fuzz: $(STAMP) ## Fuzz the import and compilation of model files (two hours; FUZZ_COUNT=... files)
@@ -101,6 +102,12 @@ fuzz: $(STAMP) ## Fuzz the import and compilation of model files (two hours; FUZ
 devices: $(STAMP) ## Measure the figures of docs/serial_protocol.md and flashing.md (an hour)
 	$(PYTEST) -rP tests/link/test_throughput.py tests/link/test_device_c.py \
 	  tests/models/test_link_on_bad_lines.py tests/runners/flash/test_stm32_boot_loader.py
+
+emit-diff: $(STAMP) ## Compare the machine code of two revisions (BASE=commit; minutes)
+	rm -rf build/emit && git worktree prune && git worktree add -q --detach build/emit $(BASE)
+	$(PY) tests/models/emit_hashes.py --tree build/emit --write build/emit.json
+	git worktree remove --force build/emit
+	$(PY) tests/models/emit_hashes.py --against build/emit.json
 
 models: $(STAMP) ## Measure every sample model again for docs/models.md (an hour)
 	$(PY) tests/models/measure_models.py

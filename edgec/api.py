@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import Board, load_board
+from edgec.build.staging import staged_file
+from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.float_model import float_function
 from edgec.graph.types import Array
@@ -25,8 +27,6 @@ from edgec.post_training import (
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
-from edgec.staging import staged_file
-from edgec.target.board import Board, load_board
 
 
 class Model:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgec.errors import ImportFailed
-from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.ir import Function
+from edgec.numerics.fixed_point import Rounding
 from edgec.passes.rewriter import eliminate_dead
 from edgec.pipeline import PASSES
 from edgec.quantize.prepare import prepare

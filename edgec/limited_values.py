@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgec.deploy import Figures
+from edgec.boards.board import Board
+from edgec.deploy.project import Figures
 from edgec.errors import BudgetExceeded, DoesNotFit, PlanError
 from edgec.graph.types import Array
 from edgec.mixed_precision import Limits, build_within
@@ -26,7 +27,6 @@ from edgec.options import Options
 from edgec.post_training import PostTraining
 from edgec.quantize.assign import Option, Point, all_best
 from edgec.quantize.live_values import live_elements
-from edgec.target.board import Board
 from edgec.value_mixes import MixedValues, ValueMixes, loss_samples, sums
 
 #: How often mixes between are built, and how often then one with a choice more in int16.

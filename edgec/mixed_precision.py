@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgec.deploy import Figures, deploy, figures_of
+from edgec.boards.board import Board
+from edgec.deploy.limits import MOST_ATTEMPTS, smaller_arena_bytes
+from edgec.deploy.project import Figures, deploy, figures_of
 from edgec.errors import BudgetExceeded, PlanError
 from edgec.graph.ir import Function, Module, Node
-from edgec.limits import MOST_ATTEMPTS, smaller_arena_bytes
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.post_training import PostTraining, with_bits
@@ -29,7 +30,6 @@ from edgec.quantize.follow import follow
 from edgec.quantize.group_scales import group_of
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.sensitivity import losses
-from edgec.target.board import Board
 
 #: Bits to choose from, by place in the options of a layer.
 BITS = (8, 4)

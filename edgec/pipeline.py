@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.homes import place_program
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.program import Golden, Program
 from edgec.errors import BuildFailed, PlanError
-from edgec.fixed_point import Rounding
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
@@ -43,6 +43,7 @@ from edgec.memory.spare_kernels import (
     spare_kernels,
     take_small_kernels,
 )
+from edgec.numerics.fixed_point import Rounding
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.fold_constants import fold_constants
@@ -65,8 +66,7 @@ from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
 from edgec.runners.samples import generate_steps
-from edgec.target.board import Board
-from edgec.target.core import Core
+from edgec.targets.core import Core
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from edgec.deploy import Figures
+from edgec.deploy.project import Figures
 from edgec.float_model import with_passes
 from edgec.graph.ir import Node
 from edgec.post_training import Plan, PostTraining, Recipe

@@ -11,7 +11,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module, Value
 from edgec.graph.verify import verify_module
-from edgec.runners.oracle import Oracle, open_oracle
+from edgec.oracle.frameworks import Oracle, open_oracle
 from edgec.runners.samples import generate_inputs
 
 

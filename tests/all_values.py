@@ -11,7 +11,7 @@ from single_node import check_nests
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 VALUES = np.arange(-128, 128).astype(np.int8).reshape(4, 64)
 

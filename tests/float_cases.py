@@ -12,7 +12,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.verify import verify_module
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def float_values(shape: Sequence[int], *, positive: bool = False, seed: int = 3) -> np.ndarray:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from edgec.errors import TypeMismatch
-from edgec.graph import op as op_registry
-from edgec.graph.op import Op
+from edgec.graph import operator as op_registry
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.op import Op
 
 
 class Padding(enum.Enum):

@@ -10,9 +10,9 @@ from built_models import build
 from test_same_bits import need_tools
 
 from edgec.graph.types import Array
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 #: A board and the engine that runs it: plain C, a core with neither DSP nor MVE, one with each.
 PLACES = (("host", "host"), ("sim_m0", "core"), ("mps2_an386", "core"), ("mps3_an547", "qemu"))

@@ -19,7 +19,7 @@ from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 
 def save_node(

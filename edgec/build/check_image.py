@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.build.elf import Elf, read_elf
 from edgec.build.vectors import check_vectors
 from edgec.errors import BuildFailed
-from edgec.target.board import Board
 
 _LIBC_TEXT = (
     "malloc calloc realloc free abort exit atexit assert __assert_func _sbrk _exit _write _read "

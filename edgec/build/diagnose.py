@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from edgec.boards.board import Board
 from edgec.errors import BuildFailed, DoesNotFit
-from edgec.target.board import Board
 
 _ERROR = re.compile(r"(?:^|[ :])(?:fatal )?error: ", re.IGNORECASE)
 _OVERFLOW = (

@@ -16,14 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from edgec.boards.board import Board
+from edgec.boards.board_files import board_header, linker_script
+from edgec.boards.toolchain import WARNING_FLAGS, Toolchain
 from edgec.build.check_image import check_image
 from edgec.build.diagnose import explain_compiler, explain_linker, undefined_names
 from edgec.build.image import Image, measure
+from edgec.build.staging import staged_folder
 from edgec.errors import BuildFailed
-from edgec.staging import staged_folder
-from edgec.target.board import Board
-from edgec.target.board_files import board_header, linker_script
-from edgec.target.toolchain import WARNING_FLAGS, Toolchain
 
 OPTIMIZE_FLAGS = ("-O1", "-O2", "-O3", "-Os")
 """The optimization levels that firmware is built and tested with."""

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgec.boards.toolchain import WARNING_FLAGS, Toolchain
 from edgec.build.diagnose import explain_compiler
 from edgec.build.firmware import compile_sources
 from edgec.errors import BuildFailed
-from edgec.target.toolchain import WARNING_FLAGS, Toolchain
 
 SANITIZERS = ("address", "undefined")
 """The sanitizers that host builds may ask for."""

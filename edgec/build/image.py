@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.build.elf import Elf, read_elf
 from edgec.build.stack import FunctionSize, bound_stack, read_stack_usage
-from edgec.target.board import Board
 
 WEIGHTS_PREFIX = ".ec_weights"
 """Sections of weights and per-channel tables start with this."""

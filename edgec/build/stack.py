@@ -21,7 +21,7 @@ from pathlib import Path
 
 from edgec.build.elf import Elf, Symbol
 from edgec.build.vectors import interrupt_handlers
-from edgec.target.core import Core
+from edgec.targets.core import Core
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ architecture 3.1.7).
 
 from __future__ import annotations
 
+from edgec.boards.board import Board
 from edgec.build import riscv
 from edgec.build.elf import Elf
-from edgec.target.board import Board
 
 FIRST_INTERRUPT = 15
 """Exceptions of Cortex-M from SysTick (15) on are interrupts; those below are reset and faults."""

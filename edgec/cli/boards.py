@@ -58,10 +58,10 @@ def new(
 
     What is not given is asked for on a terminal, and otherwise as on that board.
     """
+    from edgec.boards.board import load_board
+    from edgec.boards.new_board import NewBoard, new_board_text
+    from edgec.build.staging import staged_file
     from edgec.errors import EdgecError
-    from edgec.staging import staged_file
-    from edgec.target.board import load_board
-    from edgec.target.new_board import NewBoard, new_board_text
 
     if like is None and not sys.stdin.isatty():
         raise click.UsageError("--like is missing: a shipped board with a chip of the same family")
@@ -94,7 +94,7 @@ def new(
 @json_option
 def show(name: str | None, as_json: bool) -> None:
     """List the boards, or show one by name, alias or TOML file."""
-    from edgec.target.board import all_boards, load_board
+    from edgec.boards.board import all_boards, load_board
 
     boards = [load_board(name)] if name else list(all_boards())
     rows = [_row(board) for board in boards]

@@ -22,7 +22,7 @@ from edgec.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from edgec.deploy import Built, Finish
+    from edgec.deploy.project import Built, Finish
     from edgec.options import Options
     from edgec.pipeline import Compiled
 
@@ -94,11 +94,11 @@ def command(
     **words: Any,
 ) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
-    from edgec.limits import build_within
+    from edgec.boards.board import load_board
+    from edgec.deploy.limits import build_within
     from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
-    from edgec.target.board import load_board
-    from edgec.target.core import find_core
+    from edgec.targets.core import find_core
 
     if (board is None) == (target is None):
         raise click.UsageError("give either --board or --target")

@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Debug the program of DIR, a folder that `edgec build` made."""
     from edgec.codegen.project import DEBUG_SCRIPT
-    from edgec.deploy import open_project
+    from edgec.deploy.project import open_project
     from edgec.errors import BoardError, BuildFailed
     from edgec.runners.debug import RunningServer, free_port, gdb_command
 

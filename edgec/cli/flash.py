@@ -42,7 +42,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Write the program of DIR, a folder that `edgec build` made, into a board's flash."""
-    from edgec.deploy import open_project
+    from edgec.deploy.project import open_project
     from edgec.runners.flash.project import plan_flash
 
     built = open_project(project, board, traced=traced)

@@ -27,16 +27,16 @@ def command(
 ) -> None:
     """Show what arrives: text as it is, frames of the link by name. With DIR, a project, the
     addresses of a fault are named."""
+    from edgec.boards.board import load_board
     from edgec.link.monitor import Monitor
     from edgec.link.ports import find_port
     from edgec.link.transport import SerialTransport
-    from edgec.target.board import load_board
 
     locate = None
     chosen = load_board(board) if board is not None else None
     if project is not None:
         from edgec.build.elf import read_elf
-        from edgec.deploy import open_project
+        from edgec.deploy.project import open_project
 
         built = open_project(project, board)
         chosen = built.board

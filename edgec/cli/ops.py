@@ -13,7 +13,8 @@ from edgec.cli.arguments import json_option, print_json
 @json_option
 def command(as_json: bool) -> None:
     """List the operators that are supported, and how each format names them."""
-    from edgec.graph.op import all_ops, importer_kinds
+    from edgec.graph.operator import all_ops
+    from edgec.ops.op import importer_kinds
     from edgec.report.docs import operator_files
     from edgec.report.table import terminal_width
 

@@ -153,6 +153,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
+    from edgec.boards.board import load_board
+    from edgec.build.staging import staged_file
     from edgec.cli.samples import load_labels, ports_of
     from edgec.float_model import float_function
     from edgec.limited_values import limited_parts, mix_values_within
@@ -164,8 +166,6 @@ def command(
     from edgec.report.quantization import print_quantization, render_quantization
     from edgec.report.values import values_report
     from edgec.runners.sample_files import open_samples
-    from edgec.staging import staged_file
-    from edgec.target.board import load_board
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")

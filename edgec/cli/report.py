@@ -33,8 +33,8 @@ def command(
     report = load_report(folder)
     diff = None if old is None else compare_reports(load_report(old), report)
     if page is not None:
+        from edgec.build.staging import staged_file
         from edgec.report.html import render_page
-        from edgec.staging import staged_file
 
         with staged_file(page, hint="choose another --html") as temporary:
             temporary.write_bytes(render_page(report, diff).encode("utf-8"))

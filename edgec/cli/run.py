@@ -123,9 +123,9 @@ def _export(
     built: Any, plain: Any, profiled: list[Any], chrome_path: Path | None, scope_path: Path | None
 ) -> None:
     """Write the files for viewers of profiles. EdgecError where nothing was counted."""
+    from edgec.build.staging import staged_file
     from edgec.errors import EdgecError
     from edgec.report.profile import chrome_trace, make_profile, speedscope
-    from edgec.staging import staged_file
 
     wanted = [(chrome_path, chrome_trace), (scope_path, speedscope)]
     for path, write in wanted:
@@ -160,10 +160,10 @@ def _built(
     words: Any,
 ) -> tuple[str, Any]:
     """The engine's name, and the project: opened, or built in `work`."""
-    from edgec.deploy import deploy, open_project
+    from edgec.boards.board import load_board
+    from edgec.deploy.project import deploy, open_project
     from edgec.pipeline import compile_model
     from edgec.runners.engine import default_engine, require_engine
-    from edgec.target.board import load_board
 
     if model.is_dir():
         refuse_compile_options(f"{model} is a project folder, which is compiled already")
@@ -199,7 +199,7 @@ def _save(target: Path, built: Any, results: list[Any]) -> None:
     """Write the outputs as one .npz, whole or not at all; those of several steps stacked."""
     import numpy as np
 
-    from edgec.staging import staged_file
+    from edgec.build.staging import staged_file
 
     stacked = [np.stack(arrays) for arrays in zip(*(r.outputs for r in results), strict=True)]
     arrays: dict[str, Any] = {

@@ -55,12 +55,12 @@ def command(
     Integers are compared in every bit, floats within the tolerances of their operators. ONNX
     Runtime computes int16 in floats: some steps are allowed behind it, and told.
     """
+    from edgec.boards.board import load_board
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
+    from edgec.oracle.verify import verify_model
     from edgec.runners.engine import default_engine, require_engine
     from edgec.runners.pool import Pool
-    from edgec.target.board import load_board
-    from edgec.verify import verify_model
 
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")

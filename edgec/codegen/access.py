@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from edgec.codegen.c_term import flat_term
 from edgec.loop.ir import Buffer, Cast, Const, Expr, Gather, IndexValue, Load, Store
 from edgec.loop.rewrite import subexpressions
-from edgec.loop.term import Term
+from edgec.numerics.term import Term
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.microkernel import written_by
 from edgec.loop.rewrite import subexpressions, walk
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 INDENT = "    "
 COLUMNS = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgec.loop.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
 
 # Binding strength of C's operators, from loose to tight.
 TERNARY, OR, AND, BIT_OR, BIT_XOR, BIT_AND, EQUALITY, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = (

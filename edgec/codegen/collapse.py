@@ -17,7 +17,7 @@ from dataclasses import replace
 from edgec.codegen.c_term import flat_term
 from edgec.loop.ir import BufferRef, Expr, For, If, Load, Seq, Stmt, Store
 from edgec.loop.rewrite import Rewriter, Substitute
-from edgec.loop.term import Term, Var, as_term
+from edgec.numerics.term import Term, Var, as_term
 
 
 def collapse(stmt: Stmt) -> Stmt:

@@ -34,7 +34,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.rewrite import Substitute
-from edgec.loop.term import Term, Var, as_term
+from edgec.numerics.term import Term, Var, as_term
 
 # The condition "first step" of a variable: pairs (value, start) that must be equal, or None for
 # a variable that is certainly beyond its first step.

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import jinja2
 
+from edgec.boards.board import Board
+from edgec.boards.board_files import board_header, linker_script, port_headers, port_sources
+from edgec.boards.toolchain import EMBEDDED_FLAGS
 from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
 from edgec.options import Harness
 from edgec.resources import resource_dir
-from edgec.target.board import Board
-from edgec.target.board_files import board_header, linker_script, port_headers, port_sources
-from edgec.target.toolchain import EMBEDDED_FLAGS
 
 PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
 HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}

@@ -20,7 +20,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.rewrite import subexpressions
-from edgec.loop.term import Term
+from edgec.numerics.term import Term
 
 # A register buffer's element as a scalar (flat index), or the whole buffer as an array (None).
 Element = tuple[Buffer, int | None]

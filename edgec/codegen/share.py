@@ -17,7 +17,7 @@ from edgec.codegen.program import Program, Step
 from edgec.codegen.ranges import Range, range_class
 from edgec.loop.ir import Axis, Block, Buffer, BufferRef, Call, For, PrimFunc, Stmt
 from edgec.loop.rewrite import Rewriter, walk
-from edgec.loop.term import Term, Var, as_term
+from edgec.numerics.term import Term, Var, as_term
 
 
 @dataclass(frozen=True)

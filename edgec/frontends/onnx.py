@@ -17,9 +17,9 @@ from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Module, Node, Value
-from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
+from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
 
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30

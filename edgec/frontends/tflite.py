@@ -27,9 +27,9 @@ from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Value
-from edgec.graph.op import MALFORMED_NODE, RawNode, find_importer
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
+from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
 MAX_TENSOR_BYTES = 1 << 30

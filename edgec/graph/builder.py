@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, State, Value
-from edgec.graph.op import NoAttrs, Op, get_op
+from edgec.graph.operator import NoAttrs, Operator, get_op
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
 
@@ -88,7 +88,7 @@ class GraphBuilder:
 
     def op(
         self,
-        op: str | Op[Any],
+        op: str | Operator[Any],
         inputs: Sequence[Value],
         attrs: Any = None,
         *,
@@ -106,7 +106,7 @@ class GraphBuilder:
 
     def node(
         self,
-        op: str | Op[Any],
+        op: str | Operator[Any],
         inputs: Sequence[Value],
         attrs: Any = None,
         *,

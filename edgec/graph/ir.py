@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgec.graph.op import Op
+from edgec.graph.operator import Operator
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
 
@@ -60,7 +60,7 @@ class Node:
     name: the model's own name of the node. sources: all source nodes that this one stands for.
     """
 
-    op: Op[Any]
+    op: Operator[Any]
     attrs: Any
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]

@@ -14,7 +14,7 @@ from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.lexer import Lexer, Token, unquote
 from edgec.graph.literal import LiteralParser
-from edgec.graph.op import NoAttrs, Op, all_ops, get_op
+from edgec.graph.operator import NoAttrs, Operator, all_ops, get_op
 from edgec.graph.printer import constant_hash
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
@@ -155,7 +155,7 @@ class _Parser:
         outputs = tuple(self.define(*binding) for binding in bindings)
         return Node(op, attrs, inputs, outputs, name, sources)
 
-    def operator(self, token: Token) -> Op[Any]:
+    def operator(self, token: Token) -> Operator[Any]:
         try:
             return get_op(token.text)
         except KeyError:
@@ -166,7 +166,7 @@ class _Parser:
                 hint=f"did you mean {near[0]!r}?" if near else "`edgec ops` lists all operators",
             ) from None
 
-    def attributes(self, op: Op[Any], start: Token) -> Any:
+    def attributes(self, op: Operator[Any], start: Token) -> Any:
         if self.lexer.at("{"):
             return self.literals.record(op.attrs_class)
         if op.attrs_class is NoAttrs:
@@ -198,7 +198,11 @@ class _Parser:
 
 
 def check_types(
-    op: Op[Any], attrs: Any, inputs: tuple[Value, ...], stated: tuple[TensorType, ...], at: Token
+    op: Operator[Any],
+    attrs: Any,
+    inputs: tuple[Value, ...],
+    stated: tuple[TensorType, ...],
+    at: Token,
 ) -> None:
     """Raise ContractError unless an operator gives the types that the text states."""
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.boards.board import Board
 from edgec.errors import LinkError, RunFailed, ToolMissing
-from edgec.target.board import Board
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.rewrite import Substitute, children, subexpressions
-from edgec.loop.term import (
+from edgec.numerics.term import (
     Atom,
     FloorDiv,
     FloorMod,

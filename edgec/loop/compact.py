@@ -10,7 +10,7 @@ from edgec.loop.access import accesses, reads, region
 from edgec.loop.ir import Block, Buffer, Call, Expr, For, If, Load, PrimFunc, Seq, Stmt, Store
 from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import Rewriter, children
-from edgec.loop.term import Term, as_term
+from edgec.numerics.term import Term, as_term
 
 
 def private_buffers(func: PrimFunc) -> frozenset[str]:

@@ -33,7 +33,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.primitives.nibbles import unpacked_byte
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 # How many values of the outer variables are tried to average a loop's trip count.
 _MOST_SAMPLES = 256
@@ -62,7 +62,7 @@ RV32IMC = InstructionCosts(1, 1, 1, 2, 1, 2, 2, 50)
 
 
 def costs_for(features: frozenset[str]) -> InstructionCosts:
-    """The costs of a core with these features (words of `edgec.target.core`)."""
+    """The costs of a core with these features (words of `edgec.targets.core`)."""
     if "rv32m" in features:
         return RV32IMC
     if "thumb2" not in features and features.isdisjoint({"avx2", "neon"}):

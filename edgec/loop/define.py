@@ -28,8 +28,8 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
 from edgec.loop.nest import loop_of_steps, nest_of_stage
-from edgec.loop.term import Term, Var, as_term
 from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, as_array
+from edgec.numerics.term import Term, Var, as_term
 
 Bound = Union[int, Term, Callable[..., Any]]
 ReduceAxis = tuple[str, Bound, Bound]

@@ -23,7 +23,7 @@ from edgec.loop.ir import (
     Select,
 )
 from edgec.loop.printer import PRECEDENCE, SUFFIX, SYMBOL
-from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
+from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)"

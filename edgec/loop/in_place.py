@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from edgec.loop.access import Region, reads, region, term_range, writes
 from edgec.loop.ir import Buffer, For, PrimFunc, Seq, Stmt, Store
 from edgec.loop.simplify import drop_decided, lower_blocks
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 
 
 def same_place_inputs(func: PrimFunc) -> tuple[str, ...]:

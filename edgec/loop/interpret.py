@@ -44,7 +44,7 @@ from edgec.loop.ir import (
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
 
 Array = npt.NDArray[Any]
 # A called function gets the buffer's flat list and an offset for each pointer; values as they are.

@@ -1,7 +1,7 @@
 """Scalar functions of the runtime: their types, their exact meaning in Python, their C names.
 
-The meaning is plain Python on ints and `np.float32`; `edgec.fixed_point` has the same functions on
-arrays, and a test compares the two.
+The meaning is plain Python on ints and `np.float32`; `edgec.numerics.fixed_point` has the same
+functions on arrays, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec import fixed_point, float_math
 from edgec.errors import ContractError
 from edgec.loop import signal_intrinsics
 from edgec.loop.dtype import wrap
+from edgec.numerics import fixed_point, float_math
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 #: The offset with which `multiply_add_high` rounds half up.
@@ -168,7 +168,7 @@ def fma(a: float, b: float, c: float) -> float:
 def _float_function(
     name: str, function: Callable[[np.ndarray], np.ndarray], instructions: int
 ) -> IntrinsicDef:
-    """A function of `edgec.float_math`, on one number."""
+    """A function of `edgec.numerics.float_math`, on one number."""
     return IntrinsicDef(
         f"{name}_f32", ("float32",), "float32",
         lambda x: float(function(np.asarray(x, np.float32))),

@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Union
 
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 Scope = Literal["arena", "scratch", "constant", "register", "shared"]
 ForKind = Literal["serial", "unrolled", "vectorized", "parallel"]

@@ -25,7 +25,7 @@ from edgec.errors import ContractError
 from edgec.loop.access import writes
 from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc
 from edgec.loop.rewrite import walk
-from edgec.loop.term import TermLike
+from edgec.numerics.term import TermLike
 
 Array = npt.NDArray[Any]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from edgec.errors import ContractError
 from edgec.loop.ir import Axis, Block, Expr, For, Load, Seq, Stmt, Store
 from edgec.loop.rewrite import Substitute
-from edgec.loop.term import Term, Var, as_term
 from edgec.loop.values import ExprValue, Operand, as_expr
+from edgec.numerics.term import Term, Var, as_term
 
 if TYPE_CHECKING:
     from edgec.loop.define import Stage, Steps

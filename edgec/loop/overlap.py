@@ -47,7 +47,7 @@ from edgec.loop.ir import (
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import Atom, FloorDiv, FloorMod, Min, Term, TermLike, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, TermLike, Var, as_term
 
 IntArray = npt.NDArray[np.int64]
 # Smallest and largest value of something, for every iteration of the loops that are enumerated.

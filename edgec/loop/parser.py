@@ -29,7 +29,7 @@ from edgec.loop.ir import (
     Store,
     Use,
 )
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 _SCOPES = ("arena", "scratch", "constant", "register", "shared")
 _KINDS = ("unrolled", "vectorized", "parallel")

@@ -82,7 +82,7 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.options import Options
-from edgec.target.core import Core
+from edgec.targets.core import Core
 
 #: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
 DIRECT = "direct"

@@ -29,7 +29,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 # How tightly an operator binds; the parser has the same table.
 PRECEDENCE = {

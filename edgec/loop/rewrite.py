@@ -30,7 +30,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.term import Term, TermLike, Var
+from edgec.numerics.term import Term, TermLike, Var
 
 
 class Rewriter:

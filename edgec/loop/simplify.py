@@ -24,7 +24,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import Rewriter, Substitute, prune
-from edgec.loop.term import as_term
+from edgec.numerics.term import as_term
 
 
 def simplify(func: PrimFunc) -> PrimFunc:

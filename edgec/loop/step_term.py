@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.loop.term import Term, TermLike, as_term, maximum, minimum
+from edgec.numerics.term import Term, TermLike, as_term, maximum, minimum
 
 #: Strides of sliding windows, and rows that one step makes, up to this.
 MOST = 8

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
-from edgec.float_math import float_maximum, float_minimum
-from edgec.loop import term as terms
 from edgec.loop.dtype import is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Binary, Cast, Const, Expr, IndexValue, Intrinsic, Select
-from edgec.loop.term import Term, Var
+from edgec.numerics import term as terms
+from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.numerics.term import Term, Var
 
 Array = npt.NDArray[Any]
 Index = Union[Term, Var, int, Array]

@@ -34,7 +34,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 #: Iterations that are counted through at most, where interval analysis shows too little.
 MOST_STEPS = 10_000

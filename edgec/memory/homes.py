@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from edgec.boards.board import Board, MemoryRegion
 from edgec.errors import PlanError
 from edgec.graph.ir import Function
 from edgec.loop.traffic import Traffic, add_traffic, traffic, wait_cycles
@@ -27,7 +28,6 @@ from edgec.memory.problem import Buffer, Problem, Region
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
-from edgec.target.board import Board, MemoryRegion
 
 #: What start-up, link and main need of a board's RAM and flash, until a build says better.
 VARIABLES_BYTES = 2 * 1024

@@ -20,8 +20,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+from edgec.boards.board import Board
 from edgec.errors import PlanError
-from edgec.target.board import Board
 
 Kind = Literal["tensor", "state", "weights", "code"]
 

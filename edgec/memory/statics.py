@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edgec.boards.board import MemoryRegion
 from edgec.errors import PlanError
 from edgec.loop.traffic import Traffic, wait_cycles
 from edgec.memory.homes import Homes
 from edgec.memory.pins import Kind
 from edgec.memory.problem import Buffer, Problem, Region
 from edgec.memory.regions import assign_regions
-from edgec.target.board import MemoryRegion
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, int32, int64, intrinsic
-from edgec.ordered_sum import without_negative_zeros
+from edgec.numerics.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
+from edgec.numerics.ordered_sum import without_negative_zeros
 
 
 def weight_sums(weights: Array, axis: int | tuple[int, ...]) -> Array:

@@ -11,9 +11,9 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
-from edgec.graph.op import RawNode
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.clip import ClipAttrs
+from edgec.ops.op import RawNode
 
 #: Real bounds of the activations that TFLite fuses into operators.
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {

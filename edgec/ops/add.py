@@ -9,14 +9,14 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import FLOORED, Lowering
 from edgec.loop.values import Value, cast, clamp, int32, int64, intrinsic
+from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.int_arithmetic import import_integers
@@ -29,6 +29,7 @@ from edgec.ops.linear_sum import (
     find_linear_sum,
 )
 from edgec.ops.onnx_add import onnx_add, onnx_sum
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 #: Bits by which TFLite raises operands of a dtype before it rescales them (add.cc, sub.cc).
 LEFT_SHIFT = {"int8": 20, "int16": 15}
@@ -39,7 +40,7 @@ class AddAttrs:
     """output: quantization of an integer sum, None for floats.
 
     minimum, maximum: inclusive range of the stored sum (the fused activation's); ignored for
-    floats. rounding: see `edgec.fixed_point`.
+    floats. rounding: see `edgec.numerics.fixed_point`.
     """
 
     output: Quant | None = None

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, select
 from edgec.loop.window import clipped
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.window import (
     NO_PADDING,
     Padding,

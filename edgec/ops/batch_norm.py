@@ -12,10 +12,10 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
-from edgec.graph.op import RawNode, from_onnx
 from edgec.ops.add import AddAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.onnx_layout import channels_first, channels_last
+from edgec.ops.op import RawNode, from_onnx
 
 
 @from_onnx("BatchNormalization")

@@ -10,13 +10,14 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.int_arithmetic import import_integers
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
 class Binary(Op[NoAttrs]):

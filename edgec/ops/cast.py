@@ -9,11 +9,12 @@ from typing import Any
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.op import Op, RawNode, from_tflite
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 

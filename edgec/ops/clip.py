@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import maximum, minimum
+from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
 @dataclass(frozen=True)

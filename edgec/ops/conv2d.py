@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.ir import Value as GraphValue
-from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
+from edgec.numerics.fixed_point import wrap_int32
+from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
@@ -31,6 +32,7 @@ from edgec.ops.onnx_layout import (
     onnx_window,
     rearranged_weights,
 )
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -48,7 +50,6 @@ from edgec.ops.window import (
     tflite_padding,
 )
 from edgec.ops.window_rows import lower_convolution_rows, pad_image, window_of
-from edgec.ordered_sum import ordered_products
 
 
 @dataclass(frozen=True)

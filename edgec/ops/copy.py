@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, NoAttrs, Op, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.op import Op
 
 
 @register

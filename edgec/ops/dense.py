@@ -10,17 +10,19 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
+from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -28,7 +30,6 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ordered_sum import ordered_products
 
 
 @register

@@ -11,17 +11,19 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_tflite, register
+from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import ROWS, WHOLE_WINDOWS, Lowering
 from edgec.loop.values import cast
 from edgec.loop.window import clipped
+from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -30,7 +32,6 @@ from edgec.ops.requantize import (
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
 from edgec.ops.window_rows import lower_depthwise_rows, window_of
-from edgec.ordered_sum import without_negative_zeros
 
 
 @dataclass(frozen=True)

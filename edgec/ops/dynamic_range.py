@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import round_half_away
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
-from edgec.graph.op import Fusion, Op, RawNode, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum, select
+from edgec.numerics.fixed_point import round_half_away
 from edgec.ops.activation import append_activation
+from edgec.ops.op import Op, RawNode
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
 

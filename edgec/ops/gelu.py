@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from edgec import float_math
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import register
 from edgec.graph.types import Array
 from edgec.loop.values import Value, intrinsic
+from edgec.numerics import float_math
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.unary import Unary
 
 _HALF_ROOT = math.sqrt(0.5)

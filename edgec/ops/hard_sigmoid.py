@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.float_math import float_maximum, float_minimum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import clamp
+from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.ops.op import Op, RawNode, from_onnx
 
 
 @dataclass(frozen=True)

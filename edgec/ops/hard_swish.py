@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import (
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.operator import register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.values import Value, clamp
+from edgec.numerics.fixed_point import (
     IntArray,
     Rounding,
     quantize_multiplier,
     rounding_divide_by_power_of_two,
 )
-from edgec.float_math import float_maximum, float_minimum
-from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite, register
-from edgec.graph.types import Array, Quant, TensorType
-from edgec.loop.values import Value, clamp
+from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.table import ByTable, tflite_unary
 
 _INT16_MIN, _INT16_MAX = -(1 << 15), (1 << 15) - 1

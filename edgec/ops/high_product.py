@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from edgec.fixed_point import INT32_MAX, IntArray
 from edgec.loop.intrinsics import HALF
+from edgec.numerics.fixed_point import INT32_MAX, IntArray
 
 #: Multipliers that are tried, around the nearest to the real factor: those above it first, which
 #: round ties away from zero.

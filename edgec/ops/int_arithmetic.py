@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.fixed_point import IntArray, wrap_int32
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.op import Op, RawNode
 
 
 class _IntArithmetic(Op[NoAttrs]):

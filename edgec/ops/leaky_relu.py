@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic, select
+from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.table import ByTable, tflite_unary
 
 
@@ -22,7 +23,7 @@ from edgec.ops.table import ByTable, tflite_unary
 class LeakyReluAttrs:
     """alpha: a float32 number. output: quantization of the result.
 
-    rounding: see `edgec.fixed_point`; `onnx` is not defined yet.
+    rounding: see `edgec.numerics.fixed_point`; `onnx` is not defined yet.
     """
 
     alpha: float

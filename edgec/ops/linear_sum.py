@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.fixed_point import IntArray
 from edgec.graph.types import Array
+from edgec.numerics.fixed_point import IntArray
 
 #: Every int8 value, in order.
 OPERANDS: Array = np.arange(-128, 128, dtype=np.int8)

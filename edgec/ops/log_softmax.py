@@ -8,22 +8,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.float_math import log
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import (
-    Fusion,
-    NoAttrs,
-    Op,
-    RawNode,
-    from_onnx,
-    from_tflite,
-    register,
-)
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
+from edgec.numerics.float_math import log
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows, row_differences, row_exponents
 
 

@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from edgec import float_math
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import (
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.operator import register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, intrinsic
+from edgec.numerics import float_math
+from edgec.numerics.fixed_point import (
     IntArray,
     Rounding,
     logistic,
@@ -18,11 +23,7 @@ from edgec.fixed_point import (
     requantize_tflm,
     rounding_divide_by_power_of_two,
 )
-from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite, register
-from edgec.graph.types import Array, Quant, TensorType
-from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, intrinsic
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.sigmoid_table import (
     ARGUMENT_BITS,
     Factor,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import IntArray
-from edgec.graph.op import register
+from edgec.graph.operator import register
 from edgec.graph.types import Quant, TensorType
+from edgec.numerics.fixed_point import IntArray
 from edgec.ops.table import OPERANDS, ByTable
 
 

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import (
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop import values as loops
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import STEPS, Lowering
+from edgec.numerics.fixed_point import (
     IntArray,
     Rounding,
     quantize_multiplier,
@@ -26,15 +33,9 @@ from edgec.fixed_point import (
     requantize_tflm,
     wrap_int32,
 )
-from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
-from edgec.graph.types import Array, Quant, TensorType
-from edgec.loop import values as loops
-from edgec.loop.define import Tensor
-from edgec.loop.lowering import STEPS, Lowering
 from edgec.ops.lstm_float import append_tflite_lstm
 from edgec.ops.lstm_gates import GATES, GateShare
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.sigmoid_table import (

@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from edgec import float_math
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics import float_math
+from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
+from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
-from edgec.ordered_sum import ordered_products, without_negative_zeros
 
 GATES = 4
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import Rounding, wrap_int32
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import STEP_ROWS, STEPS, Lowering
 from edgec.loop.values import Value, clamp, int16, int32
+from edgec.numerics.fixed_point import Rounding, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.columns import paired_weights
 

@@ -10,15 +10,16 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.broadcast import broadcast_index, operand_tensors
 from edgec.ops.dense import matrix_product
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import dequantized, transposed
-from edgec.ordered_sum import ordered_products
 
 
 @register

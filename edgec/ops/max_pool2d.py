@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.float_math import float_maximum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, RowWindow, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.loop.window import clipped
+from edgec.numerics.float_math import float_maximum
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
-from edgec.graph.op import RawNode, from_tflite
 from edgec.ops.concat import ConcatAttrs
+from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.slice import SliceAttrs
 
 

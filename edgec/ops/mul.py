@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.intrinsics import HALF
 from edgec.loop.lowering import PARTS, Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, round_half_even
+from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
 from edgec.ops.int_arithmetic import import_integers
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 #: Quantized element types.
 QUANTIZED = ("int8", "int16")
@@ -34,7 +35,7 @@ class MulAttrs:
     """output: quantization of an integer product, None for floats.
 
     minimum, maximum: inclusive range of the stored product (the fused activation's); ignored for
-    floats. rounding: see `edgec.fixed_point`.
+    floats. rounding: see `edgec.numerics.fixed_point`.
     """
 
     output: Quant | None = None

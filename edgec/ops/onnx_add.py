@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import IntArray
 from edgec.graph.types import Quant
 from edgec.loop.values import Value, cast, float32, float64, intrinsic, round_half_even
+from edgec.numerics.fixed_point import IntArray
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.fixed_point import IntArray
 from edgec.graph.types import Array, Quant
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, float32, int32, maximum, minimum, round_half_even, select
+from edgec.numerics.fixed_point import IntArray
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -13,8 +13,8 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
-from edgec.graph.op import RawNode
 from edgec.graph.types import Array, Quant
+from edgec.ops.op import RawNode
 
 
 def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Any:

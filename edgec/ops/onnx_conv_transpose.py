@@ -6,7 +6,6 @@ from typing import Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -14,6 +13,7 @@ from edgec.ops.onnx_layout import (
     onnx_window,
     rearranged_weights,
 )
+from edgec.ops.op import RawNode, from_onnx
 from edgec.ops.transpose_conv2d import TransposeConv2dAttrs
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
-from edgec.graph.op import RawNode, from_onnx
+from edgec.ops.op import RawNode, from_onnx
 
 #: Numbers of ONNX's element types that graphs know.
 DTYPES = {1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",

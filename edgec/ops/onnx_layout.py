@@ -12,8 +12,8 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
-from edgec.graph.op import RawNode
 from edgec.graph.types import Quant
+from edgec.ops.op import RawNode
 from edgec.ops.transpose import dequantized, transposed
 from edgec.ops.window import Padding, Pair, same_padding
 

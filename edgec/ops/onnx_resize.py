@@ -12,8 +12,8 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
-from edgec.graph.op import RawNode, from_onnx
 from edgec.ops.onnx_layout import channels_first, channels_last
+from edgec.ops.op import RawNode, from_onnx
 from edgec.ops.resize import ResizeAttrs, nearest_positions
 
 #: (align_corners, half_pixel_centers) of the transformations of coordinates that are known.

@@ -11,12 +11,13 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
 from edgec.ops.mirror_pad import append_mirrored
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 Pair = tuple[int, int]
 

@@ -7,8 +7,8 @@ from typing import Any
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
-from edgec.graph.op import RawNode, from_onnx
 from edgec.ops.mul import MulAttrs
+from edgec.ops.op import RawNode, from_onnx
 
 
 @from_onnx("Pow", since=7)

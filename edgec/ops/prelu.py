@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -33,7 +32,9 @@ from edgec.loop.values import (
     round_half_even,
     select,
 )
+from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slope_line import find_slope_line
@@ -44,7 +45,7 @@ from edgec.ops.table import OPERANDS
 class PreluAttrs:
     """output: quantization of an int8 result, None for floats.
 
-    rounding: see `edgec.fixed_point`.
+    rounding: see `edgec.numerics.fixed_point`.
     """
 
     output: Quant | None = None

@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import ROUNDINGS, Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
+from edgec.numerics.fixed_point import ROUNDINGS, Rounding
 from edgec.ops.onnx_blocks import import_blocks
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
 #: ONNX's numbers of what QuantizeLinear may give; uint8 if the file does not say.

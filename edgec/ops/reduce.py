@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, Rounding, quantize_multiplier, requantize_tflm, wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp, int32, intrinsic, maximum, minimum
+from edgec.numerics.fixed_point import (
+    IntArray,
+    Rounding,
+    quantize_multiplier,
+    requantize_tflm,
+    wrap_int32,
+)
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import constant_integers
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.errors import TypeMismatch
-from edgec.graph.op import Fusion, Op, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.ops.op import Op
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import ROUNDINGS, Rounding, requantize, wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import Fusion, Op, RawNode, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp
+from edgec.numerics.fixed_point import ROUNDINGS, Rounding, requantize, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
+from edgec.ops.op import Op, RawNode
 from edgec.ops.short_rescale import find_staircase, short_rescale
 
 
@@ -29,7 +30,7 @@ class RequantizeAttrs:
 
     multiplier: real factors, exact as doubles: one, or one for each index of the last axis.
     output: quantization of the result, per tensor. minimum, maximum: inclusive range of the
-    stored result (the fused activation's). rounding: see `edgec.fixed_point`.
+    stored result (the fused activation's). rounding: see `edgec.numerics.fixed_point`.
     """
 
     multiplier: tuple[float, ...]

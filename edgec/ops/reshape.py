@@ -11,8 +11,9 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import constant_value
 from edgec.graph.ir import Constant
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
+from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.slice import constant_integers
 from edgec.ops.window import Pair
 

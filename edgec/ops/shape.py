@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 
 
 @from_tflite("SHAPE")

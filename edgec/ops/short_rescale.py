@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.fixed_point import INT32_MAX, IntArray
 from edgec.loop.lowering import HIGH, PARTS, Lowering
 from edgec.loop.values import Array, Value, int32, intrinsic
+from edgec.numerics.fixed_point import INT32_MAX, IntArray
 
 #: Bits of the parts of the multiplier, the least first.
 PART_BITS = (11, 8, 13)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import IntArray
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, int32, maximum, minimum, select
+from edgec.numerics.fixed_point import IntArray
 
 #: Fraction bits of an argument.
 ARGUMENT_BITS = 12

@@ -16,12 +16,13 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.signal_intrinsics import rounded_sqrt
+from edgec.ops.op import Op, RawNode, from_tflite
 
 
 @dataclass(frozen=True)

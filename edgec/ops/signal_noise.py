@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray, wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.fixed_point import IntArray, wrap_int32
+from edgec.ops.op import Op, RawNode, from_tflite
 
 U32 = (1 << 32) - 1
 #: Fraction bits of a signal-to-noise ratio, and of what remains of it.

@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.fixed_point import IntArray
+from edgec.ops.op import Op, RawNode, from_tflite
 
 FRACTION_BITS = 15
 LARGEST = (1 << FRACTION_BITS) - 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgec.fixed_point import INT32_MAX, IntArray
+from edgec.numerics.fixed_point import INT32_MAX, IntArray
 
 #: Shifts that are tried: above them a zero point leaves int32, below multipliers are too coarse.
 SHIFTS = range(24, 10, -1)

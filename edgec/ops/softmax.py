@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import (
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, index, int32, intrinsic, maximum, minimum, select
+from edgec.numerics.fixed_point import (
     INT32_MAX,
     IntArray,
     Rounding,
@@ -20,13 +27,7 @@ from edgec.fixed_point import (
     rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
-from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_onnx, from_tflite, register
-from edgec.graph.types import Array, Quant, TensorType
-from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, index, int32, intrinsic, maximum, minimum, select
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import (
     LONG_ROW_TOLERANCE,
     along_last_axis,

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.float_math import exp, float_maximum
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
-from edgec.graph.op import RawNode
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import intrinsic, maximum
+from edgec.numerics.float_math import exp, float_maximum
+from edgec.ops.op import RawNode
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 

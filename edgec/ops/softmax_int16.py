@@ -13,13 +13,19 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import IntArray, quantize_multiplier, requantize_tflm, round_half_away
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum
+from edgec.numerics.fixed_point import (
+    IntArray,
+    quantize_multiplier,
+    requantize_tflm,
+    round_half_away,
+)
+from edgec.ops.op import Op
 
 #: All of 0..1 in 15 bits: what the results are.
 OUTPUT_QUANT = Quant((1 / 32768,), (0,))

@@ -11,8 +11,8 @@ from typing import Any
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
-from edgec.graph.op import RawNode, from_onnx, from_tflite
 from edgec.ops.onnx_layout import channels_first, channels_last
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.pad import PadAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import constant_integers, sliced

@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import wrap_int32
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.op import Fusion, NoAttrs, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, int32
+from edgec.numerics.fixed_point import wrap_int32
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import RequantizeAttrs, tflite_operands, weight_scales
 
 

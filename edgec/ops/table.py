@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.fixed_point import IntArray
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode
+from edgec.graph.operator import Fusion
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32
+from edgec.numerics.fixed_point import IntArray
+from edgec.ops.op import Op, RawNode
 
 
 class QuantizedAttrs(Protocol):

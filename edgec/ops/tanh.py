@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from edgec import float_math
-from edgec.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_two, tanh
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.op import RawNode, from_onnx, from_tflite, register
+from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic
+from edgec.numerics import float_math
+from edgec.numerics.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_two, tanh
 from edgec.ops.logistic import (
     INPUT_INTEGER_BITS,
     OUTPUT_QUANT_16,
@@ -22,6 +22,7 @@ from edgec.ops.logistic import (
     fixed_point_argument,
     input_factor,
 )
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.sigmoid_table import SigmoidLoops, tanh_int16
 from edgec.ops.table import ByTable, tflite_unary
 

@@ -11,14 +11,16 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import Fusion, Op, RawNode, from_tflite, register
+from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
+from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.accumulate import widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands, with_bias
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -26,7 +28,6 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.window import Pair, same_padding
-from edgec.ordered_sum import without_negative_zeros
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Functions of one float32 element: exp, log, erf, sqrt, rsqrt, neg and abs.
 
-Their exact meaning is `edgec.float_math`, so that C has the same bits without a libm.
+Their exact meaning is `edgec.numerics.float_math`, so that C has the same bits without a libm.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edgec import float_math
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.op import (
-    Fusion,
-    NoAttrs,
-    Op,
-    RawNode,
-    from_onnx,
-    from_tflite,
-    register,
-)
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic, maximum
+from edgec.numerics import float_math
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
 class Unary(Op[NoAttrs]):

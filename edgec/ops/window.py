@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.graph.op import RawNode
+from edgec.ops.op import RawNode
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]

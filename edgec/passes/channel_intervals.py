@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from edgec.fixed_point import INT32_MAX, INT32_MIN
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import TensorType
+from edgec.numerics.fixed_point import INT32_MAX, INT32_MIN
 from edgec.ops.table import ByTable
 
 Ends = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.op import Fusion
+from edgec.graph.operator import Fusion
 from edgec.graph.types import Array, TensorType
 from edgec.ops.lookup import LookupAttrs
 from edgec.ops.reinterpret import ReinterpretAttrs

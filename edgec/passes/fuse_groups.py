@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.op import Fusion
+from edgec.graph.operator import Fusion
 
 
 @dataclass(frozen=True)

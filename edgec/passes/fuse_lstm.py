@@ -14,7 +14,7 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import get_op
+from edgec.graph.operator import get_op
 from edgec.ops.lstm import GATE_SCALE, LstmAttrs
 from edgec.ops.lstm_gates import GATES
 from edgec.ops.reshape import ReshapeAttrs

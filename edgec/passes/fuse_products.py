@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.fixed_point import Rounding
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array, Quant
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter

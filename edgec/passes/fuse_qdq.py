@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import Rounding
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Quant
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.mul import MulAttrs

@@ -20,6 +20,7 @@ from edgec.loop.overlap import overlap_distance, overlap_distances, written_buff
 from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
+from edgec.ops.op import op_of
 from edgec.passes.channel_intervals import intervals_of
 from edgec.passes.fuse_groups import Group
 
@@ -240,7 +241,7 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
             v if isinstance(v, Constant) else tensors[v] for v in node.inputs
         ]
         try:
-            tensors[node.outputs[0]] = node.op.lower(node, lowering, inputs)
+            tensors[node.outputs[0]] = op_of(node).lower(node, lowering, inputs)
         except EdgecError as error:
             raise type(error)(
                 f"{node.op.name} node {node.name!r}: {error.message}",

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.fixed_point import INT32_MAX
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.numerics.fixed_point import INT32_MAX
 from edgec.passes.rewriter import Rewriter
 
 #: Axis of the output channels in the weights of each operator that accumulates.

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import RowWindow
+from edgec.graph.operator import RowWindow
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.policy import Policy
 from edgec.loop.simplify import simplify
+from edgec.ops.op import op_of
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 
@@ -177,7 +178,7 @@ def row_sum(group: Group, policy: Policy) -> RowSum | None:
     if len(group.nodes) != 1 or not node.op.sums_rows(node.attrs, node.input_types):
         return None
     parts = {name: Lowering(f"{node.op.name}_{name}") for name in ("start", "add", "finish")}
-    node.op.lower_sum(node, parts)
+    op_of(node).lower_sum(node, parts)
     functions = []
     for part in parts.values():
         best = policy.schedules(part.build(), "direct", part.tables)[0]

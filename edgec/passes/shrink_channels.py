@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgec.fixed_point import wrap_int32
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant
+from edgec.numerics.fixed_point import wrap_int32
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.passes.channel_intervals import Interval, channel_intervals
 from edgec.passes.rewriter import Rewriter

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.op import Fusion
+from edgec.graph.operator import Fusion
 from edgec.ops.transpose import transposed
 from edgec.passes.rewriter import Rewriter
 

@@ -42,7 +42,7 @@ from edgec.loop.microkernels.rows import copy_kernel_for
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
-from edgec.loop.term import Term, TermLike, Var, as_term, maximum
+from edgec.numerics.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import (
     LoweredGroup,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.op import Fusion, get_op
+from edgec.graph.operator import Fusion, get_op
 from edgec.graph.types import Array, TensorType
 from edgec.ops.lookup import LookupAttrs
 from edgec.ops.quantize import QuantizeAttrs

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.op import get_op
+from edgec.graph.operator import get_op
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.passes.rewriter import Rewriter

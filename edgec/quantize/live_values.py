@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Value
-from edgec.graph.op import Fusion
+from edgec.graph.operator import Fusion
 from edgec.graph.types import Array
 from edgec.quantize.value_losses import Choice
 

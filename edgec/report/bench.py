@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from edgec.deploy import deploy
+from edgec.boards.board import Board, load_board
+from edgec.deploy.project import deploy
 from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.pipeline import compile_model
@@ -24,7 +25,6 @@ from edgec.report.table import Column, format_table, number
 from edgec.runners.engine import default_engine, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import Board, load_board
 
 #: Baselines are named by core; ours by board. The M33 has the M4's instructions.
 BASELINE_CORE = {"cortex-m4": "m4", "cortex-m7": "m7", "cortex-m33": "m4", "cortex-m55": "m55"}

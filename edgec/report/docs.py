@@ -11,14 +11,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import edgec.ops
-from edgec.graph.op import Op, all_ops, find_importer, importer_kinds
+from edgec.boards.board import Board, all_boards
+from edgec.graph.operator import Operator, all_ops
+from edgec.ops.op import find_importer, importer_kinds
 from edgec.ops.softmax_float import LONG_ROW_TOLERANCE
 from edgec.report.mixed_figures import mixed_page
 from edgec.report.models import models_page
 from edgec.report.quantization_figures import quantization_page
-from edgec.target.board import Board, all_boards
 
 #: `docs/` of the checkout that this file lies in.
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -48,7 +50,7 @@ class OperatorFile:
 def operator_files() -> tuple[OperatorFile, ...]:
     """Every file that registers an operator or an importer, by name."""
     edgec.ops.load()
-    operators: dict[str, list[Op[object]]] = {}
+    operators: dict[str, list[Operator[Any]]] = {}
     for op in all_ops():
         operators.setdefault(type(op).__module__, []).append(op)
     onnx, tflite = _importers("onnx"), _importers("tflite")

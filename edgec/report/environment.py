@@ -12,11 +12,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.boards.board import all_boards
 from edgec.errors import ToolMissing
 from edgec.link.ports import SerialPort, describe_port, list_serial_ports
 from edgec.runners.flash.runner import ProgramTool
 from edgec.runners.flash.tools import TOOLS, load_tool
-from edgec.target.board import all_boards
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from typing import Any
 import click
 import numpy as np
 
+from edgec.boards.board import Board, load_board
 from edgec.codegen.harness import benchmark_id
-from edgec.deploy import Built, deploy
+from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, RunFailed
 from edgec.options import Options
 from edgec.pipeline import compile_model
@@ -24,7 +25,6 @@ from edgec.runners.engine import open_session
 from edgec.runners.mlperf_tiny import Firmware, identify, judge, measure
 from edgec.runners.pool import Device, Pool
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import Board, load_board
 
 Progress = Callable[[str], None]
 

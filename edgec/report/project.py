@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec import __version__
+from edgec.build.staging import staged_file
 from edgec.errors import BuildFailed, EdgecError, RunFailed
 from edgec.graph.ir import Constant, Value
 from edgec.report.summary import build_report
-from edgec.staging import staged_file
 
 if TYPE_CHECKING:
-    from edgec.deploy import Built
+    from edgec.deploy.project import Built
     from edgec.pipeline import Compiled
 
 REPORT_NAME = "report.json"
@@ -182,7 +182,7 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
     The project must have been built with `--trace`. Raises BuildFailed if it was not, RunFailed
     for a project that no simulator runs.
     """
-    from edgec.deploy import open_project
+    from edgec.deploy.project import open_project
     from edgec.report.run import run_report
     from edgec.runners.engine import open_session
     from edgec.runners.samples import generate_inputs

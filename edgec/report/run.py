@@ -22,7 +22,7 @@ from edgec.report.table import Column, format_table, number
 from edgec.runners.samples import outputs_fnv1a32
 
 if TYPE_CHECKING:
-    from edgec.deploy import Built
+    from edgec.deploy.project import Built
     from edgec.runners.engine import RunResult
 
 

@@ -13,7 +13,7 @@ from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.table import Column, format_table, number
 
 if TYPE_CHECKING:
-    from edgec.deploy import Built
+    from edgec.deploy.project import Built
     from edgec.pipeline import Compiled
 
 

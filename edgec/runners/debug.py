@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.errors import BoardError, RunFailed, ToolMissing
 from edgec.runners.qemu import qemu_command
-from edgec.target.board import Board
 
 GDBS = ("gdb-multiarch", "arm-none-eabi-gdb", "riscv64-unknown-elf-gdb")
 SERVERS = ("qemu", "openocd")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+from edgec.boards.board import Board
 from edgec.errors import RunFailed, ToolMissing
-from edgec.target.board import Board
 
 PROGRAMS = {
     "thumb": ("qemu-system-arm", "qemu-system-arm"),

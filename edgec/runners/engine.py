@@ -23,12 +23,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from edgec.boards.board import Board
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.commands import Stops
 from edgec.runners.emulator import missing_emulator
-from edgec.target.board import Board
-from edgec.target.core import is_this_computer
+from edgec.targets.core import is_this_computer
 
 Array = npt.NDArray[Any]
 CyclesSource = Literal["measured", "modelled"]
@@ -73,7 +73,7 @@ class RunResult:
 
 
 class Project(Protocol):
-    """What a session needs of a built project; `edgec.deploy.Built` is one.
+    """What a session needs of a built project; `edgec.deploy.project.Built` is one.
 
     `artefact` is an ELF or the host's shared library, `traced` the same built with EC_TRACE_HOOK.
     """

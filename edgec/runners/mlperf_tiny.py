@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.errors import RunFailed
 from edgec.link.ports import find_port
 from edgec.link.transport import SerialTransport, Transport, TransportOwner
 from edgec.runners.pool import Device
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import Board
 
 READY = "m-ready"
 #: The most bytes of input in one command, as the official runner sends them.

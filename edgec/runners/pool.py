@@ -33,9 +33,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from edgec.boards.table import Table
 from edgec.errors import BoardError, EdgecError, RunFailed
 from edgec.runners.engine import ENGINES, Array, Project, RunResult, open_session
-from edgec.target.table import Table
 
 T = TypeVar("T")
 R = TypeVar("R")

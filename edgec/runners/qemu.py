@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.errors import LinkError, RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity, Stops
@@ -26,7 +27,6 @@ from edgec.link.transport import SerialTransport, SocketTransport, Transport
 from edgec.runners.emulator import find_emulator
 from edgec.runners.engine import Array, Project, RunCost, RunResult
 from edgec.runners.on_link import LinkModel, LinkSession
-from edgec.target.board import Board
 
 # Emulated nanoseconds: shift=0 makes an instruction last 2**0 of them.
 _INSTRUCTIONS_PER_SECOND = 1_000_000_000

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import edgec
 from edgec.errors import EdgecError, ToolMissing
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE / "digits_int8.onnx"

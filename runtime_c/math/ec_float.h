@@ -1,7 +1,7 @@
 /* Functions of floats without libm, the same bits on every machine.
  *
  * Only operations that IEEE 754 rounds correctly (+ - * / and comparisons) and integer operations
- * on the bits, in the order of `edgec/float_math.py`, which states the bounds of their errors.
+ * on the bits, in the order of `edgec/numerics/float_math.py`, which states the bounds of their errors.
  * Compile with -ffp-contract=off. edgec copies the functions a model uses into the model's own .c.
  *
  * Licence: Apache-2.0, part of edgec's runtime.

@@ -111,7 +111,7 @@ def try_file(path: Path, compiled: bool, known: set[str] | None = None) -> str:
     from edgec.graph.verify import verify_module
     from edgec.options import Options
     from edgec.pipeline import compile_module
-    from edgec.target.core import find_core
+    from edgec.targets.core import find_core
 
     known = set() if known is None else known
     try:

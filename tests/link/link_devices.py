@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library, build_host_program
 from edgec.link.errors import PortUnavailable
 from edgec.link.frame import Frame
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "runtime_c"

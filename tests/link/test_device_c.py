@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from link_devices import HERE, INCLUDES, LINK_SOURCES, SOURCES, MemoryDevice
 
+from edgec.boards.toolchain import WARNING_FLAGS, find_toolchain
 from edgec.build.firmware import compile_sources
 from edgec.build.host import build_host_program
 from edgec.errors import ToolMissing
 from edgec.link.frame import Frame, FrameReader
-from edgec.target.core import find_core
-from edgec.target.toolchain import WARNING_FLAGS, find_toolchain
+from edgec.targets.core import find_core
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from link_devices import HERE, RUNTIME
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_program
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 READY = "m-ready"
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from serial.tools import list_ports
 
+from edgec.boards.board import load_board
 from edgec.errors import LinkError, RunFailed
 from edgec.link.ports import find_port, list_serial_ports
-from edgec.target.board import load_board
 
 
 class Port(SimpleNamespace):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built, deploy
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
 DIGITS = REPO_ROOT / "examples" / "digits" / "digits_int8.onnx"

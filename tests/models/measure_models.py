@@ -26,19 +26,19 @@ sys.path.insert(0, str(REPO_ROOT / "tests"))
 from measured_table import read_table, write_entry  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
-from edgec.deploy import Built, deploy  # noqa: E402
+from edgec.boards.board import Board, load_board  # noqa: E402
+from edgec.deploy.project import Built, deploy  # noqa: E402
 from edgec.errors import BuildFailed, EdgecError  # noqa: E402
 from edgec.graph.ir import Function, Value  # noqa: E402
 from edgec.memory.bound import live_bytes  # noqa: E402
 from edgec.memory.greedy import greedy_peak_bytes  # noqa: E402
 from edgec.memory.problem import Buffer  # noqa: E402
 from edgec.options import Options  # noqa: E402
+from edgec.oracle.frameworks import Oracle, open_oracle  # noqa: E402
+from edgec.oracle.verify import verify_model  # noqa: E402
 from edgec.pipeline import Compiled, compile_model  # noqa: E402
 from edgec.runners.engine import open_session  # noqa: E402
-from edgec.runners.oracle import Oracle, open_oracle  # noqa: E402
 from edgec.runners.samples import generate_inputs  # noqa: E402
-from edgec.target.board import Board, load_board  # noqa: E402
-from edgec.verify import verify_model  # noqa: E402
 
 #: A Cortex-M4 with 4 MB for code and constants and 4 MB of RAM.
 BOARD = "mps2_an386"

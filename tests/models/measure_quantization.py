@@ -35,10 +35,10 @@ from edgec.float_model import float_function, with_passes, without_states  # noq
 from edgec.frontends import import_model  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
+from edgec.oracle.frameworks import open_oracle  # noqa: E402
 from edgec.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.quantize.batches import Batch, parts_of  # noqa: E402
 from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
-from edgec.runners.oracle import open_oracle  # noqa: E402
 
 #: Parts that samples are dealt into.
 PARTS = 4

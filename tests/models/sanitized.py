@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_program
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.project import write_project
 from edgec.graph.interpret import Interpretation
 from edgec.pipeline import Compiled
 from edgec.runners.samples import generate_inputs
-from edgec.target.core import host_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import host_core
 
 Arrays = tuple[np.ndarray, ...]
 

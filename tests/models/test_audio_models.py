@@ -12,8 +12,8 @@ from built_models import build
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 FRONT_END = "tflm_audio_preprocessor_int8.tflite"
 LISTENER = "tflm_micro_speech_int8.tflite"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tflite_builder import TfliteBuilder
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.frontends import import_model
 from edgec.memory.layout import scratch_name
 from edgec.options import Options
@@ -17,7 +18,6 @@ from edgec.passes.stream_groups import WORK
 from edgec.pipeline import Compiled, compile_module
 from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 
 class Network:

@@ -12,7 +12,7 @@ from tflite_builder import TfliteBuilder
 import edgec
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def hybrid_model(path: Path) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from measure_models import SHAPES, VALUES
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.errors import DoesNotFit, ImportFailed
 from edgec.float_model import float_function
 from edgec.graph.ir import Constant
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.post_training import Recipe, quantize_function
-from edgec.target.board import load_board
 
 #: The least work for each: how well a format was chosen is not the question.
 FORMATS = {

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from built_models import MODELS
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built, deploy
 from edgec.errors import PlanError
 from edgec.graph.ir import Module
 from edgec.options import Options
@@ -21,7 +22,6 @@ from edgec.pipeline import Compiled, compile_model, compile_module
 from edgec.runners.engine import open_session
 from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "passes"))
 from test_stream_groups import Network, mobile, pooled, residual

@@ -12,8 +12,8 @@ from built_models import build
 from measure_models import SHAPES
 from test_same_bits import need_tools
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
 
 

@@ -14,7 +14,8 @@ from quantized_cases import nibbles
 from tflite_builder import TfliteBuilder
 
 from edgec import ops
-from edgec.deploy import figures_of
+from edgec.boards.board import load_board
+from edgec.deploy.project import figures_of
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
@@ -25,12 +26,11 @@ from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled, compile_model
 from edgec.post_training import PostTraining, Recipe, quantize_function
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 BOARD = "mps2_an386"
 #: Kernels that read four bits may take so many times the instructions of others, counted.

@@ -14,11 +14,11 @@ import pytest
 from tflite_builder import TfliteBuilder
 
 import edgec
+from edgec.boards.board import load_board
 from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
-from edgec.runners.oracle import open_oracle
-from edgec.target.board import load_board
 
 SCALE = 0.001
 

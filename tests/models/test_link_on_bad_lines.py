@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from built_models import DIGITS, MODELS, build
 
+from edgec.boards.board import load_board
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "link"))
 from link_devices import BadLine

@@ -17,11 +17,11 @@ import pytest
 import serial
 from built_models import MODELS
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
 #: An emulator on a busy computer is slower than a board.

@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 from tflite_builder import TfliteBuilder
 
+from edgec.boards.board import load_board
 from edgec.codegen.harness import MEANINGS, WAKE_WORD
-from edgec.deploy import deploy
+from edgec.deploy.project import deploy
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
-from edgec.runners.oracle import open_oracle
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
 
 BOARD = "mps2_an386"
 SAMPLES = 4

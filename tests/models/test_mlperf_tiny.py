@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from built_models import DIGITS, MODELS
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.errors import RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.errors import ForeignFirmware
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.report.mlperf_data import area_under_curve, load_samples
 from edgec.runners.engine import open_session
 from edgec.runners.mlperf_tiny import MlperfDevice
-from edgec.runners.oracle import open_oracle
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
 
 IDS = {"kws": "kws01", "ic": "ic01", "vww": "vww01", "ad": "ad01"}
 

@@ -20,8 +20,8 @@ from edgec.loop.microkernels.float_rows import (
     DEPTHWISE_HALVES,
     DEPTHWISE_STEPS,
 )
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 SHAPE = (1, 3, 9, 7)
 #: Weights of `network`.

@@ -12,15 +12,15 @@ import pytest
 from built_models import DIGITS, MODELS
 from goals import BASELINE_CORES, GOALS, missed
 
-from edgec.deploy import deploy
-from edgec.fixed_point import Rounding
+from edgec.boards.board import load_board
+from edgec.boards.toolchain import available_toolchains
+from edgec.deploy.project import deploy
 from edgec.loop.microkernel import kernels_of
+from edgec.numerics.fixed_point import Rounding
 from edgec.options import Compiler, Optimize, Options
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
-from edgec.target.toolchain import available_toolchains
 
 #: Those that are not nearest to it.
 REST = sorted(MODELS.keys() - {"kws"})

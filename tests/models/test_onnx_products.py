@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from built_models import DIGITS, QDQ_MODELS, build
 
-from edgec.deploy import Built
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built
 from edgec.graph.interpret import interpret
 from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 #: Figures of the DSP extension: gcc 12.2 -O2; plain loops take 279,130.
 MOST_INSTRUCTIONS = 142_345

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from built_models import MODELS, build
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
 
 CASES = [

@@ -10,13 +10,13 @@ from typing import Any, get_args
 import pytest
 from built_models import MODELS
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.options import Optimize, Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from built_models import DIGITS
 from operator_models import MODELS
 from sanitized import assert_reference, cases, run_sanitized, write_sources
 
+from edgec.boards.board import load_board
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_program
-from edgec.deploy import deploy
+from edgec.deploy.project import deploy
 from edgec.errors import RunFailed
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.target.board import load_board
-from edgec.target.core import is_this_computer
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import is_this_computer
 
 BOARD = load_board("raspberry_pi")
 #: Where Debian's cross compiler has the libraries of that Linux.

@@ -18,8 +18,8 @@ import pytest
 from built_models import DIGITS, MODELS, build
 from real_samples import SAMPLES
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 FIRST = 60
 BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Module
 from edgec.graph.verify import verify_module
-from edgec.runners.oracle import Oracle, open_oracle
+from edgec.oracle.frameworks import Oracle, open_oracle
 from edgec.runners.samples import generate_inputs, outputs_fnv1a32
 
 

@@ -16,20 +16,20 @@ import pytest
 from built_models import DIGITS, MODELS, REPO_ROOT
 from stateful_functions import in_place, module_of
 
+from edgec.boards.board import Board, load_board
 from edgec.build.elf import Elf, read_elf
 from edgec.build.stack import is_veneer
 from edgec.cli.main import main
-from edgec.deploy import Built, deploy
+from edgec.deploy.limits import build_within
+from edgec.deploy.project import Built, deploy
 from edgec.errors import DoesNotFit, EdgecError, PlanError
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
-from edgec.limits import build_within
 from edgec.memory.check import check_plan
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.runners.engine import open_session, require_engine
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import Board, load_board
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "passes"))
 from test_stream_groups import mobile

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from built_models import DIGITS, MODELS, build
 
+from edgec.boards.board import load_board
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
+from edgec.oracle.verify import verify_model
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import fnv1a32, generate_inputs
-from edgec.target.board import load_board
-from edgec.verify import verify_model
 
 #: (board, engine): the core engine on every core, QEMU on every board it has, and the host.
 CORE = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505")

@@ -15,8 +15,8 @@ from built_models import build
 from measure_models import TABLE, measure
 from measured_table import read_table
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
 
 ENTRIES = {name: entry for name, entry in read_table(TABLE).items() if "problem" not in entry}

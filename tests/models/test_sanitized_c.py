@@ -15,7 +15,7 @@ from sanitized import build_sanitized, cases, check_sanitized, run_sanitized, wr
 
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 FAULTS = (
     ("m.h", r"ARENA_BYTES \d+u", "ARENA_BYTES 64u", "heap-buffer-overflow"),

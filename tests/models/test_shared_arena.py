@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from stateful_functions import in_place, module_of
 
+from edgec.boards.board import load_board
+from edgec.boards.board_files import port_include_dirs, port_sources
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.firmware import build_firmware
 from edgec.build.host import build_host_library
 from edgec.codegen.project import write_project
@@ -24,10 +27,7 @@ from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model, compile_module
 from edgec.runners.samples import generate_inputs
 from edgec.sim.core import CoreSimulator
-from edgec.target.board import load_board
-from edgec.target.board_files import port_include_dirs, port_sources
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
 BOARDS = ("host", "mps2_an386", "sim_m0")

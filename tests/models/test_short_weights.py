@@ -21,7 +21,7 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
 from edgec.post_training import PostTraining, Recipe, quantize_function
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 ops.load()
 

@@ -11,7 +11,7 @@ from built_models import MODELS
 from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize(("optimize", "is_used"), [("time", True), ("balanced", False)])

@@ -16,10 +16,10 @@ from float_cases import float_network
 from measure_models import SHAPES, TABLE, VALUES, stack_bound
 from measured_table import read_table
 
+from edgec.boards.board import load_board
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 M4 = "mps2_an386"
 CORES = ("sim_m0", "mps2_an385", M4, "mps2_an500", "mps2_an505")

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from stateful_functions import STATEFUL, Make, delay_line, in_place, module_of
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built, deploy
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
 
 STEPS = range(1, 6)
 EC_ERR_SELFTEST = -5

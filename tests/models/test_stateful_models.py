@@ -10,14 +10,14 @@ import pytest
 from against_tflm import differences
 from built_models import build
 
+from edgec.boards.board import load_board
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
+from edgec.oracle.verify import verify_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_steps
-from edgec.target.board import load_board
-from edgec.verify import verify_model
 
 #: With the bytes of state that each has.
 MODELS = {

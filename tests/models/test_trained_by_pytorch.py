@@ -13,9 +13,9 @@ from test_same_bits import need_tools
 from test_trained_quantization import names
 
 from edgec.graph.ir import Constant
+from edgec.oracle.frameworks import open_oracle
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((REPO_ROOT / "tests" / "models" / "trained_by_pytorch").glob("*.onnx"))

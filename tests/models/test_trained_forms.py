@@ -15,9 +15,9 @@ from test_trained_quantization import check_bits, inputs, names
 from trained_builder import TrainedBuilder
 
 from edgec.errors import ImportFailed
+from edgec.oracle.frameworks import open_oracle
 from edgec.post_training import quantize_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 IMAGE = (1, 3, 8, 8)
 

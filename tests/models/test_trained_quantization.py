@@ -14,10 +14,10 @@ from test_same_bits import need_tools
 from trained_builder import Trained, TrainedBuilder, convolutions, products
 
 from edgec.graph.ir import Constant
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled
 from edgec.post_training import Recipe, quantize_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 #: How values are stored: dtype, and limits within it.
 VALUES = {

@@ -19,8 +19,8 @@ from tflite_builder import TfliteBuilder
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.ir import Constant
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
 
 SAME, RELU6 = 0, 3

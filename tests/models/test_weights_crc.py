@@ -16,13 +16,13 @@ from elftools.elf.elffile import ELFFile
 from test_dynamic_range_models import hybrid_model
 from test_int16_models import int16_model
 
+from edgec.boards.board import load_board
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.firmware import build_firmware
 from edgec.codegen.c_data import make_weights
-from edgec.deploy import Built
+from edgec.deploy.project import Built
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import STATUS_NAMES, default_engine, open_session
-from edgec.target.board import load_board
-from edgec.target.toolchain import find_toolchain
 
 BOARDS = ("host", "mps2_an386", "sim_m0", "qemu_riscv32")
 
@@ -124,7 +124,7 @@ def test_nothing_is_left_of_a_selftest_that_nobody_calls(tmp_path: Path) -> None
 
 
 def test_caller_io_checks_the_weights_too(tmp_path: Path) -> None:
-    from edgec.deploy import deploy
+    from edgec.deploy.project import deploy
     from edgec.options import Options
     from edgec.pipeline import compile_model
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from built_models import build
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 pytestmark = pytest.mark.full
 WORDS = ("yes", "noise")

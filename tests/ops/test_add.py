@@ -62,7 +62,7 @@ def test_int16_sums_and_differences_equal_tflm(kind: str, dtype: str, tmp_path) 
 def test_all_pairs_of_stored_values_equal_tflm(seed: int, kind: str, tmp_path) -> None:
     from edgec.frontends import import_model
     from edgec.graph.interpret import interpret
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     rng = np.random.default_rng(seed)
     model = TfliteBuilder()

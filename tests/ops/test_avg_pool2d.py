@@ -19,10 +19,10 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.avg_pool2d import AvgPool2d, AvgPool2dAttrs
+from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
-from edgec.runners.oracle import open_oracle
 
 
 def pool_model(kind: str, seed: int, dtype: str = "int8") -> bytes:

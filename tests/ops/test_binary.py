@@ -12,7 +12,7 @@ from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.ops.binary import Div
 

@@ -14,9 +14,9 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.clip import Clip, ClipAttrs
+from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.sink_transposes import sink_transposes
-from edgec.runners.oracle import open_oracle
 
 X = np.array(
     [-np.inf, -3e38, -6.5, -1.0, -1e-40, 0.0, 1e-40, 0.75, 6.0, 6.5, 3e38, np.inf], np.float32

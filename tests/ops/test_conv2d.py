@@ -14,7 +14,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.conv2d import Conv2d, Conv2dAttrs
 from edgec.pipeline import compile_model
 from edgec.runners.samples import generate_inputs
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 
 def conv2d_model(seed: int, wide: str = "", weight_bits: int = 8) -> bytes:

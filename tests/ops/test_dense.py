@@ -10,7 +10,7 @@ from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.dense import Dense
 

@@ -15,10 +15,10 @@ from single_node import check_nests
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
-from edgec.fixed_point import round_half_away
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
+from edgec.numerics.fixed_point import round_half_away
 from edgec.ops.dynamic_range import (
     QuantizeRows,
     QuantizeRowsAttrs,
@@ -27,7 +27,7 @@ from edgec.ops.dynamic_range import (
     RescaleRows,
     RescaleRowsAttrs,
 )
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 #: Between accumulators of up to 2**20 steps and their rescaled values.
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}

@@ -12,7 +12,7 @@ from tflite_builder import TfliteBuilder
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.ordered_sum import ordered_products, without_negative_zeros
+from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
 
 #: Largest difference from ONNX Runtime, which sums in another order.
 TOLERANCE = 2e-6

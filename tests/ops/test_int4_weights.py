@@ -10,10 +10,10 @@ from test_dense import dense_model
 from test_depthwise_conv2d import depthwise_model
 
 import edgec
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 MODELS = {"conv2d": conv2d_model, "dense": dense_model, "depthwise": depthwise_model}
 

@@ -44,7 +44,7 @@ def chain_model(name: str, seed: int, path: Path) -> Path:
 @pytest.mark.parametrize("seed", range(3))
 def test_every_stored_value_is_as_in_onnxruntime(name: str, seed: int, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     path = chain_model(name, seed, tmp_path / "m.onnx")
     passed = fuse_qdq(import_model(path).main)

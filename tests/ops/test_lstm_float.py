@@ -11,17 +11,17 @@ from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
 from tflite_builder import TfliteBuilder
 
-from edgec.deploy import deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import deploy
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.types import TensorType
 from edgec.ops.lstm_float import LstmFloat, LstmFloatAttrs
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
-from edgec.target.board import load_board
 
 STEPS, BATCH, DEPTH, SIZE = 3, 2, 5, 4
 

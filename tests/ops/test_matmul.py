@@ -15,7 +15,7 @@ from tflite_builder import TfliteBuilder
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.ops.matmul import Matmul
 

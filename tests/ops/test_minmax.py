@@ -10,7 +10,7 @@ from one_operator import Operand, check_operator, one_operator
 from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.errors import TypeMismatch
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.minmax import Maximum
 

@@ -16,7 +16,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.reduce import Reduce, ReduceAttrs, mean_multiplier
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
 Q = Quant((0.1,), (3,))

@@ -11,9 +11,9 @@ from one_operator import check_operator
 from quantized_cases import log_uniform
 from tflite_builder import TfliteBuilder
 
-from edgec import fixed_point as fp
 from edgec.errors import TypeMismatch
 from edgec.graph.types import Quant, TensorType
+from edgec.numerics import fixed_point as fp
 from edgec.ops.requantize import Requantize, RequantizeAttrs
 
 OUTPUT = Quant((0.5,), (-3,))

@@ -14,7 +14,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.reshape import Reshape, ReshapeAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 QUANT = {"scale": 0.25, "zero_point": -7}
 

@@ -11,7 +11,7 @@ from tflite_builder import TfliteBuilder
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def test_equals_tflm(tmp_path: Path) -> None:

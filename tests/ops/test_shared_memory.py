@@ -14,7 +14,6 @@ import pytest
 from shared_bytes import run_shared, watched_distances
 
 from edgec.errors import ContractError
-from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.graph.types import Quant, TensorType
@@ -22,6 +21,7 @@ from edgec.loop.ir import Call, PrimFunc
 from edgec.loop.overlap import overlap_distances
 from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
@@ -35,7 +35,7 @@ from edgec.ops.transpose import TransposeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 CORES = ("cortex-m4", "cortex-m0", "cortex-m55")
 #: Kernels for vectors take several outputs at a time, and promise less than their nests do.

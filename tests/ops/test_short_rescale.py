@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgec.fixed_point import INT32_MAX, INT32_MIN, IntArray, Rounding, requantize
 from edgec.loop.intrinsics import multiply_add_high, rescale_parts
+from edgec.numerics.fixed_point import INT32_MAX, INT32_MIN, IntArray, Rounding, requantize
 from edgec.ops.short_rescale import (
     PART_BITS,
     Line,

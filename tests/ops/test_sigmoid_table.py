@@ -11,7 +11,7 @@ from tflite_builder import TfliteBuilder
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int16, int32
 from edgec.ops.sigmoid_table import SigmoidLoops, logistic_int16, tanh_factor, tanh_int16
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 EVERY = np.arange(-32768, 32768, dtype=np.int16)[None]
 

@@ -16,7 +16,7 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.loop.signal_intrinsics import rounded_sqrt
 from edgec.ops.signal_filter_bank import SignalEnergy, SignalEnergyAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 FREQUENCIES, CHANNELS = 24, 4
 

@@ -15,7 +15,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.types import TensorType
 from edgec.ops.signal_noise import SignalLog, SignalLogAttrs, SignalPcan, SignalPcanAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 CHANNELS = 33
 

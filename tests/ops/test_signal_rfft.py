@@ -14,7 +14,7 @@ from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.types import TensorType
 from edgec.ops.signal_rfft import LENGTHS, SignalRfft, SignalRfftAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def save(path: Path, samples: int, length: int) -> Path:

@@ -14,7 +14,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.types import TensorType
 from edgec.ops.signal_window import SignalWindow, SignalWindowAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 SIZE = 64
 

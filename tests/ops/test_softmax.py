@@ -51,7 +51,7 @@ def test_random_rows_to_int16_equal_tflm(seed: int, tmp_path) -> None:
 def test_every_difference_equals_tflm(scale: float, tmp_path) -> None:
     """Rows (127, 127 - d): each of the 256 differences by itself."""
     from edgec.frontends import import_model
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     path = tmp_path / "rows.tflite"
     path.write_bytes(softmax_model((256, 2), scale, 0, 1.0))

@@ -17,7 +17,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.transpose_conv2d import TransposeConv2d, TransposeConv2dAttrs
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def geometry(rng: np.random.Generator) -> tuple[list[int], list[int], list[int], bool, list[int]]:

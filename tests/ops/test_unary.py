@@ -13,7 +13,7 @@ from tflite_builder import TfliteBuilder
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.unary import Exp
 

@@ -14,7 +14,7 @@ from repo_files import REPO_ROOT
 from edgec.codegen.project import write_project
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 PAGE = (REPO_ROOT / "docs" / "c_api.md").read_text("utf-8")
 #: Of the page's blocks of C, what stands around them, and how the model was compiled.

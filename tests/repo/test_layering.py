@@ -11,8 +11,8 @@ from repo_files import REPO_ROOT, relative
 
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
-    ("errors", "resources", "fixed_point", "float_math", "ordered_sum", "options", "staging"),
-    ("graph", "target", "loop"),
+    ("errors", "resources", "numerics", "options"),
+    ("graph", "targets", "boards", "loop"),
     ("ops",),
     ("frontends", "passes", "quantize"),
     ("memory",),
@@ -23,14 +23,13 @@ ROWS = (
         "float_model",
         "post_training",
         "deploy",
-        "limits",
         "mixed_precision",
         "value_mixes",
         "mixed_values",
         "limited_values",
     ),
     ("report",),
-    ("tolerances", "verify", "api"),
+    ("oracle", "api"),
     ("cli",),
 )
 ORDER = [area for row in ROWS for area in row]
@@ -40,16 +39,9 @@ APART = {("loop", "graph"), ("passes", "frontends"), ("quantize", "frontends")}
 #: Foreign packages and the only places that may import them. The oracle runs the models' own
 #: frameworks and asks them for inner tensors, so it reads their files too, and rewrites some.
 FOREIGN = {
-    "onnx": (
-        "edgec/frontends/",
-        "edgec/runners/byte_weights.py",
-        "edgec/runners/equal_nodes.py",
-        "edgec/runners/late_limits.py",
-        "edgec/runners/signed_values.py",
-        "edgec/runners/oracle.py",
-    ),
-    "tflite": ("edgec/frontends/", "edgec/runners/oracle.py"),
-    "flatbuffers": ("edgec/frontends/", "edgec/runners/builtin_operators.py"),
+    "onnx": ("edgec/frontends/", "edgec/oracle/"),
+    "tflite": ("edgec/frontends/", "edgec/oracle/"),
+    "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
     "torch": ("edgec/frontends/",),
     "unicorn": ("edgec/sim/",),
 }

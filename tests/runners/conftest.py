@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built, deploy
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.emulator import PROGRAMS
-from edgec.target.board import load_board
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 

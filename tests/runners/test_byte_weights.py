@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.runners.byte_weights import with_byte_weights
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.byte_weights import with_byte_weights
+from edgec.oracle.frameworks import open_oracle
 
 CHANNELS, DEPTH = 8, 64
 #: A sum times two of these, divided by the third, is half of a whole number every other time.

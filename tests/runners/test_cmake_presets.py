@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.boards.board import Board, load_board
 from edgec.build.image import measure
-from edgec.deploy import Built, deploy
+from edgec.deploy.project import Built, deploy
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import Board, load_board
 
 
 def need_tools(board: Board) -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgec.deploy import Built
+from edgec.boards.board import all_boards
+from edgec.deploy.project import Built
 from edgec.errors import RunFailed
 from edgec.runners.engine import open_session
-from edgec.target.board import all_boards
 
 pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 Digits = Callable[..., Built]

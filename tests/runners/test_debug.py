@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edgec.deploy import Built
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built
 from edgec.errors import BoardError, RunFailed, ToolMissing
 from edgec.runners import debug
 from edgec.runners.debug import (
@@ -22,7 +23,6 @@ from edgec.runners.debug import (
     openocd_server,
     qemu_server,
 )
-from edgec.target.board import load_board
 
 
 @pytest.fixture

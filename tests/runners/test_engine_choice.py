@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.deploy import Built
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built
 from edgec.errors import RunFailed, ToolMissing
 from edgec.runners import emulator
 from edgec.runners.engine import (
@@ -21,7 +22,6 @@ from edgec.runners.engine import (
     open_session,
     require_engine,
 )
-from edgec.target.board import load_board
 
 REPO = Path(__file__).resolve().parents[2]
 

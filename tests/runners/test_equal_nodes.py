@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx_builder import OnnxBuilder
 
-from edgec.runners.equal_nodes import with_equal_nodes_once
+from edgec.oracle.equal_nodes import with_equal_nodes_once
 
 
 def quantized(path: Path, second: tuple[float, int], value: str = "x") -> bytes:

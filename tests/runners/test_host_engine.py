@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library
-from edgec.deploy import Built
+from edgec.deploy.project import Built
 from edgec.errors import RunFailed
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 Digits = Callable[..., Built]
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"

@@ -12,8 +12,8 @@ from onnx_builder import OnnxBuilder
 from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.runners.late_limits import with_late_limits
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
+from edgec.oracle.late_limits import with_late_limits
 
 SHAPE = (1, 8, 16, 16)
 

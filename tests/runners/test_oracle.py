@@ -11,7 +11,7 @@ import pytest
 from onnx_builder import OnnxBuilder
 
 from edgec.errors import ImportFailed, RunFailed
-from edgec.runners.oracle import open_oracle, run_oracle
+from edgec.oracle.frameworks import open_oracle, run_oracle
 from edgec.runners.samples import fnv1a32, generate_inputs, outputs_fnv1a32
 
 REPO = Path(__file__).resolve().parents[2]

@@ -206,11 +206,11 @@ def test_a_sequence_stays_on_one_device(built) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="a library in use cannot be removed there")
 def test_any_executor_will_do(tmp_path: Path) -> None:
     """Processes get everything by pickling, as a farm of machines would."""
-    from edgec.deploy import deploy
+    from edgec.boards.board import load_board
+    from edgec.deploy.project import deploy
     from edgec.options import Options
     from edgec.pipeline import compile_model
     from edgec.runners.engine import open_session
-    from edgec.target.board import load_board
 
     board = load_board("host")
     compiled = compile_model(

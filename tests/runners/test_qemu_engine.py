@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.boards.board import load_board
 from edgec.build.elf import read_elf
-from edgec.deploy import Built
+from edgec.deploy.project import Built
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind
@@ -24,7 +25,6 @@ from edgec.runners import qemu as qemu_module
 from edgec.runners.engine import RunResult, open_session
 from edgec.runners.qemu import QemuProcess, QemuSession, qemu_command
 from edgec.runners.serial import SerialSession
-from edgec.target.board import load_board
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "link"))
 from link_devices import BadLine
@@ -145,7 +145,7 @@ def test_killed_program_leaves_no_process(digits: Digits) -> None:
 import time
 from pathlib import Path
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
+from edgec.boards.board import load_board
 process = QemuProcess(load_board("stm32"), Path({str(digits("stm32").artefact)!r}))
 print(process._process.pid, flush=True)
 time.sleep(60)

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto
 from trained_builder import TrainedBuilder, convolutions
 
-from edgec.runners.oracle import open_oracle
-from edgec.runners.signed_values import as_unsigned, with_signed_values
+from edgec.oracle.frameworks import open_oracle
+from edgec.oracle.signed_values import as_unsigned, with_signed_values
 
 SHAPE = (1, 3, 8, 8)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.deploy import Built
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built
 from edgec.errors import RunFailed
 from edgec.link.errors import WrongModel
 from edgec.options import Options
+from edgec.oracle.verify import verify_model
 from edgec.pipeline import compile_model
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
-from edgec.verify import verify_model
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
 BOARD = "mps2_an386"
@@ -88,7 +88,7 @@ def test_without_flashing_the_board_holds_one_build(
     bench: Bench, cases: list, tmp_path: Path
 ) -> None:
     """What the flashed build shows is compared; the rest is named, not taken from another build."""
-    from edgec.deploy import deploy
+    from edgec.deploy.project import deploy
 
     board = load_board(BOARD)
     compiled = compile_model(DIGITS, board.core, Options(), board_name=board.name)

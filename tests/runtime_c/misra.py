@@ -65,7 +65,7 @@ def check_models(names: Iterable[str], core: str) -> Broken:
 
     from edgec.codegen.project import write_project
     from edgec.pipeline import compile_model
-    from edgec.target.core import find_core
+    from edgec.targets.core import find_core
 
     found: dict[str, list[str]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as place:

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain, available_toolchains
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.target.core import find_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain, available_toolchains
+from edgec.targets.core import find_core
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = REPO_ROOT / "runtime_c"

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec import fixed_point
+from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.codegen.runtime_source import runtime_functions
 from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.values import MOST_BOUNDED
-from edgec.target.core import host_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.numerics import fixed_point
+from edgec.targets.core import host_core
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 COUNT = 20000

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec import float_math
+from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.loop.intrinsics import get_intrinsic
-from edgec.target.core import host_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.numerics import float_math
+from edgec.targets.core import host_core
 
 Array = np.ndarray
-#: name -> (in Python, in double, largest error in ULP as `edgec/float_math.py` states it).
+#: name -> (in Python, in double, largest error in ULP as `edgec/numerics/float_math.py` states it).
 FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], float]] = {
     "exp": (float_math.exp, np.exp, 1.0),
     "log": (float_math.log, np.log, 0.9),

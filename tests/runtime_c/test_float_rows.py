@@ -14,6 +14,7 @@ from kernel_images import START, build_image, meant, run_on_core
 from mve_machine import Call, MveMachine, has_qemu
 
 import edgec.loop.microkernels  # noqa: F401  registers them
+from edgec.boards.toolchain import available_toolchains
 from edgec.build.elf import read_elf
 from edgec.loop.ir import Buffer
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -30,8 +31,7 @@ from edgec.loop.microkernels.float_rows import (
     float_bits,
 )
 from edgec.sim.core import CoreSimulator
-from edgec.target.core import find_core
-from edgec.target.toolchain import available_toolchains
+from edgec.targets.core import find_core
 
 DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
 KERNELS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)

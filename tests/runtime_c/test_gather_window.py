@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import edgec.loop.microkernels  # noqa: F401  registers what is tested
+from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.loop.microkernel import get_microkernel
-from edgec.target.core import host_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.targets.core import host_core
 
 WRAPPER = """
 #include "gather_window.h"

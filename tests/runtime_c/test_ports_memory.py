@@ -7,11 +7,11 @@ import random
 
 import pytest
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library, library_name
 from edgec.errors import ToolMissing
 from edgec.resources import resource_dir
-from edgec.target.core import host_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import host_core
 
 NAMES = ("memcpy", "memmove", "memset", "memcmp")
 ROOM = 96

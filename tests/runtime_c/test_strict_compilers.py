@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from operator_models import MODELS
 
+from edgec.boards.board import Board, all_boards
+from edgec.boards.board_files import board_header, port_include_dirs, port_sources
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.project import write_project
 from edgec.pipeline import compile_model
 from edgec.resources import resource_dir
-from edgec.target.board import Board, all_boards
-from edgec.target.board_files import board_header, port_include_dirs, port_sources
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 CLANG = "clang"
 #: Of -Weverything, what is not wanted, and why.

@@ -42,7 +42,7 @@ def test_built_package_holds_copies(repo_root: Path, tmp_path: Path) -> None:
     for name in ("boards/host.toml", "templates/link.ld.j2", "runtime_c/ports/ec_port.h"):
         assert (package / "_resources" / name).read_bytes() == (repo_root / name).read_bytes()
     # The copy finds itself, not the checkout.
-    code = "from edgec.target.board import load_board; import edgec.resources as r;"
+    code = "from edgec.boards.board import load_board; import edgec.resources as r;"
     code += "print(r.resource_dir('boards')); load_board('stm32')"
     done = subprocess.run(
         [

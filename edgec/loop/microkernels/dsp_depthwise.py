@@ -19,8 +19,8 @@ from edgec.loop.microkernels.depthwise import plane_element
 from edgec.loop.microkernels.matrix import stored_as
 from edgec.loop.microkernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.term import TermLike
 from edgec.loop.values import Value, int16, int32
+from edgec.numerics.term import TermLike
 
 Array = npt.NDArray[Any]
 

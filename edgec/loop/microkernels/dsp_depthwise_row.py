@@ -16,8 +16,8 @@ from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.dsp_depthwise import ZERO_POINT
 from edgec.loop.microkernels.dsp_windows import depthwise_windows
 from edgec.loop.microkernels.rescaling import TFLM
-from edgec.loop.term import TermLike, as_term
 from edgec.loop.window import Window
+from edgec.numerics.term import TermLike, as_term
 
 Array = npt.NDArray[Any]
 

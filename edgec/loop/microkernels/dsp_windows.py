@@ -18,9 +18,9 @@ from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.microkernels.matrix import stored_as
 from edgec.loop.microkernels.rescaling import ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.loop.schedule import Schedule
-from edgec.loop.term import TermLike
 from edgec.loop.values import int32
 from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
 
 Array = npt.NDArray[Any]
 

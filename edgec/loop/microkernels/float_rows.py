@@ -23,9 +23,9 @@ from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.steps import pack_steps
-from edgec.loop.term import TermLike, Var, as_term
 from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
 from edgec.loop.window import clipped
+from edgec.numerics.term import TermLike, Var, as_term
 
 Array = npt.NDArray[Any]
 

@@ -15,8 +15,8 @@ from edgec.loop.ir import For, PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.roll import keep_rows
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import TermLike
 from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
 
 #: Inputs of a window that the runtime gathers, and how far they may lie from the first.
 MOST_GATHERED, FARTHEST = 64, 65535

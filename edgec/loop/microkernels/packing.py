@@ -8,9 +8,9 @@ from typing import Any
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.term import TermLike
 from edgec.loop.values import Value, index, int16, minimum, select
 from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
 
 
 def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Value:

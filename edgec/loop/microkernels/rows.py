@@ -7,7 +7,7 @@ from functools import partial
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Store
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.term import TermLike, Var, as_term
+from edgec.numerics.term import TermLike, Var, as_term
 
 _SUFFIXES = {"int8": "s8", "int16": "s16", "int32": "s32", "float32": "f32"}
 _BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}

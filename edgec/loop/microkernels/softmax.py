@@ -12,7 +12,6 @@ from typing import Any
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import For, PrimFunc, Store
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.term import Var, as_term
 from edgec.loop.values import (
     ExprValue,
     Value,
@@ -24,6 +23,7 @@ from edgec.loop.values import (
     minimum,
     select,
 )
+from edgec.numerics.term import Var, as_term
 
 #: Fraction bits that exponentials have more than their sum.
 SUM_BITS = 12

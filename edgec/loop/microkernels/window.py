@@ -7,8 +7,8 @@ from functools import partial
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.term import TermLike
 from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
 
 
 def gather_window(

@@ -10,7 +10,7 @@ from edgec.loop.microkernels.pool import MOST_TAPS, POOLED, SUMMED
 from edgec.loop.policies.common import find_param
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 
 
 def schedule_on_dsp(func: PrimFunc) -> Schedule | None:

@@ -30,7 +30,7 @@ from edgec.loop.primitives.lookup import (
 )
 from edgec.loop.primitives.nests import require_box
 from edgec.loop.rewrite import ReplaceBuffer, sequence, walk
-from edgec.loop.term import Term, Var, as_term
+from edgec.numerics.term import Term, Var, as_term
 
 
 def cache_read(

@@ -11,7 +11,7 @@ from edgec.loop.primitives.compute_at import require_stable, require_temporary
 from edgec.loop.primitives.lookup import find_block, with_changes
 from edgec.loop.primitives.nests import own_nest, plain_axis, uses_of, writers
 from edgec.loop.rewrite import Rewriter, Substitute
-from edgec.loop.term import Term, Var
+from edgec.numerics.term import Term, Var
 
 
 def compute_inline(func: PrimFunc, block: str) -> tuple[PrimFunc, None]:

@@ -19,7 +19,7 @@ from edgec.loop.rewrite import (
     sequence,
     walk,
 )
-from edgec.loop.term import TermLike, Var, as_term
+from edgec.numerics.term import TermLike, Var, as_term
 
 
 def cut(

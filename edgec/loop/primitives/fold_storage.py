@@ -27,7 +27,7 @@ from edgec.loop.rewrite import Rewriter, sequence
 from edgec.loop.row_order import Touch, touches
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.step_term import step_term
-from edgec.loop.term import Term, as_term, floor_mod
+from edgec.numerics.term import Term, as_term, floor_mod
 
 
 def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple[PrimFunc, None]:

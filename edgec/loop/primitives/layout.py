@@ -14,7 +14,7 @@ from edgec.loop.access import accesses
 from edgec.loop.ir import Buffer, Expr, Load, PrimFunc
 from edgec.loop.primitives.lookup import find_buffer
 from edgec.loop.rewrite import Rewriter
-from edgec.loop.term import Term, floor_div, floor_mod
+from edgec.numerics.term import Term, floor_div, floor_mod
 
 Array = npt.NDArray[Any]
 Repack = Callable[[Array], Array]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Block, Buffer, For, PrimFunc, Stmt
 from edgec.loop.rewrite import ReplaceStmts, blocks_of, buffers_of, loops_of, prune, walk
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 
 Path = tuple[Stmt, ...]
 

@@ -19,7 +19,7 @@ from edgec.loop.primitives.lookup import (
     with_changes,
 )
 from edgec.loop.rewrite import Substitute
-from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod, minimum
+from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, minimum
 
 Tail = Literal["guard", "exact", "shift"]
 

@@ -9,7 +9,7 @@ from edgec.loop.access import Access, Region, accesses
 from edgec.loop.ir import Block, Buffer, For, If, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import blocks_inside, find_block
 from edgec.loop.rewrite import walk
-from edgec.loop.term import Term, TermLike, Var, as_term
+from edgec.numerics.term import Term, TermLike, Var, as_term
 
 
 @dataclass(frozen=True)

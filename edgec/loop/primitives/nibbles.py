@@ -14,7 +14,7 @@ from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, IndexValue, Load, P
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.lookup import find_buffer
 from edgec.loop.rewrite import Rewriter
-from edgec.loop.term import Term, as_term, floor_div, floor_mod
+from edgec.numerics.term import Term, as_term, floor_div, floor_mod
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import Axis, Block, For, If, PrimFunc, Stmt
 from edgec.loop.primitives.lookup import find_block, find_loop, reduce_vars, with_changes
 from edgec.loop.rewrite import sequence
-from edgec.loop.term import TermLike, Var, as_term
+from edgec.numerics.term import TermLike, Var, as_term
 
 
 def decompose_reduction(

@@ -21,7 +21,7 @@ from edgec.loop.primitives.nests import (
     written_buffer,
 )
 from edgec.loop.rewrite import sequence, walk
-from edgec.loop.term import Term
+from edgec.numerics.term import Term
 
 
 def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> tuple[PrimFunc, None]:

@@ -10,7 +10,7 @@ from edgec.loop.ir import Call, For, If, Load, PrimFunc, Seq, Stmt, Store
 from edgec.loop.primitives.lookup import constant_extent, find_loop, fresh, with_changes
 from edgec.loop.rewrite import Substitute, walk
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.term import Term, TermLike, Var, as_term, minimum
+from edgec.numerics.term import Term, TermLike, Var, as_term, minimum
 
 
 def roll(func: PrimFunc, loop: str, into: str, by: int) -> tuple[PrimFunc, None]:

@@ -16,7 +16,7 @@ from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.lookup import find_buffer, fresh
 from edgec.loop.primitives.nibbles import LEAST, MOST, fits_nibbles
 from edgec.loop.rewrite import Rewriter
-from edgec.loop.term import floor_div
+from edgec.numerics.term import floor_div
 
 Array = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ from edgec.loop.rewrite import sequence, walk
 from edgec.loop.row_order import touches
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.step_term import step_term
-from edgec.loop.term import as_term
+from edgec.numerics.term import as_term
 
 
 def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:

@@ -36,7 +36,7 @@ from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of
 from edgec.loop.parser import parse_term
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.simplify import drop_decided, lower_blocks
-from edgec.loop.term import Term, TermLike, Var, as_term
+from edgec.numerics.term import Term, TermLike, Var, as_term
 
 Array = npt.NDArray[Any]
 

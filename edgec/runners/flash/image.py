@@ -6,9 +6,9 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.build.elf import read_elf
 from edgec.errors import RunFailed
-from edgec.target.board import Board
 
 BLANK = 0xFF
 """What erased flash reads as."""

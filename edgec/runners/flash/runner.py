@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgec.boards.board import Board
 from edgec.errors import BoardError, EdgecError, ToolMissing
 from edgec.runners.flash.image import FlashImage
-from edgec.target.board import Board
 
 _TIMEOUT_S = 600.0
 _SHOWN_LINES = 8

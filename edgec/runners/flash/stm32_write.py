@@ -15,10 +15,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgec.boards.board import parse_size
 from edgec.errors import BoardError
 from edgec.runners.flash.image import BLANK, FlashImage
 from edgec.runners.flash.stm32_protocol import MOST_BYTES, BootLoader, BootLoaderError
-from edgec.target.board import parse_size
 
 Progress = Callable[[int, int], None]
 """Called with the bytes written and all bytes."""

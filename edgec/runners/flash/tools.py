@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
+from edgec.boards.board import Board
 from edgec.errors import BoardError, ToolMissing
 from edgec.runners.flash.runner import FlashTool, settings
-from edgec.target.board import Board
 
 #: Name of a tool -> its file and class. A file is imported when its tool is used.
 TOOLS = {

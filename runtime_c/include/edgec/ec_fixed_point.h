@@ -1,6 +1,6 @@
 /* Requantization: an int32 accumulator times a real number below one, back to a small integer.
  *
- * edgec/fixed_point.py is the same in Python, tested against this in every bit. edgec copies the
+ * edgec/numerics/fixed_point.py is the same in Python, tested against this in every bit. edgec copies the
  * functions a model uses into the model's own .c.
  *
  * Licence: Apache-2.0, part of edgec's runtime.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.board import all_boards, load_board, parse_board
 from edgec.errors import BoardError, RunFailed, ToolMissing
 from edgec.link import ports
 from edgec.link.ports import SerialPort
@@ -22,7 +23,6 @@ from edgec.runners.flash.project import plan_flash
 from edgec.runners.flash.runner import FlashFailed, Job, ProgramTool, compare, settings
 from edgec.runners.flash.stm32_uart import ControlLines
 from edgec.runners.flash.tools import TOOLS, choose_tool, load_tool, tools_of
-from edgec.target.board import all_boards, load_board, parse_board
 
 DATA = bytes(range(200))
 IMAGE = FlashImage(Path("/p/a b.elf"), (Segment(0x0800_0000, DATA),))

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.board import Board, all_boards, load_board
+from edgec.boards.board_files import port_include_dirs, port_sources
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.firmware import build_firmware
 from edgec.build.image import Image
 from edgec.errors import ToolMissing
 from edgec.runners.emulator import find_emulator, missing_emulator
-from edgec.target.board import Board, all_boards, load_board
-from edgec.target.board_files import port_include_dirs, port_sources
-from edgec.target.toolchain import find_toolchain
 
 FIRMWARE = Path(__file__).parent / "firmware"
 EMULATED = [board.name for board in all_boards() if board.qemu is not None]

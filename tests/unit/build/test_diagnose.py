@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgec.boards.board import load_board
 from edgec.build.diagnose import MAX_LINES, explain_compiler, explain_linker, find_overflows
-from edgec.target.board import load_board
 
 GNU = (
     "ld: out/firmware.elf section `.ec_weights' will not fit in region `flash'\n"

@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.boards.board import load_board
+from edgec.boards.board_files import port_include_dirs, port_sources
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.check_image import check_image
 from edgec.build.elf import read_elf
 from edgec.build.firmware import build_firmware
 from edgec.build.image import Image
-from edgec.deploy import deploy
+from edgec.deploy.project import deploy
 from edgec.errors import BuildFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.transport import SocketTransport
@@ -30,9 +33,6 @@ from edgec.runners.flash.runner import Job
 from edgec.runners.flash.tools import load_tool, settings
 from edgec.runners.on_link import LinkModel
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
-from edgec.target.board_files import port_include_dirs, port_sources
-from edgec.target.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 BOARD = load_board("esp32c3_devkitm")

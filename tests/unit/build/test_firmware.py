@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.board import Board, load_board
+from edgec.boards.board_files import port_include_dirs, port_sources
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.check_image import check_image
 from edgec.build.elf import read_elf
 from edgec.build.firmware import build_firmware
 from edgec.build.image import Image, measure
 from edgec.errors import BuildFailed, ToolMissing
-from edgec.target.board import Board, load_board
-from edgec.target.board_files import port_include_dirs, port_sources
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 Build = Callable[..., Image]
 COMPILERS = ["gcc", "clang"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.toolchain import Toolchain, find_toolchain
 from edgec.build.host import build_host_library, build_host_program, library_name
 from edgec.errors import BuildFailed, ToolMissing
-from edgec.target.core import find_core, host_core
-from edgec.target.toolchain import Toolchain, find_toolchain
+from edgec.targets.core import find_core, host_core
 
 
 @pytest.fixture(params=["gcc", "zig"])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library
-from edgec.target.core import find_core
-from edgec.target.toolchain import find_toolchain
+from edgec.targets.core import find_core
 
 HERE = Path(__file__).parent
 PORTS = HERE.parents[2] / "runtime_c" / "ports"

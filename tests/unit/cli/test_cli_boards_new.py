@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgec.boards.board import all_boards, load_board
 from edgec.cli.boards import command
-from edgec.target.board import all_boards, load_board
 
 
 @pytest.fixture(autouse=True)

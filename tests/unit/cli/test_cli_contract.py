@@ -151,7 +151,7 @@ def test_an_unfused_build_has_a_value_for_every_operator(example: Path, edgec: C
 def test_a_difference_is_named_and_has_status_3(
     dense_model: Path, edgec: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgec.runners.oracle import Oracle, OracleResult
+    from edgec.oracle.frameworks import Oracle, OracleResult
 
     class Wrong(Oracle):
         name = "wrong"
@@ -159,7 +159,7 @@ def test_a_difference_is_named_and_has_status_3(
         def run(self, inputs: list, *, tensors: bool = False) -> OracleResult:
             return OracleResult((np.array([[0, 0, 0, 99]], np.int8),))
 
-    monkeypatch.setattr("edgec.verify.open_oracle", lambda model, *_: Wrong(model))
+    monkeypatch.setattr("edgec.oracle.verify.open_oracle", lambda model, *_: Wrong(model))
     ran = edgec("verify", dense_model, "--board", "host", "--random", 1, "--json")
     assert ran.status == 3
     assert ran.json["mismatches"] > 0

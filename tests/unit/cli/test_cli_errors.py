@@ -169,7 +169,7 @@ def test_no_compiler(
     dense_model: Path, refused: Callable[..., str], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(work))
-    monkeypatch.setattr("edgec.target.toolchain.zig_program", lambda: None)
+    monkeypatch.setattr("edgec.boards.toolchain.zig_program", lambda: None)
     for board, program in (("host", "gcc"), ("stm32", "arm-none-eabi-gcc")):
         text = refused("build", dense_model, "--board", board, "-o", "out")
         assert "no C compiler for " in text and f"install {program} " in text

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from tflite_builder import TfliteBuilder
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built, deploy
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.qemu import QemuProcess
-from edgec.target.board import load_board
 
 if os.name != "posix":
     pytest.skip("pseudo-terminals are POSIX's", allow_module_level=True)

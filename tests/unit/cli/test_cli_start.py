@@ -10,7 +10,7 @@ import pytest
 
 #: Packages that take long to import, and those parts of edgec that need them.
 HEAVY = ("numpy", "onnx", "tflite", "flatbuffers", "jinja2", "sympy", "serial", "elftools", "rich",
-         "unicorn", "capstone", "ml_dtypes", "edgec.pipeline", "edgec.deploy")  # fmt: skip
+         "unicorn", "capstone", "ml_dtypes", "edgec.pipeline", "edgec.deploy.project")  # fmt: skip
 
 SCRIPT = """
 import json, sys

@@ -65,7 +65,7 @@ def stop_in(place: str, number: int, arguments: list[str], work: Path) -> tuple[
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_stopped_build_leaves_nothing(number: int, dense_model: Path, work: Path) -> None:
     arguments = ["build", str(dense_model), "--board", "host", "-o", "out"]
-    found = stop_in("edgec.deploy.build_host_library", number, arguments, work)
+    found = stop_in("edgec.deploy.project.build_host_library", number, arguments, work)
     assert found == (1, "stopped", set())
 
 
@@ -83,13 +83,15 @@ def test_a_stopped_build_keeps_the_project_before(
     assert edgec("build", dense_model, "--board", "host", "-o", "out").status == 0
     before = {p: p.read_bytes() for p in sorted((work / "out").rglob("*")) if p.is_file()}
     arguments = ["build", str(dense_model), "--board", "host", "-o", "out", "--unfused"]
-    status, errors, left = stop_in("edgec.deploy.check_budgets", signal.SIGTERM, arguments, work)
+    status, errors, left = stop_in(
+        "edgec.deploy.project.check_budgets", signal.SIGTERM, arguments, work
+    )
     assert (status, errors, left) == (1, "stopped", {"out"})
     assert {p: p.read_bytes() for p in sorted((work / "out").rglob("*")) if p.is_file()} == before
 
 
 def test_stopped_between_the_two_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgec.staging import staged_folder
+    from edgec.build.staging import staged_folder
 
     target = tmp_path / "out"
     with staged_folder(target, "manifest.json") as folder:

@@ -12,7 +12,7 @@ from onnx import helper
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
-from edgec.runners.oracle import open_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 @pytest.fixture

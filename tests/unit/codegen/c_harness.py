@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, find_toolchain
 from edgec.codegen.c_function import emit_function
 from edgec.codegen.program import Golden, Port, Program, State, Step, Trace
 from edgec.codegen.ranges import Range
@@ -27,9 +28,8 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.term import Term, TermLike, Var, as_term, maximum, minimum
-from edgec.target.core import host_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, find_toolchain
+from edgec.numerics.term import Term, TermLike, Var, as_term, maximum, minimum
+from edgec.targets.core import host_core
 
 
 def load(buffer: Buffer, *indices: TermLike) -> Load:

@@ -29,7 +29,7 @@ from edgec.loop.ir import (
     Select,
     Seq,
 )
-from edgec.loop.term import Var, as_term
+from edgec.numerics.term import Var, as_term
 
 EDGES = {
     "int8": [-128, -127, -1, 0, 1, 2, 126, 127],

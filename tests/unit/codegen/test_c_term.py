@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgec.codegen.c_term import flat_index, flat_term, term_text
-from edgec.loop.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
+from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
 
 A, B, C = Var("a", 0, 7), Var("b", -3, 5), Var("c", 0, 40)
 

@@ -12,7 +12,7 @@ from edgec.codegen.expand import expand
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Binary, Buffer, For, PrimFunc, Seq, Stmt
 from edgec.loop.rewrite import walk
-from edgec.loop.term import Term, Var, as_term, minimum
+from edgec.numerics.term import Term, Var, as_term, minimum
 
 
 def loops(stmt: Stmt) -> list[str]:

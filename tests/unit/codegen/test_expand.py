@@ -7,7 +7,7 @@ from c_harness import int32, load, loop, store
 from edgec.codegen.expand import expand
 from edgec.loop.ir import Axis, Binary, Block, Buffer, For, If, PrimFunc, Seq, Stmt, Store
 from edgec.loop.rewrite import walk
-from edgec.loop.term import Var, as_term
+from edgec.numerics.term import Var, as_term
 
 X = Buffer("x", (8, 8), "int32", "arena")
 OUT = Buffer("out", (8, 8), "int32", "arena")

@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 from c_harness import build_shared, conv_program, load, loop, store
 
+from edgec.boards.board import load_board
+from edgec.boards.toolchain import (
+    LANGUAGE_FLAGS,
+    WARNING_FLAGS,
+    available_toolchains,
+    zig_program,
+)
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.program import Golden, Port, Program, State, Step
 from edgec.codegen.project import write_project
 from edgec.errors import ContractError
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Binary, Buffer, Cast, PrimFunc, Seq
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 from edgec.runners.samples import generate_inputs
-from edgec.target.board import load_board
-from edgec.target.core import find_core, host_core
-from edgec.target.toolchain import (
-    LANGUAGE_FLAGS,
-    WARNING_FLAGS,
-    available_toolchains,
-    zig_program,
-)
+from edgec.targets.core import find_core, host_core
 
 OK, NULL, SIZE, ALIGNMENT, NOT_INITIALIZED, SELFTEST = 0, -1, -2, -3, -4, -5
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgec.codegen.expand import expand
 from edgec.codegen.ranges import Ranges, accumulated_range, range_class
 from edgec.loop.ir import Binary, Buffer, Cast, Const, For, PrimFunc, Seq, Store
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 
 OPS = {
     "add": lambda a, b: a + b,

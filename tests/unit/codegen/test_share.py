@@ -9,7 +9,7 @@ from c_harness import conv_func, conv_program, int32, load, loop, store
 
 from edgec.codegen.share import canonical, share
 from edgec.loop.ir import Binary, Buffer, PrimFunc
-from edgec.loop.term import Var
+from edgec.numerics.term import Var
 
 
 def renamed(prefix: str, constant: int = 1, extent: int = 8) -> PrimFunc:

@@ -11,7 +11,7 @@ from graph_text_cases import KindAttrs, StubOp, stub_op
 
 from edgec.errors import ContractError
 from edgec.graph.ir import Constant, Function, Module, Node, State, Value
-from edgec.graph.op import NoAttrs
+from edgec.graph.operator import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function, verify_module
 

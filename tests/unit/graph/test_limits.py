@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.limits import MOST_ELEMENTS
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import host_core
+from edgec.targets.core import host_core
 
 
 def failure(data: bytes, folder: Path) -> ImportFailed:

@@ -16,9 +16,9 @@ from edgec.loop.parser import parse_term
 from edgec.loop.policies.dsp_matrix import product_forms, schedule_product, settled
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import Schedule, replay
-from edgec.loop.term import Var
 from edgec.loop.values import clamp, int8, int16, int32
 from edgec.loop.window import Window
+from edgec.numerics.term import Var
 
 RNG = np.random.default_rng(11)
 FEATURES = frozenset({"dsp"})

@@ -23,10 +23,10 @@ from edgec.loop.schedule import Schedule, replay
 from edgec.loop.simplify import simplify
 from edgec.loop.verify import verify_func
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 #: Primitives tried here.
 WIDENING = ("pack_halves",)

@@ -8,7 +8,7 @@ from edgec.loop.cost import estimate
 from edgec.loop.heat import OWN, heat
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 

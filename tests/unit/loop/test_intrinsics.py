@@ -1,11 +1,11 @@
-"""The scalar meanings equal the array meanings of `edgec.fixed_point`."""
+"""The scalar meanings equal the array meanings of `edgec.numerics.fixed_point`."""
 
 import numpy as np
 import pytest
 
-from edgec import fixed_point
 from edgec.errors import ContractError
 from edgec.loop.intrinsics import get_intrinsic, is_known, names
+from edgec.numerics import fixed_point
 
 EDGES = [0, 1, -1, 2, -2, 63, -64, 2**30, -(2**30), 2**31 - 1, -(2**31), 2**31 - 2, 1 - 2**31]
 

@@ -25,7 +25,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
-from edgec.loop.term import Var, as_term, floor_div, floor_mod, maximum, minimum
+from edgec.numerics.term import Var, as_term, floor_div, floor_mod, maximum, minimum
 
 X = Buffer("x", (4, 4), "int32", "arena")
 F = Buffer("f", (4,), "float32", "scratch")

@@ -16,9 +16,9 @@ from edgec.loop.row_order import touches
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.step_term import step_term
-from edgec.loop.term import Var
 from edgec.loop.values import int32, maximum, minimum
 from edgec.loop.verify import verify_func
+from edgec.numerics.term import Var
 
 #: The primitives that chains of windows try.
 SLIDING = ("slide", "fold_storage")

@@ -8,7 +8,7 @@ from edgec.loop.parser import parse_func
 from edgec.loop.traffic import traffic, wait_cycles
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 

@@ -35,7 +35,7 @@ from edgec.passes.lower_groups import lower_group
 from edgec.passes.row_functions import RowGroup, row_members
 from edgec.passes.stream_groups import Member, stream_segment
 from edgec.pipeline import compile_module
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
 from test_stream_groups import SAME, Network, mobile, pooled, residual

@@ -22,7 +22,7 @@ from edgec.ops.transpose import Transpose, TransposeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 TYPE = TensorType((4, 4), "int8", Quant((0.1,), (0,)))
 

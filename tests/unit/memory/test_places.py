@@ -17,7 +17,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 QUANT = Quant((0.05,), (-128,))
 

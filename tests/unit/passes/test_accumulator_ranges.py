@@ -23,7 +23,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.accumulator_ranges import find_overflows
 from edgec.pipeline import compile_model
 from edgec.post_training import Recipe, quantize_function
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 Q = Quant((0.1,), (-128,))
 W = Quant((0.01,), (0,))

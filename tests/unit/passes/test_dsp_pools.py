@@ -19,7 +19,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.row_functions import row_sum
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 QUANT = Quant((0.05,), (-3,))
 M4 = policy_for(find_core("cortex-m4"), Options())

@@ -37,7 +37,7 @@ from edgec.ops.leaky_relu import LeakyReluAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 SAME = ((1, 1), (1, 1))
 LAYERS = {

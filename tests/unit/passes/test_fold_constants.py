@@ -14,7 +14,7 @@ from edgec.ops.transpose import TransposeAttrs
 from edgec.options import Options
 from edgec.passes.fold_constants import fold_constants
 from edgec.pipeline import compile_module
-from edgec.target.core import host_core
+from edgec.targets.core import host_core
 
 
 def test_a_chain_of_constants_is_computed() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.microkernel import kernels_of
 from edgec.loop.policy import policy_for
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.dense import Dense
 from edgec.ops.quantize import Dequantize
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 QUANT = Quant((0.05,), (-3,))
 ALONE = [("dense", "requantize"), ("dequantize",)]

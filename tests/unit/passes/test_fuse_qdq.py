@@ -21,7 +21,7 @@ INTS = np.int64
 def passed_and_checked(model: OnnxBuilder, output: str, path: Path, seed: int) -> Function:
     """The integer function of a model, which equals ONNX Runtime in every bit."""
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     path = model.save(output, path)
     passed = fuse_qdq(import_model(path).main)
@@ -58,7 +58,7 @@ def test_mul(seed: int, tmp_path: Path) -> None:
 
 def test_all_pairs_of_a_product(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     for seed in range(20):
         rng = np.random.default_rng(seed)

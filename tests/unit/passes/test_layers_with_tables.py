@@ -18,7 +18,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 IN, BETWEEN, OUT = Quant((0.05,), (-3,)), Quant((0.04,), (5,)), Quant((0.03,), (-9,))
 #: Window, step, padding before and after, channels of the input and of the output.

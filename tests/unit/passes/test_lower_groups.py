@@ -15,7 +15,7 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "x86_64"])

@@ -23,7 +23,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 QUANT = Quant((0.05,), (-3,))
 M55 = policy_for(find_core("cortex-m55"), Options())

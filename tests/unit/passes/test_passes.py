@@ -85,7 +85,7 @@ def test_rows_of_a_dense_keep_their_transpose(rows: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_integer_graph_equals_onnx_runtime_in_every_bit(seed: int, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     path = quantized_network(seed, tmp_path / "m.onnx")
     module = import_model(path)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.fixed_point import Rounding
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
@@ -18,13 +17,14 @@ from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
 from edgec.loop.microkernels.plane_windows import NAME
 from edgec.loop.policy import policy_for
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 M4 = policy_for(find_core("cortex-m4"), Options())
 NONE, SAME = ((0, 0), (0, 0)), ((1, 1), (1, 1))

@@ -15,7 +15,7 @@ from edgec.ops.mul import MulAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 FIRST, SECOND = Quant((0.05,), (-128,)), Quant((0.03,), (127,))
 UNITS = {"cortex-m4": "dsp", "cortex-m55": "mve"}

@@ -13,7 +13,7 @@ from edgec.passes.fuse_groups import fuse_groups, storage
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.settle_states import settle_states
 from edgec.runners.samples import generate_inputs
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize("make", STATEFUL, ids=lambda make: make.__name__)

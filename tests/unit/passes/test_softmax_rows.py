@@ -17,7 +17,7 @@ from edgec.ops.softmax import OUTPUT_QUANTS, SoftmaxAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 KERNELS = {"ec_largest_s8_dsp", "ec_sum_exponentials_s8_dsp", "ec_softmax_s8_dsp"}
 

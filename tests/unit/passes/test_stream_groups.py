@@ -31,7 +31,7 @@ from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowSum, row_members
 from edgec.passes.stream_groups import Member, stream_segment
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 QUANT = Quant((0.1,), (-5,))
 

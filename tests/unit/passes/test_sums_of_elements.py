@@ -17,7 +17,7 @@ from edgec.ops.add import AddAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 FIRST, SECOND, OUTPUT = Quant((0.05,), (-128,)), Quant((0.03,), (127,)), Quant((0.061,), (2,))
 

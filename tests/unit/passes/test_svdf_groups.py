@@ -16,7 +16,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 edgec.ops.load()
 

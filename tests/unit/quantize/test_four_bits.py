@@ -98,7 +98,7 @@ def test_the_file_keeps_them_in_four_bits(made: PostTraining, path: Path) -> Non
 
 def test_onnxruntime_runs_the_file(made: PostTraining, path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     oracle = open_oracle(path)
     (step,) = {made.scheme.values[made.source.results[0]].quant.scale[0]}

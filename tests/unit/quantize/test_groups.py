@@ -18,10 +18,10 @@ from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.mixed_precision import stored_bytes
+from edgec.oracle.frameworks import open_oracle
 from edgec.post_training import PostTraining, Recipe, quantize_model
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 #: What has a scale for each channel alone; all else is chosen as it is by default.
 CHANNELS = Recipe("mse", weights="int4")

@@ -9,8 +9,8 @@ import onnx
 from built_models import build
 from onnx_builder import OnnxBuilder
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.post_training import Recipe, quantize_model, write_quantized
-from edgec.runners.oracle import open_oracle
 
 
 def network(path: Path) -> Path:

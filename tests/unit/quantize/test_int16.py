@@ -61,7 +61,7 @@ def test_the_file_keeps_the_integers(made: PostTraining, path: Path) -> None:
 
 def test_onnxruntime_runs_the_file(made: PostTraining, path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     oracle = open_oracle(path)
     step = made.scheme.values[made.source.results[0]].quant.scale[0]

@@ -7,7 +7,8 @@ import pytest
 from uneven_network import pixels, uneven
 
 from edgec import ops
-from edgec.deploy import Figures
+from edgec.boards.board import load_board
+from edgec.deploy.project import Figures
 from edgec.errors import BudgetExceeded, DoesNotFit
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
@@ -21,7 +22,6 @@ from edgec.quantize.assign import Point
 from edgec.quantize.forms import Forms
 from edgec.quantize.live_values import live_elements
 from edgec.quantize.value_losses import choices_of
-from edgec.target.board import load_board
 from edgec.value_mixes import MixedValues, ValueMixes
 
 ops.load()

@@ -110,7 +110,7 @@ def test_the_file_has_the_same_integers_and_onnxruntime_agrees(
     made: tuple[PostTraining, list[list[np.ndarray]]], tmp_path: Path
 ) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     result, samples = made
     path = tmp_path / "quantized.onnx"

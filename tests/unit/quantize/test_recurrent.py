@@ -21,12 +21,12 @@ from edgec.graph.ir import Constant, Function, Node
 from edgec.loop.interpret import interpret as run_nest
 from edgec.loop.policy import policy_for
 from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.post_training import PostTraining, Recipe, quantize_function, quantize_model
 from edgec.quantize.recurrent import cell_quant, cells_of
-from edgec.runners.oracle import open_oracle
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 STEPS, DEPTH, UNITS, CLASSES = 6, 5, 7, 3
 

@@ -220,7 +220,7 @@ def test_what_meets_is_int16_and_what_shares_too(
 
 def test_onnxruntime_runs_the_file(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from edgec.runners.oracle import open_oracle
+    from edgec.oracle.frameworks import open_oracle
 
     made = quantize_function(meeting(), tensors(20), Recipe("minmax", int16=("sum", "three")))
     (path := tmp_path / "some.onnx").write_bytes(made.onnx_bytes())

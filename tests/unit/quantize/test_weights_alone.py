@@ -11,9 +11,9 @@ from built_models import build
 from test_half_weights import network
 from test_same_bits import need_tools
 
+from edgec.oracle.frameworks import open_oracle
 from edgec.post_training import Recipe, quantize_model, write_quantized
 from edgec.runners.engine import open_session
-from edgec.runners.oracle import open_oracle
 
 #: Of the three layers with weights.
 ELEMENTS = (108, 36, 320)

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 from project_case import make_report
 
+from edgec.boards.board import load_board
 from edgec.cli.report import command
-from edgec.deploy import Built, deploy, deploy_library
+from edgec.deploy.project import Built, deploy, deploy_library
 from edgec.errors import BuildFailed
 from edgec.pipeline import Compiled, compile_model
 from edgec.report.html import render_page
@@ -25,7 +26,6 @@ from edgec.report.project import (
     profile_project,
     write_report,
 )
-from edgec.target.board import load_board
 
 MODEL = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 needs_gcc = pytest.mark.skipif(

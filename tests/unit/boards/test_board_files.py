@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgec.errors import BoardError
-from edgec.target.board import all_boards, load_board
-from edgec.target.board_files import (
+from edgec.boards.board import all_boards, load_board
+from edgec.boards.board_files import (
     PORT_SOURCES,
     board_header,
     linker_script,
@@ -17,6 +16,7 @@ from edgec.target.board_files import (
     port_include_dirs,
     port_sources,
 )
+from edgec.errors import BoardError
 
 EMBEDDED = [board.name for board in all_boards() if not board.is_host]
 

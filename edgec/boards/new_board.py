@@ -12,11 +12,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edgec.boards.board import Board, load_board, parse_board
+from edgec.boards.board_files import port_sources
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
-from edgec.target.board import Board, load_board, parse_board
-from edgec.target.board_files import port_sources
-from edgec.target.core import find_core
+from edgec.targets.core import find_core
 
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _SIZE = re.compile(r"^(\d+[KM]?)(?:@(0x[0-9a-fA-F]+|\d+))?$")

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from edgec.boards.toolchain import available_toolchains
 from edgec.errors import BoardError
-from edgec.target.core import CORES, Core, find_core, host_core
-from edgec.target.toolchain import available_toolchains
+from edgec.targets.core import CORES, Core, find_core, host_core
 
 EMBEDDED = [core for core in CORES.values() if core.is_embedded]
 

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgec.boards.board import Board, load_board
+from edgec.boards.toolchain import find_toolchain
 from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
+from edgec.build.staging import staged_folder
 from edgec.codegen.homes import place_hot_code
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
 from edgec.codegen.program import Program
@@ -21,9 +24,6 @@ from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
-from edgec.staging import staged_folder
-from edgec.target.board import Board, load_board
-from edgec.target.toolchain import find_toolchain
 
 BUILD_DIR = "build"
 ROUNDING_BYTES = 16  # more than alignment can add to a function or a section

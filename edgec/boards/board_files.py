@@ -11,9 +11,9 @@ from pathlib import Path
 
 import jinja2
 
+from edgec.boards.board import Board, MemoryRegion
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
-from edgec.target.board import Board, MemoryRegion
 
 _COMMON = ("common/start.c", "common/rx_queue.c", "common/memory.c")
 _CORTEX_M = ("cortex_m/startup.c", *_COMMON)

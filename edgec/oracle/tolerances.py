@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.op import Fusion
+from edgec.graph.operator import Fusion
 
 #: Half of the integers of a dtype.
 RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 #: Steps by which two roundings of one sum may differ, where we compute in integers and the
 #: framework in floats: half a step for each rounding, and where the result is int16 up to one more
-#: for the multiplier, of which int16x8 has 15 bits (`edgec.fixed_point`).
+#: for the multiplier, of which int16x8 has 15 bits (`edgec.numerics.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
 
 

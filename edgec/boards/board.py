@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from edgec.boards.table import Table
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
-from edgec.target.core import Core, find_core
-from edgec.target.table import Table
+from edgec.targets.core import Core, find_core
 
 RegionKind = Literal["flash", "ram", "boot"]
 _KINDS: tuple[RegionKind, ...] = ("flash", "ram", "boot")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.loop.term import (
+from edgec.numerics.term import (
     Var,
     as_term,
     floor_div,

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from edgec.deploy import Built, deploy
+from edgec.boards.board import Board
+from edgec.deploy.project import Built, deploy
 from edgec.errors import RunFailed
 from edgec.graph.ir import Function, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
+from edgec.oracle.frameworks import Oracle, open_oracle
+from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import RunResult, Transfer, open_session
-from edgec.runners.oracle import Oracle, open_oracle
 from edgec.runners.pool import Pool
-from edgec.target.board import Board
-from edgec.tolerances import scales, steps_of, tolerances
 
 Prepare = Callable[[Built], None]
 """Brings a built project onto a board."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards import toolchain as module
+from edgec.boards.toolchain import available_toolchains, find_toolchain
 from edgec.errors import ToolMissing
-from edgec.target import toolchain as module
-from edgec.target.core import find_core, host_core
-from edgec.target.toolchain import available_toolchains, find_toolchain
+from edgec.targets.core import find_core, host_core
 
 M4 = find_core("cortex-m4")
 

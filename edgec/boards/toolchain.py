@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.errors import ToolMissing
-from edgec.target.core import Core, is_this_computer
+from edgec.targets.core import Core, is_this_computer
 
 Family = Literal["gcc", "clang"]
 

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
-from edgec.runners.builtin_operators import with_builtin_operators
-from edgec.runners.byte_weights import with_byte_weights
-from edgec.runners.equal_nodes import with_equal_nodes_once
-from edgec.runners.late_limits import with_late_limits
-from edgec.runners.signed_values import as_unsigned, with_signed_values
+from edgec.oracle.builtin_operators import with_builtin_operators
+from edgec.oracle.byte_weights import with_byte_weights
+from edgec.oracle.equal_nodes import with_equal_nodes_once
+from edgec.oracle.late_limits import with_late_limits
+from edgec.oracle.signed_values import as_unsigned, with_signed_values
 
 Array = npt.NDArray[Any]
 
@@ -218,10 +218,10 @@ class OnnxRuntimeOracle(Oracle):
     """ONNX Runtime on the CPU, one thread.
 
     `outputs` come from the file as it is, but for weights of four bits, which are bytes here
-    (`edgec/runners/byte_weights.py`), and for values of uint8, which are int8 here
-    (`edgec/runners/signed_values.py`); equal QuantizeLinear nodes are one
-    (`edgec/runners/equal_nodes.py`), and limits that keep products from being computed in integers
-    are behind these (`edgec/runners/late_limits.py`). Tensors come from copies with more graph
+    (`edgec/oracle/byte_weights.py`), and for values of uint8, which are int8 here
+    (`edgec/oracle/signed_values.py`); equal QuantizeLinear nodes are one
+    (`edgec/oracle/equal_nodes.py`), and limits that keep products from being computed in integers
+    are behind these (`edgec/oracle/late_limits.py`). Tensors come from copies with more graph
     outputs. A float output between Conv and QuantizeLinear would keep the runtime from fusing the
     QDQ pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edgec.boards.board import all_boards, load_board, parse_board, parse_size
 from edgec.errors import BoardError
-from edgec.target.board import all_boards, load_board, parse_board, parse_size
 
 MINIMAL = """
 title = "Test board"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgec.build.staging import staged_file, staged_folder
 from edgec.errors import BuildFailed, EdgecError
-from edgec.staging import staged_file, staged_folder
 
 MARKER = "mark"
 
@@ -93,7 +93,7 @@ def write_and_be_killed(out: Path, last: str) -> None:
     """Another process that writes `out` is killed without a chance to clean up, after `last`."""
     code = f"""
 import os, pathlib, signal, sys
-from edgec import staging
+from edgec.build import staging
 def die(*args):
     os.kill(os.getpid(), signal.SIGKILL)
 if {last!r} == "old":

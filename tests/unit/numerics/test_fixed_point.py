@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec import fixed_point as fp
+from edgec.numerics import fixed_point as fp
 
 int32s = st.integers(fp.INT32_MIN, fp.INT32_MAX)
 

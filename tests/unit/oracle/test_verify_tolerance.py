@@ -20,9 +20,9 @@ from edgec.ops.prelu import PreluAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.resize import ResizeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
+from edgec.oracle.tolerances import scales, steps_of, tolerances
+from edgec.oracle.verify import Comparison
 from edgec.post_training import Recipe, quantize_function
-from edgec.tolerances import scales, steps_of, tolerances
-from edgec.verify import Comparison
 
 ops.load()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgec.target.core import find_core
-from edgec.target.toolchain import LANGUAGE_FLAGS, available_toolchains
+from edgec.boards.toolchain import LANGUAGE_FLAGS, available_toolchains
+from edgec.targets.core import find_core
 
 CORE = find_core("cortex-m55")
 LOOP = """

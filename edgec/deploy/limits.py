@@ -10,13 +10,13 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgec.deploy import Built, Figures, Finish, deploy, deploy_library, figures_of
+from edgec.boards.board import Board
+from edgec.deploy.project import Built, Figures, Finish, deploy, deploy_library, figures_of
 from edgec.errors import BudgetExceeded, DoesNotFit, EdgecError, PlanError
 from edgec.memory.homes import Homes
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.target.board import Board
-from edgec.target.core import Core
+from edgec.targets.core import Core
 
 #: How often the arena is made smaller before a limit of the RAM counts as broken.
 MOST_ATTEMPTS = 3

@@ -1,0 +1,1 @@
+"""Boards: data about the hardware, and the C compilers that build for it."""

@@ -1,0 +1,1 @@
+"""From a compiled model to a project folder, an image and its figures, within limits."""

@@ -1,0 +1,1 @@
+"""Exact arithmetic: fixed point, float functions, ordered sums and integer terms."""

@@ -1,0 +1,1 @@
+"""Comparison of a build with the framework that its model comes from."""

@@ -1,1 +1,0 @@
-"""What the code is built for: cores (instruction sets), boards (data) and compilers."""

@@ -1,0 +1,1 @@
+"""Instruction sets: features of cores, rules and kernels of each."""
