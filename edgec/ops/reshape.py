@@ -137,12 +137,21 @@ def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Flatten to two dimensions at `axis`."""
     (x,) = raw.inputs
-    axis = int(raw.attribute("axis", 1)) % (len(x.type.shape) + 1)
+    rank = len(x.type.shape)
+    axis = int(raw.attribute("axis", 1))
+    if not -rank <= axis <= rank:
+        raise ImportFailed(f"axis {axis} of a tensor of rank {rank}")
+    axis += rank if axis < 0 else 0
     shape = (math.prod(x.type.shape[:axis]), math.prod(x.type.shape[axis:]))
     return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
 
 
 @from_onnx("Dropout", since=12)
 def import_dropout(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Dropout, which does nothing but in training."""
+    """ONNX Dropout copies its input; training mode, which draws random numbers, is refused."""
+    training = raw.inputs[2] if len(raw.inputs) > 2 else None
+    if training is not None and not (isinstance(training, Constant) and not training.data.any()):
+        raise ImportFailed(
+            "training_mode must be absent or a constant false: the model was exported for training"
+        )
     return raw.inputs[0]

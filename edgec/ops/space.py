@@ -5,7 +5,7 @@ Their importers append what they are made of; passes fuse and remove that like a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgec.errors import ImportFailed
@@ -56,14 +56,17 @@ def _depth_to_space(
     return _shuffled(builder, x, (n, h, w, c, block, block), (0, 1, 4, 2, 5, 3), shape, name)
 
 
-def _space_to_depth(builder: GraphBuilder, x: Value, block: int, name: str) -> Value:
-    """[N, b * H, b * W, C] -> [N, H, W, b * b * C]."""
+def _space_to_depth(
+    builder: GraphBuilder, x: Value, block: int, name: str, *, depth_first: bool = True
+) -> Value:
+    """[N, b * H, b * W, C] -> [N, H, W, b * b * C], with channels as in `_depth_to_space`."""
     n, h, w, c = x.type.shape
     if block < 1 or h % block or w % block:
         raise ImportFailed(f"{h} x {w} pixels in blocks of {block} x {block}")
     h, w = h // block, w // block
     split = (n, h, block, w, block, c)
-    return _shuffled(builder, x, split, (0, 1, 3, 2, 4, 5), (n, h, w, block * block * c), name)
+    order = (0, 1, 3, 2, 4, 5) if depth_first else (0, 1, 3, 5, 2, 4)
+    return _shuffled(builder, x, split, order, (n, h, w, block * block * c), name)
 
 
 @from_tflite("DEPTH_TO_SPACE")
@@ -81,21 +84,24 @@ def import_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("DepthToSpace")
 def import_onnx_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX DepthToSpace, both modes."""
+    return _moved(builder, raw, _depth_to_space)
+
+
+@from_onnx("SpaceToDepth")
+def import_onnx_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX SpaceToDepth, both modes."""
+    return _moved(builder, raw, _space_to_depth)
+
+
+def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> Any:
     x = channels_last(builder, raw.inputs[0])
     mode = raw.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise ImportFailed(f"mode {mode!r} is unknown")
     block = int(raw.attribute("blocksize", 0))
-    moved = _depth_to_space(builder, x, block, raw.name, depth_first=mode == "DCR")
-    return channels_first(builder, moved, raw)
-
-
-@from_onnx("SpaceToDepth")
-def import_onnx_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX SpaceToDepth."""
-    x = channels_last(builder, raw.inputs[0])
-    moved = _space_to_depth(builder, x, int(raw.attribute("blocksize", 0)), raw.name)
-    return channels_first(builder, moved, raw)
+    return channels_first(
+        builder, move(builder, x, block, raw.name, depth_first=mode == "DCR"), raw
+    )
 
 
 def _blocks(raw: RawNode) -> tuple[list[int], list[tuple[int, int]]]:
