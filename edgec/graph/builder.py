@@ -88,7 +88,7 @@ class GraphBuilder:
 
     def op(
         self,
-        op: str | Operator[Any],
+        op: str | Operator[Any] | type[Operator[Any]],
         inputs: Sequence[Value],
         attrs: Any = None,
         *,
@@ -106,7 +106,7 @@ class GraphBuilder:
 
     def node(
         self,
-        op: str | Operator[Any],
+        op: str | Operator[Any] | type[Operator[Any]],
         inputs: Sequence[Value],
         attrs: Any = None,
         *,
@@ -116,7 +116,7 @@ class GraphBuilder:
         sources: tuple[str, ...] | None = None,
     ) -> Node:
         """Append a node and return it."""
-        chosen = get_op(op) if isinstance(op, str) else op
+        chosen = get_op(op)
         attrs = NoAttrs() if attrs is None else attrs
         try:
             types = chosen.infer(attrs, *(value.type for value in inputs))

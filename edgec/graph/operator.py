@@ -6,11 +6,22 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from edgec.errors import EdgecError
+from edgec.graph.traits import (
+    Arithmetic,
+    Channels,
+    IntegerForm,
+    Interval,
+    Movement,
+    Operand,
+    Products,
+    Storage,
+    StoredAs,
+)
 from edgec.graph.types import Array, TensorType
 
 AttrsT = TypeVar("AttrsT")
@@ -48,12 +59,48 @@ class Operator(Generic[AttrsT]):
     tolerance: how far float results may be from the source framework's, for inputs that are the
     same, as a part of the tensor's largest magnitude; 0 for the same bits. Integers are always the
     same bits, and so are floats between our own engines.
+    storage, movement, computes, products, integer_form: what it is to passes and quantizer.
+    clamps: the integers of its result lie between `attrs.minimum` and `attrs.maximum`.
+    is_limit: it bounds real numbers by `attrs.minimum` and `attrs.maximum`, and does nothing else.
+    rescales: on integers it computes with a multiplier, several instructions for each element.
+    keeps_factors: positive factors of its first input's channels are factors of its result's.
+    normalizes: its results are parts of 1, monotonic functions of its input.
     """
 
     name: ClassVar[str]
     attrs_class: ClassVar[type] = NoAttrs
     fusion: ClassVar[Fusion] = Fusion.OPAQUE
     tolerance: ClassVar[float] = 0.0
+    storage: ClassVar[Storage | None] = None
+    movement: ClassVar[Movement | None] = None
+    computes: ClassVar[Arithmetic | None] = None
+    products: ClassVar[Products | None] = None
+    integer_form: ClassVar[IntegerForm | None] = None
+    clamps: ClassVar[bool] = False
+    is_limit: ClassVar[bool] = False
+    rescales: ClassVar[bool] = False
+    keeps_factors: ClassVar[bool] = False
+    normalizes: ClassVar[bool] = False
+
+    @property
+    def weight_inputs(self) -> tuple[int, ...]:
+        """Which inputs are weights."""
+        return () if self.products is None else (1,)
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether the result is all elements of its only input, in another shape or order."""
+        return self.movement in (Movement.RESHAPE, Movement.PERMUTE)
+
+    @property
+    def dot_products(self) -> Products | None:
+        """`products`, where each output is one sum of products."""
+        return None if self.products is None or self.products.scatters else self.products
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether an output element is made of one element of each input, broadcast or not."""
+        return self.fusion in (Fusion.ELEMENTWISE, Fusion.BROADCAST)
 
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Type relation: output types, or TypeMismatch saying what does not fit."""
@@ -98,6 +145,78 @@ class Operator(Generic[AttrsT]):
         """
         return attrs
 
+    def attrs_for_channels(self, attrs: AttrsT, kept: Sequence[int]) -> AttrsT:
+        """The attributes of a node that makes these channels alone, in this order."""
+        return attrs
+
+    def attrs_for_permutation(self, attrs: AttrsT, order: Sequence[int]) -> AttrsT | None:
+        """The attributes for x, from those for transpose(x): its axis i is axis order[i] of x.
+
+        None if the operator cannot work on x itself.
+        """
+        return attrs if self.is_elementwise else None
+
+    def attrs_for_samples(self, attrs: AttrsT, count: int) -> AttrsT:
+        """The attributes for `count` samples along the first axis, from those for one."""
+        return attrs
+
+    def attrs_for_integers(
+        self, attrs: AttrsT, inputs: Sequence[TensorType], result: StoredAs
+    ) -> AttrsT | None:
+        """The attributes of a float operator's form on stored integers; None if it has none such.
+
+        inputs: the types of the integers that it reads.
+        """
+        return attrs
+
+    def attrs_within(self, attrs: AttrsT, low: int, high: int) -> AttrsT | None:
+        """The attributes of a node whose stored results are clamped; None if it has none such."""
+        if not self.clamps:
+            return None
+        known: Any = attrs
+        minimum, maximum = (min(max(end, low), high) for end in (known.minimum, known.maximum))
+        return cast(AttrsT, replace(known, minimum=minimum, maximum=maximum))
+
+    def does_nothing(self, attrs: AttrsT) -> bool:
+        """Whether a node of one input that has the type of its output changes nothing."""
+        return False
+
+    def channels(self, attrs: AttrsT, inputs: Sequence[TensorType], output: TensorType) -> Channels:
+        """Which input channels an output channel depends on; constants have none of their own."""
+        if self.dot_products is not None:
+            return Channels.SAME if self.dot_products.is_depthwise else Channels.MIXED
+        return Channels.SAME if self.is_elementwise else Channels.UNKNOWN
+
+    def channel_facts(self, attrs: AttrsT, channels: int) -> Sequence[Hashable] | None:
+        """What the attributes say of each output channel; None if they do not tell them apart."""
+        return None
+
+    def interval(
+        self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """What the stored integers of each output channel can be; None if unknown."""
+        return None
+
+    def sums(self, attrs: AttrsT, operands: Sequence[Operand]) -> Sequence[Interval]:
+        """The int32 sums that it accumulates, other than its result, with what each can be.
+
+        operands: with the intervals of a memory's filters for a memory that it reads.
+        """
+        return ()
+
+    def neutral(self, x: TensorType) -> float | None:
+        """The stored number that adds nothing to a window of x; None if there is no window."""
+        if self.dot_products is None or not self.dot_products.window:
+            return None
+        return 0 if x.quant is None else x.quant.zero_point[0]
+
+    def error_growth(self, attrs: AttrsT, inputs: int, reach: float) -> float:
+        """The factor of an error of its inputs, as a part of the largest, on the way through it.
+
+        reach: the largest magnitude of an input, as far as it is known.
+        """
+        return max(reach, 1.0) if self.scale(attrs, *(0.0,) * inputs) else 1.0
+
     def sums_rows(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> bool:
         """Whether the output is a sum over all rows of the only input, finished at the end."""
         return False
@@ -116,9 +235,11 @@ def register(cls: OpClass) -> OpClass:
     return cls
 
 
-def get_op(name: str) -> Operator[Any]:
-    """The operator of this name; KeyError if it is unknown. Call `edgec.ops.load` first."""
-    return _OPS[name]
+def get_op(op: str | Operator[Any] | type[Operator[Any]]) -> Operator[Any]:
+    """The operator of this name or class; KeyError if unknown. Call `edgec.ops.load` first."""
+    if isinstance(op, Operator):
+        return op
+    return _OPS[op if isinstance(op, str) else op.name]
 
 
 def all_ops() -> tuple[Operator[Any], ...]:

@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import FLOORED, Lowering
@@ -20,6 +21,7 @@ from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.int_arithmetic import import_integers
+from edgec.ops.intervals import by_corners
 from edgec.ops.linear_sum import (
     OPERANDS,
     UNSIGNED,
@@ -80,6 +82,10 @@ class Add(Op[AddAttrs]):
     name = "add"
     attrs_class = AddAttrs
     fusion = Fusion.BROADCAST
+    computes: ClassVar[Arithmetic | None] = Arithmetic.SUM
+    integer_form: ClassVar[IntegerForm | None] = IntegerForm.OPERANDS
+    clamps = True
+    rescales = True
     #: The factor of the second operand: 1 or -1.
     sign: ClassVar[int] = 1
 
@@ -154,12 +160,26 @@ class Add(Op[AddAttrs]):
 
         return target.compute("element", output.shape, output.dtype, element)
 
+    def attrs_for_integers(
+        self, attrs: AddAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> AddAttrs | None:
+        """The same sum with the result's parameters and bounds."""
+        return AddAttrs(result.quant, result.minimum, result.maximum, result.rounding)
+
+    def interval(
+        self, attrs: AddAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """It is monotonic in both operands."""
+        return by_corners(self, attrs, operands, output)
+
 
 @register
 class Sub(Add):
     """The first operand minus the second; everything else as `add`."""
 
     name = "sub"
+    computes = Arithmetic.DIFFERENCE
+    integer_form = None
     sign = -1
 
 

@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -19,6 +20,7 @@ from edgec.loop.values import Value, cast, clamp, index, int32, select
 from edgec.loop.window import clipped
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.activation import activation_range, append_activation
+from edgec.ops.intervals import clamped
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
@@ -94,6 +96,9 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     attrs_class = AvgPool2dAttrs
     fusion = Fusion.REDUCTION
     tolerance = 2e-6
+    integer_form = IntegerForm.MEAN
+    clamps = True
+    keeps_factors = True
 
     def infer(self, attrs: AvgPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry, with the output's quantization."""
@@ -230,6 +235,34 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), node.output.type.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
+
+    def channels(
+        self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """A window takes in rows and columns alone."""
+        return Channels.SAME
+
+    def attrs_for_integers(
+        self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> AvgPool2dAttrs | None:
+        """TFLite's mean does not rescale."""
+        if result.rounding != "onnx" and inputs[0].quant != result.quant:
+            return None
+        return replace(
+            attrs,
+            output=result.quant,
+            minimum=result.minimum,
+            maximum=result.maximum,
+            rounding=result.rounding,
+        )
+
+    def interval(
+        self, attrs: AvgPool2dAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """A mean lies between its elements; that of ONNX rescales."""
+        if attrs.rounding == "onnx":
+            return None
+        return clamped(operands[0], output, attrs.minimum, attrs.maximum)
 
 
 def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None:

@@ -36,6 +36,7 @@ class Clip(Op[ClipAttrs]):
     name = "clip"
     attrs_class = ClipAttrs
     fusion = Fusion.ELEMENTWISE
+    is_limit = True
 
     def infer(self, attrs: ClipAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of the input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -35,6 +36,8 @@ class Concat(Op[ConcatAttrs]):
     name = "concat"
     attrs_class = ConcatAttrs
     fusion = Fusion.OPAQUE  # several nests write one output
+    movement = Movement.JOIN
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: ConcatAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The extents along the axis added up; all others must be equal."""
@@ -81,6 +84,41 @@ class Concat(Op[ConcatAttrs]):
             copy(number, part, offset)
             offset += part.shape[axis]
         return out
+
+    def attrs_for_permutation(self, attrs: ConcatAttrs, order: Sequence[int]) -> ConcatAttrs:
+        """The axis by its new name."""
+        return replace(attrs, axis=order[attrs.axis])
+
+    def attrs_for_integers(
+        self, attrs: ConcatAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> ConcatAttrs:
+        """With the parameters of the result."""
+        return replace(attrs, output=result.quant)
+
+    def does_nothing(self, attrs: ConcatAttrs) -> bool:
+        """Of one operand."""
+        return True
+
+    def channels(
+        self, attrs: ConcatAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless the last axis is the one that is joined."""
+        return Channels.JOINED if attrs.axis == len(output.shape) - 1 else Channels.SAME
+
+    def interval(
+        self, attrs: ConcatAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """The parts' channels one after another, or what any part may hold in a channel."""
+        parts = []
+        for operand in operands:
+            part = operand.ends(operand.type.shape[-1])
+            if part is None:
+                return None
+            parts.append(part)
+        lows, highs = zip(*parts, strict=True)
+        if attrs.axis == len(output.shape) - 1:
+            return np.concatenate(lows), np.concatenate(highs)
+        return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
@@ -120,6 +121,8 @@ class Conv2d(Op[Conv2dAttrs]):
     attrs_class = Conv2dAttrs
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
+    products = Products(outputs=0, inputs=3, window=(1, 2))
+    integer_form = IntegerForm.PRODUCTS
 
     def infer(self, attrs: Conv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry; the accumulators' dtype without quantization."""

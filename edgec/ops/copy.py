@@ -7,6 +7,7 @@ from typing import Any
 
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -19,6 +20,7 @@ class Copy(Op[NoAttrs]):
 
     name = "copy"
     fusion = Fusion.OPAQUE
+    movement = Movement.COPY
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's type."""

@@ -11,6 +11,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -39,6 +40,8 @@ class Dense(Op[NoAttrs]):
     name = "dense"
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
+    products = Products(outputs=0, inputs=1)
+    integer_form = IntegerForm.PRODUCTS
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The accumulators' dtype without quantization."""

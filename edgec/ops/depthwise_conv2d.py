@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import ROWS, WHOLE_WINDOWS, Lowering
@@ -54,6 +55,8 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
     attrs_class = DepthwiseConv2dAttrs
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
+    products = Products(outputs=2, inputs=None, window=(0, 1))
+    integer_form = IntegerForm.PRODUCTS
 
     def infer(self, attrs: DepthwiseConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry; the accumulators' dtype without quantization."""

@@ -22,6 +22,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Storage
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -212,6 +213,7 @@ class QuantizeRows(Op[QuantizeRowsAttrs]):
     name = "quantize_rows"
     attrs_class = QuantizeRowsAttrs
     fusion = Fusion.OPAQUE
+    storage = Storage.QUANTIZE_ROWS
 
     def infer(self, attrs: QuantizeRowsAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """x's shape, in steps of its rows' scales."""
@@ -285,6 +287,7 @@ class RescaleRows(Op[RescaleRowsAttrs]):
     name = "rescale_rows"
     attrs_class = RescaleRowsAttrs
     fusion = Fusion.ELEMENTWISE
+    storage = Storage.RESCALE_ROWS
 
     def infer(self, attrs: RescaleRowsAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The accumulators' shape in float32."""

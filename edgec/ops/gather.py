@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -34,6 +35,8 @@ class Gather(Op[GatherAttrs]):
     name = "gather"
     attrs_class = GatherAttrs
     fusion = Fusion.INJECTIVE
+    movement = Movement.PICK
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: GatherAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The data's shape with the indices' shape in place of the axis."""

@@ -55,6 +55,7 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
 
     name = "leaky_relu"
     attrs_class = LeakyReluAttrs
+    keeps_factors = True
     dtypes = ("int8", "int16")
 
     def check(self, attrs: LeakyReluAttrs, x: TensorType) -> None:

@@ -6,12 +6,13 @@ answer for each stored value (`edgec.passes.tabulate`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import register
+from edgec.graph.traits import Storage
 from edgec.graph.types import Quant, TensorType
 from edgec.numerics.fixed_point import IntArray
 from edgec.ops.table import OPERANDS, ByTable
@@ -31,6 +32,7 @@ class Lookup(ByTable[LookupAttrs]):
 
     name = "lookup"
     attrs_class = LookupAttrs
+    storage = Storage.TABULATE
 
     def check(self, attrs: LookupAttrs, x: TensorType) -> None:
         """256 results, all of int8."""
@@ -48,3 +50,7 @@ class Lookup(ByTable[LookupAttrs]):
     def stored(self, attrs: LookupAttrs, values: IntArray, x: TensorType) -> IntArray:
         """What the table says."""
         return np.asarray(attrs.results, np.int64)[values + 128]
+
+    def attrs_within(self, attrs: LookupAttrs, low: int, high: int) -> LookupAttrs:
+        """Clamped results."""
+        return replace(attrs, results=tuple(min(max(each, low), high) for each in attrs.results))

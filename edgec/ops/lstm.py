@@ -21,6 +21,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
@@ -73,6 +74,15 @@ def _cell_bits(cell: TensorType) -> int:
     if mantissa != 0.5 or zero_point or not -15 <= exponent - 1 <= -1:
         raise TypeMismatch(f"the cell {cell} needs a scale of a power of two, and no zero point")
     return exponent - 1 + 15
+
+
+def _sums(x: TensorType, weights: Operand, start: Array) -> Interval:
+    """What sums of products of all that x can hold, from the zero point on, can be."""
+    assert weights.data is not None
+    info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
+    ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
+    low, high = (each.sum(axis=1) + start for each in np.sort(ends, axis=0))
+    return low, high
 
 
 @register
@@ -232,6 +242,13 @@ class Lstm(Op[LstmAttrs]):
                 name="out",
             )
         return y
+
+    def sums(self, attrs: LstmAttrs, operands: Sequence[Operand]) -> Sequence[Interval]:
+        """The products with the input and with the hidden state."""
+        x, hidden, _, weights, recurrent, bias = operands
+        assert bias.data is not None
+        start = bias.data.astype(np.int64)
+        return _sums(x.type, weights, start), _sums(hidden.type, recurrent, np.zeros_like(start))
 
 
 def _gate_share(sums: IntArray, factors: Sequence[float], rounding: Rounding) -> IntArray:

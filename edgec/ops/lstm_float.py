@@ -20,6 +20,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
@@ -53,6 +54,12 @@ class LstmFloat(Op[LstmFloatAttrs]):
     attrs_class = LstmFloatAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    integer_form = IntegerForm.RECURRENT
+
+    @property
+    def weight_inputs(self) -> tuple[int, ...]:
+        """Those of the sequence and of the hidden state."""
+        return (3, 4)
 
     def infer(self, attrs: LstmFloatAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Types of the sequence and of both states."""

@@ -13,6 +13,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -21,6 +22,7 @@ from edgec.loop.window import clipped
 from edgec.numerics.float_math import float_maximum
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
+from edgec.ops.intervals import clamped
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
@@ -47,6 +49,9 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
     name = "max_pool2d"
     attrs_class = MaxPool2dAttrs
     fusion = Fusion.REDUCTION
+    integer_form = IntegerForm.SHARED
+    clamps = True
+    keeps_factors = True
 
     def infer(self, attrs: MaxPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry."""
@@ -116,6 +121,28 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
             return value if is_float else cast(minimum(value, attrs.maximum), x.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+    def channels(
+        self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """A window takes in rows and columns alone."""
+        return Channels.SAME
+
+    def neutral(self, x: TensorType) -> float:
+        """The smallest number."""
+        return -np.inf if x.is_float else int(np.iinfo(x.dtype).min)
+
+    def attrs_for_integers(
+        self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> MaxPool2dAttrs:
+        """Between these bounds."""
+        return replace(attrs, minimum=result.minimum, maximum=result.maximum)
+
+    def interval(
+        self, attrs: MaxPool2dAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """The largest lies between the elements."""
+        return clamped(operands[0], output, attrs.minimum, attrs.maximum)
 
 
 @from_tflite("MAX_POOL_2D")

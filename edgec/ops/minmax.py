@@ -11,11 +11,13 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import maximum, minimum
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
+from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
@@ -47,6 +49,12 @@ class _Extreme(Op[NoAttrs]):
             return choose(left, right)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+    def interval(
+        self, attrs: NoAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """It is monotonic in both operands."""
+        return by_corners(self, attrs, operands, output)
 
 
 @register

@@ -12,6 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.intrinsics import HALF
@@ -22,6 +23,7 @@ from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
 from edgec.ops.int_arithmetic import import_integers
+from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 #: Quantized element types.
@@ -99,6 +101,10 @@ class Mul(Op[MulAttrs]):
     name = "mul"
     attrs_class = MulAttrs
     fusion = Fusion.BROADCAST
+    computes = Arithmetic.PRODUCT
+    integer_form = IntegerForm.OPERANDS
+    clamps = True
+    rescales = True
 
     def infer(self, attrs: MulAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The broadcast shape with the output's quantization."""
@@ -176,6 +182,18 @@ class Mul(Op[MulAttrs]):
             return cast(clamp(total, attrs.minimum, attrs.maximum), output.dtype)
 
         return target.compute("element", output.shape, output.dtype, element)
+
+    def attrs_for_integers(
+        self, attrs: MulAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> MulAttrs | None:
+        """The same product with the result's parameters and bounds."""
+        return MulAttrs(result.quant, result.minimum, result.maximum, result.rounding)
+
+    def interval(
+        self, attrs: MulAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """It is monotonic in each operand while the other stays."""
+        return by_corners(self, attrs, operands, output)
 
 
 @from_tflite("MUL")

@@ -13,13 +13,21 @@ from typing import Any
 from edgec.errors import ContractError, ImportFailed
 from edgec.graph.ir import Node
 from edgec.graph.operator import AttrsT, Operator
+from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.intervals import stored_sums
 
 
 class Op(Operator[AttrsT]):
     """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there."""
+
+    def interval(
+        self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """Of sums of products, what their inputs allow; of others unknown."""
+        return stored_sums(self.dot_products, attrs, operands, output)
 
     def lower_sum(self, node: Node, parts: Mapping[str, Lowering]) -> None:
         """Write an operator that `sums_rows` as three functions, with one accumulator.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
 from edgec.ops.mirror_pad import append_mirrored
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.transpose import in_order
 
 Pair = tuple[int, int]
 
@@ -37,6 +39,8 @@ class Pad(Op[PadAttrs]):
     name = "pad"
     attrs_class = PadAttrs
     fusion = Fusion.OPAQUE  # several nests write one output
+    movement = Movement.PAD
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: PadAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Every extent grows by its padding."""
@@ -104,6 +108,40 @@ class Pad(Op[PadAttrs]):
         )
         fill("after", before + extent, after)
         return out
+
+    def attrs_for_permutation(self, attrs: PadAttrs, order: Sequence[int]) -> PadAttrs:
+        """The padding by the axes of x."""
+        return replace(attrs, padding=in_order(attrs.padding, order))
+
+    def attrs_for_integers(
+        self, attrs: PadAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> PadAttrs | None:
+        """With the integer that the value is stored as."""
+        if result.quant.axis is not None:
+            return None
+        return replace(attrs, value=result.stored(attrs.value))
+
+    def does_nothing(self, attrs: PadAttrs) -> bool:
+        """By nothing."""
+        return True
+
+    def channels(
+        self, attrs: PadAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless there are new ones."""
+        return Channels.UNKNOWN if any(attrs.padding[-1]) else Channels.SAME
+
+    def interval(
+        self, attrs: PadAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """The padding's value as well, also in channels that are all padding."""
+        if operands[0].interval is None:
+            return None
+        value, last = int(attrs.value), attrs.padding[-1]
+        low, high = (np.pad(end, last, constant_values=value) for end in operands[0].interval)
+        if any(any(pair) for pair in attrs.padding[:-1]):
+            low, high = np.minimum(low, value), np.maximum(high, value)
+        return low, high
 
 
 def _inside(

@@ -17,6 +17,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -65,6 +66,9 @@ class Prelu(Op[PreluAttrs]):
     name = "prelu"
     attrs_class = PreluAttrs
     fusion = Fusion.BROADCAST
+    integer_form = IntegerForm.OPERANDS
+    rescales = True
+    keeps_factors = True
 
     def infer(self, attrs: PreluAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of x with the output's quantization."""
@@ -133,6 +137,12 @@ class Prelu(Op[PreluAttrs]):
             return cast(clamp(result, -128, 127), "int8")
 
         return target.compute("element", shape, dtype, element)
+
+    def attrs_for_integers(
+        self, attrs: PreluAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> PreluAttrs | None:
+        """It has no bounds of its own."""
+        return PreluAttrs(result.quant, result.rounding) if result.is_whole else None
 
 
 def _onnx_results(output: Quant, inputs: Sequence[Array], types: Sequence[TensorType]) -> Array:

@@ -21,6 +21,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.provenance import Origin
+from edgec.graph.traits import Channels, Storage
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -70,6 +71,7 @@ class Quantize(Op[QuantizeAttrs]):
     name = "quantize"
     attrs_class = QuantizeAttrs
     fusion = Fusion.ELEMENTWISE
+    storage = Storage.QUANTIZE
 
     def infer(self, attrs: QuantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same shape, quantized."""
@@ -136,6 +138,13 @@ class Quantize(Op[QuantizeAttrs]):
             "element", node.output.type.shape, attrs.dtype, small if is_small else element
         )
 
+    def channels(
+        self, attrs: QuantizeAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless parameters tell them apart."""
+        quant = output.quant
+        return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
+
 
 @register
 class Dequantize(Op[NoAttrs]):
@@ -143,6 +152,7 @@ class Dequantize(Op[NoAttrs]):
 
     name = "dequantize"
     fusion = Fusion.ELEMENTWISE
+    storage = Storage.DEQUANTIZE
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same shape in float32."""
@@ -179,6 +189,13 @@ class Dequantize(Op[NoAttrs]):
             "float32",
             lambda *at: cast(int32(x[at]) - zero_point(at), "float32") * scale(at),
         )
+
+    def channels(
+        self, attrs: NoAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless parameters tell them apart."""
+        quant = inputs[0].quant
+        return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
 
 
 def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:

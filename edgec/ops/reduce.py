@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -174,6 +175,30 @@ class Reduce(Op[ReduceAttrs]):
             return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+    def attrs_for_permutation(self, attrs: ReduceAttrs, order: Sequence[int]) -> ReduceAttrs:
+        """The axes by their new names."""
+        return replace(attrs, axes=tuple(sorted(order[axis] for axis in attrs.axes)))
+
+    def channels(
+        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless they are reduced themselves."""
+        return Channels.UNKNOWN if len(output.shape) - 1 in attrs.axes else Channels.SAME
+
+    def interval(
+        self, attrs: ReduceAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """A reduction of equal elements, all low or all high; not over the channels."""
+        x = operands[0]
+        if x.interval is None or len(x.type.shape) - 1 in attrs.axes:
+            return None
+        ends = []
+        for end in x.interval:
+            whole = np.broadcast_to(end.astype(x.type.dtype), x.type.shape)
+            (result,) = self.evaluate(attrs, [whole], [x.type], (output,))
+            ends.append(result.astype(np.int64).reshape(-1, len(end))[0])
+        return ends[0], ends[1]
 
 
 def _count(attrs: ReduceAttrs, x: TensorType) -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, Interval, Operand, Storage
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.ops.intervals import of_elements
 from edgec.ops.op import Op
 
 
@@ -29,6 +31,7 @@ class Reinterpret(Op[ReinterpretAttrs]):
     name = "reinterpret"
     attrs_class = ReinterpretAttrs
     fusion = Fusion.VIEW
+    storage = Storage.REINTERPRET
 
     def infer(self, attrs: ReinterpretAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same shape and dtype."""
@@ -46,3 +49,15 @@ class Reinterpret(Op[ReinterpretAttrs]):
     ) -> tuple[Array, ...]:
         """The values as they are stored."""
         return (inputs[0],)
+
+    def channels(
+        self, attrs: ReinterpretAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Each its own, unless parameters tell them apart."""
+        return Channels.SAME if attrs.output.per_tensor else Channels.UNKNOWN
+
+    def interval(
+        self, attrs: ReinterpretAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """The same integers."""
+        return of_elements(operands[0], output)

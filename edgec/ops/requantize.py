@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Interval, Operand, Storage
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp
-from edgec.numerics.fixed_point import ROUNDINGS, Rounding, requantize, wrap_int32
+from edgec.numerics.fixed_point import INT32_MAX, ROUNDINGS, Rounding, requantize, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
+from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode
 from edgec.ops.short_rescale import find_staircase, short_rescale
 
@@ -61,6 +63,9 @@ class Requantize(Op[RequantizeAttrs]):
     name = "requantize"
     attrs_class = RequantizeAttrs
     fusion = Fusion.ELEMENTWISE
+    storage = Storage.REQUANTIZE
+    clamps = True
+    rescales = True
 
     def infer(self, attrs: RequantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape with the output's dtype and quantization."""
@@ -134,6 +139,28 @@ class Requantize(Op[RequantizeAttrs]):
 
         shape = node.output.type.shape
         return target.compute("element", shape, attrs.dtype, _limited(attrs, value))
+
+    def attrs_for_channels(self, attrs: RequantizeAttrs, kept: Sequence[int]) -> RequantizeAttrs:
+        """The multipliers of these channels."""
+        if len(attrs.multiplier) == 1:
+            return attrs
+        return replace(attrs, multiplier=tuple(attrs.multiplier[c] for c in kept))
+
+    def channel_facts(self, attrs: RequantizeAttrs, channels: int) -> Sequence[Hashable] | None:
+        """The multiplier of each channel."""
+        return attrs.multiplier if len(attrs.multiplier) == channels else None
+
+    def interval(
+        self, attrs: RequantizeAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """It is monotonic, unless a product may wrap."""
+        acc = operands[0].interval
+        if acc is None or any(multiplier < 0 for multiplier in attrs.multiplier):
+            return None
+        largest = max(int(np.abs(end).max(initial=0)) for end in acc)
+        if largest * max(attrs.multiplier) >= INT32_MAX:
+            return None
+        return by_corners(self, attrs, operands, output)
 
 
 def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import constant_value
 from edgec.graph.ir import Constant
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
@@ -30,6 +33,9 @@ class Reshape(Op[ReshapeAttrs]):
     name = "reshape"
     attrs_class = ReshapeAttrs
     fusion = Fusion.VIEW
+    movement = Movement.RESHAPE
+    integer_form = IntegerForm.SHARED
+    keeps_factors = True
 
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""
@@ -49,6 +55,32 @@ class Reshape(Op[ReshapeAttrs]):
     ) -> tuple[Array, ...]:
         """NumPy's reshape."""
         return (inputs[0].reshape(attrs.shape),)
+
+    def attrs_for_channels(self, attrs: ReshapeAttrs, kept: Sequence[int]) -> ReshapeAttrs:
+        """The same shape with fewer channels."""
+        return ReshapeAttrs((*attrs.shape[:-1], len(kept)))
+
+    def attrs_for_samples(self, attrs: ReshapeAttrs, count: int) -> ReshapeAttrs:
+        """Where the first axis has one sample, it has all."""
+        return ReshapeAttrs((count, *attrs.shape[1:])) if attrs.shape[0] == 1 else attrs
+
+    def channels(
+        self, attrs: ReshapeAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """A view that keeps the last axis or flattens whole axes into it repeats channels."""
+        before, after = inputs[0].shape, output.shape
+        repeats = before and after and before[-1] and after[-1] and after[-1] % before[-1] == 0
+        return Channels.REPEATED if repeats else Channels.UNKNOWN
+
+    def interval(
+        self, attrs: ReshapeAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """Flattening repeats the channels; a shape with the same last axis keeps them."""
+        x = operands[0]
+        if x.interval is None or self.channels(attrs, [x.type], output) is not Channels.REPEATED:
+            return None
+        low, high = (np.tile(end, output.shape[-1] // x.type.shape[-1]) for end in x.interval)
+        return low, high
 
 
 @from_tflite("RESHAPE")

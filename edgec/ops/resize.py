@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
+from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.slice import constant_integers
@@ -118,6 +120,7 @@ class Resize(Op[ResizeAttrs]):
     attrs_class = ResizeAttrs
     fusion = Fusion.INJECTIVE
     tolerance = 5e-7
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: ResizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new height and width; quantization stays."""
@@ -188,6 +191,28 @@ class Resize(Op[ResizeAttrs]):
         return target.compute(
             "element", shape, x.dtype, lambda n, h, w, c: x[n, row(h), column(w), c]
         )
+
+    def channels(
+        self, attrs: ResizeAttrs, inputs: Sequence[TensorType], output: TensorType
+    ) -> Channels:
+        """Rows and columns alone are interpolated."""
+        return Channels.SAME
+
+    def attrs_for_integers(
+        self, attrs: ResizeAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> ResizeAttrs | None:
+        """Bilinear of int8 alone."""
+        if attrs.method == "nearest":
+            return attrs
+        if result.dtype != "int8" or not result.quant.per_tensor:
+            return None
+        return replace(attrs, rounding=result.rounding)
+
+    def interval(
+        self, attrs: ResizeAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """Elements or means of them."""
+        return of_elements(operands[0], output)
 
 
 def _axes(shape: Sequence[int], attrs: ResizeAttrs) -> tuple[Axis, Axis]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import in_order
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Slice(Op[SliceAttrs]):
     name = "slice"
     attrs_class = SliceAttrs
     fusion = Fusion.INJECTIVE
+    movement = Movement.PART
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: SliceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of the attributes; TypeMismatch where an index leaves the input."""
@@ -82,6 +86,21 @@ class Slice(Op[SliceAttrs]):
             ]
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+    def attrs_for_permutation(self, attrs: SliceAttrs, order: Sequence[int]) -> SliceAttrs:
+        """Places and extents by the axes of x."""
+        listed = (attrs.begin, attrs.stride, attrs.shape)
+        return SliceAttrs(*(in_order(each, order) for each in listed))
+
+    def attrs_for_samples(self, attrs: SliceAttrs, count: int) -> SliceAttrs:
+        """Where the first axis has one sample, it has all."""
+        if attrs.shape[0] != 1:
+            return attrs
+        return replace(attrs, shape=(count, *attrs.shape[1:]))
+
+    def does_nothing(self, attrs: SliceAttrs) -> bool:
+        """All elements; backwards it would begin at the end."""
+        return not any(attrs.begin)
 
 
 def sliced(

@@ -139,6 +139,7 @@ class Softmax(Op[SoftmaxAttrs]):
     attrs_class = SoftmaxAttrs
     fusion = Fusion.OPAQUE
     tolerance = 5e-7
+    normalizes = True
 
     def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
         """Of long rows that of sums: what frameworks add in another order errs as much."""
@@ -258,6 +259,10 @@ class Softmax(Op[SoftmaxAttrs]):
             return cast(clamp(divided - half, -half, half - 1), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
+
+    def error_growth(self, attrs: SoftmaxAttrs, inputs: int, reach: float) -> float:
+        """An error of every input at once may count twice."""
+        return 2 * max(reach, 1.0)
 
 
 def _lower_pairs(node: Node, target: Lowering, x: Tensor, numbers: Array) -> Tensor:

@@ -19,6 +19,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import Interval, Movement, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -44,6 +45,7 @@ class SvdfPush(Op[NoAttrs]):
 
     name = "svdf_push"
     fusion = Fusion.OPAQUE
+    movement = Movement.PUSH
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The memory's own type."""
@@ -150,6 +152,18 @@ class SvdfTime(Op[NoAttrs]):
                 acc + int32(memory[n, u * taps + k]) * int32(weights[u * taps + k])
             ),
         )
+
+    def sums(self, attrs: NoAttrs, operands: Sequence[Operand]) -> Sequence[Interval]:
+        """The sums over what its filters remember: what was pushed, or was there first."""
+        memory, time, bias = operands
+        assert time.data is not None and bias.data is not None
+        weights, start = time.data.astype(np.int64), bias.data.astype(np.int64)
+        info, zero_point = np.iinfo(memory.type.dtype), _zero_point(memory.type)
+        whole = (np.full(len(weights), end, np.int64) for end in (info.min, info.max))
+        low, high = ((end - zero_point)[:, None] for end in memory.interval or whole)
+        ends = np.sort([weights * low, weights * high], axis=0)
+        smallest, largest = (end.reshape(len(start), -1).sum(axis=1) + start for end in ends)
+        return ((smallest, largest),)
 
 
 @from_tflite("SVDF")

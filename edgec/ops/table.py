@@ -10,6 +10,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion
+from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -126,6 +127,17 @@ class ByTable(Op[AttrsT]):
             return cast(limited, output.dtype)
 
         return target.compute("element", output.shape, output.dtype, element)
+
+    def interval(
+        self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """The smallest and largest result of all stored values within the interval."""
+        if operands[0].interval is None:
+            return None
+        results = self.table(attrs, operands[0].type).astype(np.int64)
+        ends = zip(*operands[0].interval, strict=True)
+        parts = [results[low + 128 : high + 129] for low, high in ends]
+        return np.array([part.min() for part in parts]), np.array([part.max() for part in parts])
 
 
 def tflite_unary(raw: RawNode) -> tuple[Any, TensorType]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class TransposeAttrs:
     permutation: tuple[int, ...]
 
 
+def in_order(listed: Sequence[Item], order: Sequence[int]) -> tuple[Item, ...]:
+    """What is listed by the axes of transpose(x), listed by the axes of x."""
+    return tuple(listed[order.index(axis)] for axis in range(len(order)))
+
+
 @register
 class Transpose(Op[TransposeAttrs]):
     """Moves elements; quantization follows its axis."""
@@ -32,6 +40,8 @@ class Transpose(Op[TransposeAttrs]):
     name = "transpose"
     attrs_class = TransposeAttrs
     fusion = Fusion.INJECTIVE
+    movement = Movement.PERMUTE
+    integer_form = IntegerForm.SHARED
 
     def infer(self, attrs: TransposeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The permuted shape."""
