@@ -25,7 +25,6 @@ from edgec.graph.limits import check_limits
 from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
-from edgec.loop.policy import Policy, policy_for
 from edgec.loop.printer import print_func
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.choose import Choice, choose, peak_bytes, streamed_if_smaller
@@ -67,6 +66,7 @@ from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core
+from edgec.targets.target import Target, target_for
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
@@ -198,7 +198,7 @@ def compile_module(
     verify_module(module)
     stages.write("shrink_channels", print_module(module))
 
-    policy = policy_for(core, options)
+    policy = target_for(core, options)
     if policy.pairs_channels:
         module = module.with_main(pair_channels(module.main))
         verify_module(module)
@@ -267,7 +267,7 @@ def compile_module(
 
 
 def _lower(
-    function: Function, policy: Policy, options: Options, known: tuple[LoweredGroup, ...] = ()
+    function: Function, policy: Target, options: Options, known: tuple[LoweredGroup, ...] = ()
 ) -> tuple[LoweredGroup, ...]:
     """The menu of every group; groups of the same nodes as known ones keep theirs."""
     menus = {lowered.group.nodes: lowered for lowered in known}
@@ -282,7 +282,7 @@ def _in_best_order(
     groups: tuple[LoweredGroup, ...],
     chosen: tuple[Variant, ...],
     options: Options,
-    policy: Policy,
+    policy: Target,
 ) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
     """The groups in the order in which the arena is smallest, with a choice of their own."""
     known = orders(function, groups)
@@ -294,7 +294,7 @@ def _in_best_order(
 
 
 def _choose(
-    function: Function, groups: tuple[LoweredGroup, ...], options: Options, policy: Policy
+    function: Function, groups: tuple[LoweredGroup, ...], options: Options, policy: Target
 ) -> tuple[Variant, ...]:
     """A variant of each group. `balanced` takes the fastest that fit where values alone would lie.
 

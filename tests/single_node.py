@@ -15,11 +15,11 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function
 from edgec.graph.verify import verify_module
 from edgec.loop.interpret import interpret as run_nest
-from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 
 def save_node(
@@ -82,7 +82,7 @@ def check_nests(function: Function, inputs: list[np.ndarray]) -> None:
     """Assert that every variant of every node gives the reference's bits."""
     seen = dict(zip(function.params, inputs, strict=True))
     interpret(function, inputs, seen.__setitem__)
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = fuse_groups(function, fuse=False)
     assert groups
     for group in groups:

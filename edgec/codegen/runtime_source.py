@@ -48,7 +48,7 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
     headers = [include / name for name in order]
     headers += sorted(path for path in include.glob("*.h") if path.name not in order)
     headers += sorted((root / "math").glob("*.h"))
-    headers += sorted((root / "microkernels").glob("*/*.h"), key=_by_numbers)
+    headers += sorted((root / "kernels").glob("*/*.h"), key=_by_numbers)
     found: dict[str, RuntimeFunction] = {}
     for header in headers:
         for function in _functions_of(header):

@@ -10,7 +10,7 @@
     b.evaluate({"x": ..., "w": ...})     # the same bodies on NumPy arrays: {"out": ...}
 
 Stages run in the order they are written. A stage `acc` with axes n, c, k becomes the block `acc`
-with axes n, c, k inside the loops `acc_n`, `acc_c`, `acc_k`: these names are what policies use.
+with axes n, c, k inside the loops `acc_n`, `acc_c`, `acc_k`: schedules use these names.
 Axis names are the names of the lambda's parameters.
 """
 

@@ -47,7 +47,7 @@ SHORTS = "shorts"
 #: plane of its own, with its padding.
 PLANE = "plane"
 #: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
-#: `edgec.loop.microkernels.dsp_depthwise.rows_at_once` says.
+#: `edgec.loop.gathered.rows_at_once` says.
 COLUMN_PLANES = "column_planes"
 #: Form of depthwise convolutions that read their windows where they are.
 DEPTHWISE_WINDOWS = "depthwise_windows"
@@ -65,7 +65,7 @@ class Lowering:
     """One fusion group being lowered.
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
-    folded biases, lookup tables, and the weights. `form` is what the policy asked for; an
+    folded biases, lookup tables, and the weights. `form` is what the target asked for; an
     operator that knows only one form ignores it. In the forms of products (`is_product`), values
     have two dimensions, all but the last flattened. `rescaling` is how accumulators may be rescaled
     where that is the same ("": only as defined), `accumulators` the smallest and the largest one

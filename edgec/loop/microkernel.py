@@ -5,7 +5,7 @@ meaning is a PrimFunc: its parameters are the pointers of the C function, in ord
 it is built for follow them as int32 arguments.
 
     def dot4(k: int) -> PrimFunc: ...          # acc[i] += x[j] * w[j, i] for j < k, i < 4
-    register(Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="c/dot4_s8.h"))
+    register(Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="common/dot4_s8.h"))
 
 A kernel may read several constants of its meaning as one array, in the order of use (`Stream`);
 and its meaning may depend on index terms, which are int32 arguments behind the sizes.
@@ -51,7 +51,7 @@ class Microkernel:
     """One C function and its contract.
 
     `meaning(**sizes)` is the nest it stands for. `needs` are features a core must have; `header`
-    is its file below `runtime_c/microkernels/`. `alignment` is the bytes each pointer must be
+    is its file below `runtime_c/kernels/`. `alignment` is the bytes each pointer must be
     aligned to, by parameter, and `reads_past` how many bytes behind the last element may be read
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
     inputs come before the first write: only then may output and input overlap freely. `in_order`

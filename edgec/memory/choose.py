@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 from edgec.errors import PlanError, ScheduleError
 from edgec.graph.ir import Function
-from edgec.loop.policy import Policy
 from edgec.memory.cover import Cover, pareto_front
 from edgec.memory.layout import ARENA, placement_problem
 from edgec.memory.pieces import Pieces
@@ -29,6 +28,7 @@ from edgec.memory.segments import Segments
 from edgec.memory.solve import plan_memory
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.targets.target import Target
 
 #: Instructions of `balanced` and of `ram`, at most, as parts of those of `time`, by estimate. Those
 #: of rows are some tenths of a percent too high beside those of single layers: measured, it is the
@@ -71,7 +71,7 @@ class Choice:
 def choose(
     function: Function,
     groups: Sequence[LoweredGroup],
-    policy: Policy,
+    policy: Target,
     options: Options,
     *,
     limit_bytes: int | None = None,
@@ -92,7 +92,7 @@ def choose(
 def streamed_if_smaller(
     function: Function,
     groups: Sequence[LoweredGroup],
-    policy: Policy,
+    policy: Target,
     options: Options,
     alone: Sequence[Variant],
 ) -> Choice:
@@ -115,7 +115,7 @@ def streamed_if_smaller(
 def _best(
     function: Function,
     groups: Sequence[LoweredGroup],
-    policy: Policy,
+    policy: Target,
     options: Options,
     limit_bytes: int | None,
     worth_bytes: int | None = None,

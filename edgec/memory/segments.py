@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from edgec.errors import ScheduleError
 from edgec.graph.ir import Value
-from edgec.loop.policy import Policy
 from edgec.memory.pieces import fastest_within
 from edgec.memory.row_flow import Flow
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowGroup, RowSum, row_members
 from edgec.passes.stream_groups import Member, stream_segment
+from edgec.targets.target import Target
 
 #: Groups of a segment, by what they make.
 Key = tuple[Value, ...]
@@ -27,7 +27,7 @@ class Segments:
     flows: what `Pieces` found out about segments.
     """
 
-    def __init__(self, groups: Sequence[LoweredGroup], policy: Policy, options: Options) -> None:
+    def __init__(self, groups: Sequence[LoweredGroup], policy: Target, options: Options) -> None:
         made = {} if options.unfused else row_members([g.group for g in groups], policy)
         self._members = {groups[i].group.output: member for i, member in made.items()}
         self._built: dict[tuple[Key, int, bool], LoweredGroup | ScheduleError] = {}

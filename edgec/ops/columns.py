@@ -15,8 +15,8 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
+from edgec.loop.gathered import input_of, offset_pair
 from edgec.loop.lowering import MATRIX, OFFSET_ROW, PLAIN_ROW, ROW, Lowering
-from edgec.loop.microkernels.matrix_offset import input_of, offset_pair
 from edgec.loop.values import Value, cast, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]

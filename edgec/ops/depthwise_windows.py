@@ -13,9 +13,8 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
+from edgec.loop.gathered import plane_element, rows_at_once
 from edgec.loop.lowering import COLUMN_PLANES, PLANE, PLANE_WINDOWS, Lowering
-from edgec.loop.microkernels.depthwise import plane_element
-from edgec.loop.microkernels.dsp_depthwise import rows_at_once
 from edgec.loop.values import Value, cast, int16
 from edgec.loop.window import Window
 from edgec.ops.window_rows import window_of

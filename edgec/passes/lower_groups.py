@@ -17,12 +17,12 @@ from edgec.loop.define import Tensor
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
-from edgec.loop.policy import Policy
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
 from edgec.passes.channel_intervals import intervals_of
 from edgec.passes.fuse_groups import Group
+from edgec.targets.target import Target
 
 #: Several scratch parameters of a function lie one behind the other, each aligned to this.
 SCRATCH_ALIGN = 4
@@ -149,8 +149,8 @@ class LoweredGroup:
     variants: tuple[Variant, ...]
 
 
-def lower_group(group: Group, policy: Policy, *, until_free: bool = False) -> LoweredGroup:
-    """Write the group's loops and let the policy schedule them.
+def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> LoweredGroup:
+    """Write the group's loops and let the target schedule them.
 
     With `until_free`, forms behind one with a variant without scratch are left out: they are
     slower, and matter only for where the output may lie.

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant
-from edgec.loop.microkernels.matrix import can_share_words
 from edgec.passes.rewriter import Rewriter
+from edgec.targets.dsp.kernels.matrix import can_share_words
 
 #: Layers whose input and output channels have nothing to do with each other.
 PRODUCTS = ("conv2d", "dense")

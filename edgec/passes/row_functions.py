@@ -16,11 +16,11 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import RowWindow
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
-from edgec.loop.policy import Policy
 from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RowKind:
 class RowGroup:
     """What computing a group row by row needs; made by `row_group`."""
 
-    def __init__(self, group: Group, window: RowWindow, policy: Policy) -> None:
+    def __init__(self, group: Group, window: RowWindow, policy: Target) -> None:
         self.group = group
         self.window = window
         self.policy = policy
@@ -127,7 +127,7 @@ def _on(node: Node, values: dict[Value, Value], padding: tuple[int, int]) -> Nod
     return Node(node.op, attrs, inputs, outputs, node.name, node.sources)
 
 
-def row_group(group: Group, policy: Policy) -> RowGroup | None:
+def row_group(group: Group, policy: Target) -> RowGroup | None:
     """How to compute a group row by row, or None where it cannot be."""
     inputs = [v for v in group.inputs if not isinstance(v, Constant)]
     shapes = [v.type.shape for v in (*inputs, group.output)]
@@ -172,7 +172,7 @@ class RowSum:
         return self.inputs[0].type.shape[1]
 
 
-def row_sum(group: Group, policy: Policy) -> RowSum | None:
+def row_sum(group: Group, policy: Target) -> RowSum | None:
     """How a group sums up its input's rows, or None if it does something else."""
     node = group.nodes[0]
     if len(group.nodes) != 1 or not node.op.sums_rows(node.attrs, node.input_types):
@@ -186,7 +186,7 @@ def row_sum(group: Group, policy: Policy) -> RowSum | None:
     return RowSum(group, *functions)
 
 
-def row_members(groups: Sequence[Group], policy: Policy) -> dict[int, RowGroup | RowSum]:
+def row_members(groups: Sequence[Group], policy: Target) -> dict[int, RowGroup | RowSum]:
     """Row groups and sums by the position of the group, of all groups that have one."""
     policy = replace(policy, in_rows=True)
     found: dict[int, RowGroup | RowSum] = {}

@@ -38,7 +38,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
 )
-from edgec.loop.microkernels.rows import copy_kernel_for
+from edgec.loop.move_rows import copy_kernel_for
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule

@@ -11,7 +11,9 @@ from onnx_builder import OnnxBuilder
 from test_same_bits import need_tools
 
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.microkernels.float_rows import (
+from edgec.oracle.frameworks import open_oracle
+from edgec.runners.engine import open_session
+from edgec.targets.cortex_m.kernels.float_rows import (
     CONV_GROUPS,
     CONV_HALVES,
     CONV_NIBBLES,
@@ -20,8 +22,6 @@ from edgec.loop.microkernels.float_rows import (
     DEPTHWISE_HALVES,
     DEPTHWISE_STEPS,
 )
-from edgec.oracle.frameworks import open_oracle
-from edgec.runners.engine import open_session
 
 SHAPE = (1, 3, 9, 7)
 #: Weights of `network`.

@@ -16,11 +16,11 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation, interpret
 from edgec.loop.interpret import interpret as run_nest
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 INPUTS, UNITS = 7, 6
 
@@ -82,7 +82,7 @@ def test_loops(steps: int, core: str, tmp_path: Path) -> None:
     reference = Interpretation(function)
     rng = np.random.default_rng(5)
     shape = function.inputs[0].type.shape
-    policy = policy_for(find_core(core), Options())
+    policy = target_for(find_core(core), Options())
     (group,) = [g for g in fuse_groups(function) if g.nodes[0].op.name == "lstm"]
     for _ in range(3):
         inputs = [rng.integers(-128, 128, shape).astype(np.int8), *reference.state]
@@ -112,7 +112,7 @@ def test_kernels_are_for_sums_that_share_words(
 ) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(lstm_model(**changes))
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     (group,) = [g for g in fuse_groups(import_model(path).main) if g.nodes[0].op.name == "lstm"]
     variants = lower_group(group, policy).variants
     assert any(kernels_of(v.function) for v in variants) == fits

@@ -19,7 +19,6 @@ from edgec.graph.ir import Value
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.ir import Call, PrimFunc
 from edgec.loop.overlap import overlap_distances
-from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.add import AddAttrs
@@ -36,6 +35,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 CORES = ("cortex-m4", "cortex-m0", "cortex-m55")
 #: Kernels for vectors take several outputs at a time, and promise less than their nests do.
@@ -157,7 +157,7 @@ def variants(make: Make, rng: np.random.Generator) -> Iterator[Variant]:
     function = b.finish([make(b, rng)])
     for core in CORES:
         for group in fuse_groups(function):
-            found = lower_group(group, policy_for(find_core(core), Options())).variants
+            found = lower_group(group, target_for(find_core(core), Options())).variants
             # What the M55 has besides, the M4 has too.
             yield from (v for v in found if core != "cortex-m55" or has_vectors(v.function))
 

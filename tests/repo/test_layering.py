@@ -12,9 +12,9 @@ from repo_files import REPO_ROOT, relative
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
     ("errors", "resources", "numerics", "options"),
-    ("graph", "targets", "boards", "loop"),
+    ("graph", "loop"),
     ("ops",),
-    ("frontends", "passes", "quantize"),
+    ("frontends", "targets", "boards", "passes", "quantize"),
     ("memory",),
     ("codegen",),
     ("build", "link", "sim", "runners"),

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, Toolchain, available_toolchains
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.targets.core import find_core

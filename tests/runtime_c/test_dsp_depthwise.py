@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
+from edgec.loop.gathered import COLUMN
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.dsp_depthwise import COLUMN
 from edgec.loop.window import Window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/depthwise_s8.h"
-#include "microkernels/dsp/depthwise_windows_s8.h"
+#include "kernels/dsp/depthwise_s8.h"
+#include "kernels/dsp/depthwise_windows_s8.h"
 
 void run_3x3(int8_t *out, const int16_t *plane, WORDS(s), WORDS(n));
 void run_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.dsp_depthwise_row import KERNELS, fits_row, row_window
+from edgec.targets.dsp.kernels.depthwise_row import KERNELS, fits_row, row_window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/depthwise_row_s8_by_2.h"
+#include "kernels/dsp/depthwise_row_s8_by_2.h"
 
 void run_row_1(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_row_2(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));

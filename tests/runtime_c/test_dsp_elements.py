@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/add_s8.h"
-#include "microkernels/dsp/elements_s8.h"
+#include "kernels/dsp/add_s8.h"
+#include "kernels/dsp/elements_s8.h"
 
 void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
 void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))

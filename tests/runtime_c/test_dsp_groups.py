@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.matrix_nibbles import MOST_STEP_SHIFT
-from edgec.loop.policies.constant_channels import MOST_SUM
+from edgec.targets.common.constant_channels import MOST_SUM
+from edgec.targets.dsp.kernels.matrix_nibbles import MOST_STEP_SHIFT
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -17,7 +17,7 @@ pytest.importorskip("capstone")
 #: Kernels, how many int8 or int16 inputs each of their steps takes, and the sizes of groups.
 KERNELS = {"matrix_3": (12, (4, 5, 7, 8)), "matrix_1": (8, (2, 3, 4)),
            "matrix_1_plain": (8, (2, 3, 4))}  # fmt: skip
-SOURCE = '#include "microkernels/dsp/matrix_s8_onnx_groups.h"\n' + "".join(
+SOURCE = '#include "kernels/dsp/matrix_s8_onnx_groups.h"\n' + "".join(
     f"""
 void run_{name}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.window import Window
 
@@ -14,9 +14,9 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/depthwise_windows_s16.h"
-#include "microkernels/dsp/matrix_s16.h"
-#include "microkernels/dsp/matrix_s16_tail.h"
+#include "kernels/dsp/depthwise_windows_s16.h"
+#include "kernels/dsp/matrix_s16.h"
+#include "kernels/dsp/matrix_s16_tail.h"
 
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.errors import ScheduleError
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.window import Window
@@ -15,10 +15,10 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/matrix_s8_to_s16.h"
-#include "microkernels/dsp/matrix_s8_two.h"
-#include "microkernels/dsp/matrix_s8_offset.h"
-#include "microkernels/dsp/matrix_pack_s8.h"
+#include "kernels/dsp/matrix_s8_to_s16.h"
+#include "kernels/dsp/matrix_s8_two.h"
+#include "kernels/dsp/matrix_s8_offset.h"
+#include "kernels/dsp/matrix_pack_s8.h"
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
+from edgec.loop.gathered import COLUMN
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.dsp_depthwise import COLUMN
-from edgec.loop.microkernels.dsp_windows import MOST_TAPS
 from edgec.loop.window import Window
+from edgec.targets.dsp.kernels.windows import MOST_TAPS
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/depthwise_s8_to_s16_onnx.h"
-#include "microkernels/dsp/depthwise_windows_s16.h"
-#include "microkernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
-#include "microkernels/dsp/matrix_s16_tail.h"
-#include "microkernels/dsp/matrix_s16_to_s8.h"
-#include "microkernels/dsp/matrix_s8_to_s16_onnx.h"
+#include "kernels/dsp/depthwise_s8_to_s16_onnx.h"
+#include "kernels/dsp/depthwise_windows_s16.h"
+#include "kernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
+#include "kernels/dsp/matrix_s16_tail.h"
+#include "kernels/dsp/matrix_s16_to_s8.h"
+#include "kernels/dsp/matrix_s8_to_s16_onnx.h"
 
 void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));

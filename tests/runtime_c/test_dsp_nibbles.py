@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.matrix_nibbles import MOST_NIBBLE_SUM
+from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -16,7 +16,7 @@ pytest.importorskip("capstone")
 #: Kernels, and how many int8 or int16 inputs each of their steps takes.
 INPUTS = {"matrix_3": 12, "matrix_1": 8, "matrix_1_plain": 8}
 KERNELS = [(name, rounding) for name in INPUTS for rounding in ("", "_onnx")]
-SOURCE = '#include "microkernels/dsp/matrix_s8_onnx_nibbles.h"\n' + "".join(
+SOURCE = '#include "kernels/dsp/matrix_s8_onnx_nibbles.h"\n' + "".join(
     f"""
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
+from edgec.loop.gathered import COLUMN
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.dsp_depthwise import COLUMN
 from edgec.loop.window import Window
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/matrix_s8_onnx.h"
-#include "microkernels/dsp/depthwise_s8_onnx.h"
-#include "microkernels/dsp/depthwise_windows_s8_onnx.h"
+#include "kernels/dsp/matrix_s8_onnx.h"
+#include "kernels/dsp/depthwise_s8_onnx.h"
+#include "kernels/dsp/depthwise_windows_s8_onnx.h"
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));

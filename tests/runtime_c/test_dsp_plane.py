@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers it
+import edgec.targets.kernels  # noqa: F401  registers it
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.plane_windows import NAME
+from edgec.targets.dsp.kernels.plane_windows import NAME
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/plane_windows_s8.h"
+#include "kernels/dsp/plane_windows_s8.h"
 
 void run_plane(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/pool_s8.h"
+#include "kernels/dsp/pool_s8.h"
 
 void run_mean(int8_t *out, const int8_t *x, WORDS(n));
 void run_max(int8_t *out, const int8_t *x, WORDS(n));

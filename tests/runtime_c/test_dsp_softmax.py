@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.softmax import MOST_SHIFT
 from edgec.ops.softmax import count_leading_zeros, exp_table
+from edgec.targets.dsp.kernels.softmax import MOST_SHIFT
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 SOURCE = """
-#include "microkernels/dsp/softmax_s8.h"
+#include "kernels/dsp/softmax_s8.h"
 
 void run_largest(int32_t *out, const int8_t *x, WORDS(n));
 void run_largest(int32_t *out, const int8_t *x, WORDS(n))

@@ -7,9 +7,9 @@ import pytest
 from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 from svdf_cases import svdf_cases
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.microkernels.svdf import LANES
+from edgec.targets.dsp.kernels.svdf import LANES
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -28,8 +28,8 @@ void run_copy_{0}(int{1}_t *out, const int{1}_t *x, WORDS(n))
 {{ ec_shift_down_{0}(out, x, n[0]); }}
 """
 SOURCE = """
-#include "microkernels/c/shift_down.h"
-#include "microkernels/dsp/svdf.h"
+#include "kernels/common/shift_down.h"
+#include "kernels/dsp/svdf.h"
 """ + "".join(KERNEL.format(f"s{bits}", bits) for bits in (8, 16))
 
 

@@ -13,12 +13,14 @@ import pytest
 from kernel_images import START, build_image, meant, run_on_core
 from mve_machine import Call, MveMachine, has_qemu
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.boards.toolchain import available_toolchains
 from edgec.build.elf import read_elf
 from edgec.loop.ir import Buffer
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.float_rows import (
+from edgec.sim.core import CoreSimulator
+from edgec.targets.core import find_core
+from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
     CONV_HALVES,
@@ -30,12 +32,10 @@ from edgec.loop.microkernels.float_rows import (
     MOST_SHIFT,
     float_bits,
 )
-from edgec.sim.core import CoreSimulator
-from edgec.targets.core import find_core
 
 DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
 KERNELS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)
-SOURCE = "".join(f'#include "microkernels/{get_microkernel(name).header}"\n' for name in KERNELS)
+SOURCE = "".join(f'#include "kernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = {
     name: ", ".join(f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices))))
     for name in KERNELS
@@ -218,6 +218,6 @@ def code_bytes(folder: Path, source: str) -> int:
 @pytest.mark.parametrize("name", KERNELS)
 def test_registered_code_bytes(name: str, tmp_path: Path) -> None:
     kernel = get_microkernel(name)
-    source = f'#include "microkernels/{kernel.header}"\n{CALLS[name]}'
+    source = f'#include "kernels/{kernel.header}"\n{CALLS[name]}'
     found = code_bytes(tmp_path, source) - code_bytes(tmp_path, "")
     assert found == pytest.approx(kernel.code_bytes, rel=0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import edgec.loop.microkernels  # noqa: F401  registers what is tested
+import edgec.targets.kernels  # noqa: F401  registers what is tested
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.loop.microkernel import get_microkernel
 from edgec.targets.core import host_core
@@ -35,7 +35,7 @@ def library(tmp_path_factory: pytest.TempPathFactory, repo_root: Path) -> ctypes
     (folder / "call.c").write_text(WRAPPER)
     output = folder / "call.so"
     runtime = repo_root / "runtime_c"
-    include = [f"-I{runtime / 'microkernels' / 'c'}", f"-I{runtime / 'include'}"]
+    include = [f"-I{runtime / 'kernels' / 'common'}", f"-I{runtime / 'include'}"]
     command = [*toolchain.command, *LANGUAGE_FLAGS, *WARNING_FLAGS, "-O2", "-shared", "-fPIC"]
     subprocess.run([*command, *include, "-o", str(output), str(folder / "call.c")], check=True)
     return ctypes.CDLL(str(output))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.microkernels.mve_depthwise import fits_pairs, pairs_of_taps
+from edgec.targets.helium.kernels.depthwise import fits_pairs, pairs_of_taps
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/depthwise_s8.h"
+#include "kernels/helium/depthwise_s8.h"
 static void run(void *out, const void *x, const void *s, const int32_t *n) {
     ec_depthwise_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                         n[10], n[11]);

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/depthwise_s16.h"
-#include "microkernels/mve/matrix_s16.h"
-#include "microkernels/mve/rows_s16.h"
+#include "kernels/helium/depthwise_s16.h"
+#include "kernels/helium/matrix_s16.h"
+#include "kernels/helium/rows_s16.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s16_mve(out, x, s, n[0], n[1], n[2], n[3]);
 }

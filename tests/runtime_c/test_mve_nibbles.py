@@ -7,12 +7,12 @@ import pytest
 from kernel_images import onnx_tables
 from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
-from edgec.loop.microkernels.mve_matrix import CONV_UNIT, DENSE_UNIT
+from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/matrix_s8_onnx_nibbles.h"
+#include "kernels/helium/matrix_s8_onnx_nibbles.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_nibbles_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }

@@ -7,14 +7,14 @@ import pytest
 from kernel_images import onnx_tables
 from mve_machine import QUICK_BUILDS, Call, build_name, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/matrix_s8_onnx.h"
-#include "microkernels/mve/depthwise_s8_onnx.h"
+#include "kernels/helium/matrix_s8_onnx.h"
+#include "kernels/helium/depthwise_s8_onnx.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "microkernels/mve/rows_s8.h"
+#include "kernels/helium/rows_s8.h"
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
     ec_pad_rows_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],

@@ -7,7 +7,7 @@ import pytest
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 from svdf_cases import svdf_cases
 
-import edgec.loop.microkernels  # noqa: F401  registers them
+import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
@@ -20,7 +20,7 @@ static void run_time_{0}(void *out, const void *x, const void *s, const int32_t 
     ec_svdf_time_{0}_mve(out, x, bias, w, n + 3, &shift, n[0], n[1], n[2]);
 }}
 """
-SOURCE = '#include "microkernels/mve/svdf.h"\n' + "".join(
+SOURCE = '#include "kernels/helium/svdf.h"\n' + "".join(
     KERNEL.format(f"s{bits}", bits) for bits in (8, 16)
 )
 

@@ -87,7 +87,7 @@ def _alive(order: list[Touch]) -> int:
 
 
 def _fold_window(func: PrimFunc, buffer: Buffer, order: list[Touch]) -> PrimFunc:
-    from edgec.loop.microkernels.rows import kernel_for  # microkernels are made with schedules
+    from edgec.loop.move_rows import kernel_for  # microkernels are made with schedules
 
     loop = _loop_around(func.body, buffer)
     if loop is None or loop.start.variables() & {loop.var}:

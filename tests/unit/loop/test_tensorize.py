@@ -44,7 +44,7 @@ def microkernel_func(func, body):
 def registered(monkeypatch):
     monkeypatch.setattr(microkernel, "_REGISTRY", {})
     microkernel.register(
-        microkernel.Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="c/dot4_s8.h")
+        microkernel.Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="common/dot4_s8.h")
     )
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.graph.ir import Module
-from edgec.loop.policy import policy_for
 from edgec.memory.bound import lower_bound_bytes, stacked_bytes
 from edgec.memory.choose import (
     BALANCED_SLOWDOWN,
@@ -36,6 +35,7 @@ from edgec.passes.row_functions import RowGroup, row_members
 from edgec.passes.stream_groups import Member, stream_segment
 from edgec.pipeline import compile_module
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
 from test_stream_groups import SAME, Network, mobile, pooled, residual
@@ -90,7 +90,7 @@ def test_the_front_of_a_model_in_which_nothing_runs() -> None:
 
 def test_too_many_segments_leave_the_longest_out(monkeypatch: pytest.MonkeyPatch) -> None:
     function = mobile()
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
 
     def lengths(most: int) -> tuple[bool, int, int]:
@@ -127,7 +127,7 @@ def test_stacks_are_as_small_as_plans(seed: int, seconds: int, others: int) -> N
 def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
     """Rows, scratch and distances of every segment, by numbers and from the loops."""
     function = make()
-    policy = policy_for(find_core(core), Options())
+    policy = target_for(find_core(core), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
     members = row_members([g.group for g in groups], policy)
     pieces = Pieces(function, groups, members)
@@ -157,7 +157,7 @@ def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
 
 def test_each_preference_takes_its_point() -> None:
     function = mobile()
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
     found = {
         name: choose(function, groups, policy, Options(optimize=name))  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def wide() -> Any:
 
 def test_the_default_streams_where_it_may_and_saves() -> None:
     function = wide()
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
     alone = tuple(min(g.variants, key=lambda v: v.instructions) for g in groups)
     found = streamed_if_smaller(function, groups, policy, Options(), alone)
@@ -211,7 +211,7 @@ def test_the_default_streams_where_it_may_and_saves() -> None:
 
 def test_unfused_builds_stream_nothing() -> None:
     function = mobile()
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function, fuse=False)]
     choice = choose(function, groups, policy, Options(optimize="ram", unfused=True))
     assert len(choice.groups) == len(groups)

@@ -10,7 +10,6 @@ import numpy as np
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
-from edgec.loop.policy import policy_for
 from edgec.memory.layout import placement_problem, variant_distances
 from edgec.memory.problem import Overlap, Problem
 from edgec.memory.solve import plan_memory
@@ -23,12 +22,13 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 TYPE = TensorType((4, 4), "int8", Quant((0.1,), (0,)))
 
 
 def problem_of(function: Function, *, io: Any = "arena") -> Problem:
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
     chosen = [lowered.variants[0] for lowered in groups]
     return placement_problem(function, groups, chosen, io=io)
@@ -110,7 +110,7 @@ def dense(b: GraphBuilder, x: Value, channels: int, name: str) -> Value:
 
 
 def test_scratch_may_take_the_place_of_an_input_that_dies() -> None:
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     b = GraphBuilder()
     x = b.param("x", TensorType((1, 32), "int8", Quant((0.1,), (0,))))
     once = b.finish([dense(b, x, 8, "once")])

@@ -7,7 +7,6 @@ import numpy as np
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
-from edgec.loop.policy import policy_for
 from edgec.memory.layout import placement_problem
 from edgec.memory.places import settle_places
 from edgec.memory.solve import plan_memory
@@ -18,6 +17,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.05,), (-128,))
 
@@ -44,7 +44,7 @@ def network(*layers: tuple[str, int]) -> Function:
 
 
 def lowered(function: Function) -> list[LoweredGroup]:
-    policy = policy_for(find_core("cortex-m0"), Options())
+    policy = target_for(find_core("cortex-m0"), Options())
     return [lower_group(group, policy) for group in fuse_groups(function)]
 
 

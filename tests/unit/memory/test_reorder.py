@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from edgec.graph.ir import Function, Module
-from edgec.loop.policy import policy_for
 from edgec.memory.choose import choose
 from edgec.memory.layout import ARENA, placement_problem
 from edgec.memory.reorder import best_order, orders
@@ -21,11 +20,12 @@ from edgec.passes.row_functions import RowGroup, row_members
 from edgec.passes.stream_groups import Member, stream_segment
 from edgec.pipeline import compile_module
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
 from test_stream_groups import QUANT, Network, mobile
 
-POLICY = policy_for(find_core("cortex-m0"), Options())
+POLICY = target_for(find_core("cortex-m0"), Options())
 
 
 def branches() -> Function:
@@ -72,7 +72,7 @@ def residual() -> Function:
 def test_what_streams_leaves_room_for_another_order() -> None:
     """The hungriest step needs the same in every order, but not when it streams."""
     function = residual()
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
     fastest = [min(g.variants, key=lambda v: v.instructions) for g in groups]
     given = list(range(len(groups)))

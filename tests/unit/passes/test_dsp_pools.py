@@ -11,7 +11,6 @@ from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.reduce import ReduceAttrs
@@ -20,9 +19,10 @@ from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.row_functions import row_sum
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.05,), (-3,))
-M4 = policy_for(find_core("cortex-m4"), Options())
+M4 = target_for(find_core("cortex-m4"), Options())
 NONE = ((0, 0), (0, 0))
 
 

@@ -15,18 +15,6 @@ from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import get_microkernel, kernels_of
-from edgec.loop.microkernels.float_rows import (
-    CONV,
-    CONV_GROUPS,
-    CONV_HALVES,
-    CONV_NIBBLES,
-    CONV_STEPS,
-    DEPTHWISE,
-    DEPTHWISE_HALVES,
-    DEPTHWISE_STEPS,
-    MOST_SHIFT,
-)
-from edgec.loop.policy import policy_for
 from edgec.loop.traffic import traffic
 from edgec.memory.short_weights import with_short_weights
 from edgec.memory.spare_kernels import MOST_CODE, live_bytes, spare_bytes, take_small_kernels
@@ -38,6 +26,18 @@ from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.cortex_m.kernels.float_rows import (
+    CONV,
+    CONV_GROUPS,
+    CONV_HALVES,
+    CONV_NIBBLES,
+    CONV_STEPS,
+    DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
+    MOST_SHIFT,
+)
+from edgec.targets.target import target_for
 
 SAME = ((1, 1), (1, 1))
 LAYERS = {
@@ -113,7 +113,7 @@ def layer(
 
 def menu(function: Function, core: str, optimize: Optimize = "balanced") -> LoweredGroup:
     (group,) = fuse_groups(function)
-    return lower_group(group, policy_for(find_core(core), Options(optimize=optimize)))
+    return lower_group(group, target_for(find_core(core), Options(optimize=optimize)))
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
@@ -242,7 +242,7 @@ def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> 
         inputs = [x, b.constant(f"{name}_w", w), b.constant(f"{name}_bias", bias)]
         results.append(b.op("dense", inputs, None, name=name))
     function = b.finish(results)
-    policy = policy_for(find_core("cortex-m55"), Options())
+    policy = target_for(find_core("cortex-m55"), Options())
     lowered = [lower_group(group, policy) for group in fuse_groups(function)]
     fastest = [menus.variants[0] for menus in lowered]
     assert [kernels_of(v.function) for v in fastest] == [{CONV}, {CONV}]
@@ -284,7 +284,7 @@ def test_rows_of_a_layer_choose_alike(name: str) -> None:
     """With two ways to choose from, its weights could be there twice, in two orders."""
     *given, kernel = LAYERS[name]
     (group,) = fuse_groups(layer(*given))
-    policy = replace(policy_for(find_core("cortex-m4"), Options()), in_rows=True)
+    policy = replace(target_for(find_core("cortex-m4"), Options()), in_rows=True)
     for variant in lower_group(group, policy).variants:
         assert kernels_of(variant.function) == {kernel}
 
@@ -334,6 +334,6 @@ def test_what_kernels_do_not_do_is_a_step_of_its_own(
     sums = b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="sums")
     result = b.op("leaky_relu", [sums], LeakyReluAttrs(0.25), name="leaky")
     function = b.finish([result])
-    policy = policy_for(find_core(core), Options())
+    policy = target_for(find_core(core), Options())
     groups = fuse_groups(function, is_whole=policy.is_whole)
     assert [tuple(node.op.name for node in group.nodes) for group in groups] == expected

@@ -9,7 +9,6 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.dense import Dense
 from edgec.ops.quantize import Dequantize
@@ -18,6 +17,7 @@ from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.05,), (-3,))
 ALONE = [("dense", "requantize"), ("dequantize",)]
@@ -55,7 +55,7 @@ def test_products_stay_alone(
     optimize: Optimize,
     expected: list[tuple[str, ...]],
 ) -> None:
-    policy = policy_for(find_core(core), Options(optimize=optimize))
+    policy = target_for(find_core(core), Options(optimize=optimize))
     groups = fuse_groups(last_layer(channels, rounding), is_whole=policy.is_whole)
     assert [tuple(node.op.name for node in group.nodes) for group in groups] == expected
     kernels = [kernels_of(v.function) for v in lower_group(groups[0], policy).variants]

@@ -10,7 +10,6 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
-from edgec.loop.policy import policy_for
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.lookup import LookupAttrs
@@ -19,6 +18,7 @@ from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 IN, BETWEEN, OUT = Quant((0.05,), (-3,)), Quant((0.04,), (5,)), Quant((0.03,), (-9,))
 #: Window, step, padding before and after, channels of the input and of the output.
@@ -58,7 +58,7 @@ def test_a_layer_and_its_table(
     assert len(group.nodes) == 3
     x = np.random.default_rng(1).integers(-128, 128, (1, 6, 6, case[3])).astype(np.int8)
     (expected,) = interpret(function, [x])
-    found = lower_group(group, policy_for(find_core(core), Options(optimize=optimize))).variants
+    found = lower_group(group, target_for(find_core(core), Options(optimize=optimize))).variants
     assert found
     for variant in found:
         got = run_loops(variant.function, {"x": x, **variant.constants})["out"]

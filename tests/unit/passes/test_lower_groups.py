@@ -8,7 +8,6 @@ import pytest
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.types import TensorType
 from edgec.loop.ir import Load, Store
-from edgec.loop.policy import Policy
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
@@ -16,6 +15,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import Target
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "x86_64"])
@@ -36,7 +36,7 @@ def test_sums_stay_in_registers_where_nothing_follows_them(
     attrs = kind(dilation=(dilation, dilation), padding=padding)
     function = builder.finish([builder.op(operator, [x, weights, bias], attrs, name="sums")])
     (group,) = fuse_groups(function)
-    for variant in lower_group(group, Policy(find_core(core), Options())).variants:
+    for variant in lower_group(group, Target(find_core(core), Options())).variants:
         for buffer in variant.function.allocs:
             if buffer.scope == "register":
                 assert buffer.elements <= 4, buffer.name

@@ -11,7 +11,6 @@ from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.ir import Call
-from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
@@ -24,9 +23,10 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.05,), (-3,))
-M55 = policy_for(find_core("cortex-m55"), Options())
+M55 = target_for(find_core("cortex-m55"), Options())
 
 
 def product(
@@ -162,7 +162,7 @@ def test_weights_of_minus_128_pad_one_row_at_a_time() -> None:
     weights.data.setflags(write=True)
     weights.data[0, :2, 3] = -128
     (group,) = fuse_groups(function)
-    fast = policy_for(find_core("cortex-m55"), Options(optimize="time"))
+    fast = target_for(find_core("cortex-m55"), Options(optimize="time"))
     x = np.random.default_rng(6).integers(-128, 128, (1, 4, 5, 16)).astype(np.int8)
     x[:, :, :3] = -128
     (expected,) = interpret(function, [x])

@@ -14,7 +14,6 @@ from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.ir import Call, Const
 from edgec.loop.microkernel import get_microkernel, kernels_of
-from edgec.loop.policy import policy_for
 from edgec.loop.rewrite import walk
 from edgec.memory.short_weights import with_short_weights
 from edgec.ops.conv2d import Conv2dAttrs
@@ -25,6 +24,7 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.05,), (-3,))
 M55 = find_core("cortex-m55")
@@ -64,7 +64,7 @@ def layers(
 
 
 def menus(function: Function, optimize: str = "balanced", **changes: bool) -> list[LoweredGroup]:
-    policy = replace(policy_for(M55, Options(optimize=optimize)), **changes)  # type: ignore[arg-type]
+    policy = replace(target_for(M55, Options(optimize=optimize)), **changes)  # type: ignore[arg-type]
     return [lower_group(group, policy) for group in fuse_groups(function)]
 
 

@@ -12,7 +12,6 @@ from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Quant, TensorType
 from edgec.graph.verify import verify_function
-from edgec.loop.microkernels.matrix import can_share_words
 from edgec.ops.add import AddAttrs
 from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
@@ -20,6 +19,7 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.passes.pair_channels import pair_channels, pairing
+from edgec.targets.dsp.kernels.matrix import can_share_words
 
 edgec.ops.load()
 QUANT = Quant((0.05,), (-3,))

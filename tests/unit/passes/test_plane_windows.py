@@ -15,8 +15,6 @@ from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.microkernels.plane_windows import NAME
-from edgec.loop.policy import policy_for
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
@@ -25,8 +23,10 @@ from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import Variant, lower_group
 from edgec.targets.core import find_core
+from edgec.targets.dsp.kernels.plane_windows import NAME
+from edgec.targets.target import target_for
 
-M4 = policy_for(find_core("cortex-m4"), Options())
+M4 = target_for(find_core("cortex-m4"), Options())
 NONE, SAME = ((0, 0), (0, 0)), ((1, 1), (1, 1))
 
 

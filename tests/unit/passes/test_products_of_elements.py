@@ -10,12 +10,12 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.ops.mul import MulAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 FIRST, SECOND = Quant((0.05,), (-128,)), Quant((0.03,), (127,))
 UNITS = {"cortex-m4": "dsp", "cortex-m55": "mve"}
@@ -41,7 +41,7 @@ def test_products_take_kernels(
     values = [b.param(f"x{n}", TensorType(s, "int8", q)) for n, (s, q) in enumerate(types)]
     function = b.finish([b.op("mul", values, attrs, name="product")])
     (group,) = fuse_groups(function)
-    found = lower_group(group, policy_for(find_core(core), Options())).variants
+    found = lower_group(group, target_for(find_core(core), Options())).variants
     kernel = "mul" if attrs.rounding == "tflm" else "mul_high"
     expected_calls = {f"ec_{kernel}_s8_{UNITS[core]}"} if called else set()
     assert kernels_of(found[0].function) == expected_calls

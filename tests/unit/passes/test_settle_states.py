@@ -7,19 +7,19 @@ from stateful_functions import STATEFUL, Make, module_of
 
 from edgec.graph.interpret import Interpretation
 from edgec.graph.verify import verify_function
-from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups, storage
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.settle_states import settle_states
 from edgec.runners.samples import generate_inputs
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 
 @pytest.mark.parametrize("make", STATEFUL, ids=lambda make: make.__name__)
 def test_copies_and_meaning(make: Make) -> None:
     before = module_of(make).main
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(before)]
     after = settle_states(before, groups)
     verify_function(after)

@@ -12,12 +12,12 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.ops.softmax import OUTPUT_QUANTS, SoftmaxAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 KERNELS = {"ec_largest_s8_dsp", "ec_sum_exponentials_s8_dsp", "ec_softmax_s8_dsp"}
 
@@ -43,7 +43,7 @@ def test_rows_take_the_kernels(
     attrs = SoftmaxAttrs(output=OUTPUT_QUANTS[dtype], dtype=dtype)
     function = b.finish([b.op("softmax", [x], attrs, name="rows")])
     (group,) = fuse_groups(function)
-    found = lower_group(group, policy_for(find_core(core), options)).variants
+    found = lower_group(group, target_for(find_core(core), options)).variants
     kernels = [set(kernels_of(variant.function)) for variant in found]
     assert kernels == ([KERNELS, set()] if called else [set()])
     data = np.random.default_rng(prod(shape)).integers(-128, 128, shape).astype(np.int8)

@@ -16,7 +16,6 @@ from edgec.loop.interpret import as_callee
 from edgec.loop.interpret import interpret as interpret_loops
 from edgec.loop.ir import TRACE_PART
 from edgec.loop.parser import parse_func
-from edgec.loop.policy import policy_for
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import replay
 from edgec.loop.verify import verify_func
@@ -32,6 +31,7 @@ from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowSum, row_members
 from edgec.passes.stream_groups import Member, stream_segment
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 QUANT = Quant((0.1,), (-5,))
 
@@ -109,7 +109,7 @@ def scalar_sum() -> Function:
 
 
 def streamed(function: Function, core: str, fastest: bool) -> LoweredGroup:
-    policy = policy_for(find_core(core), Options())
+    policy = target_for(find_core(core), Options())
     members = []
     for rows in row_members(fuse_groups(function), policy).values():
         variants = {}

@@ -12,12 +12,12 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.ops.add import AddAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 FIRST, SECOND, OUTPUT = Quant((0.05,), (-128,)), Quant((0.03,), (127,)), Quant((0.061,), (2,))
 
@@ -44,7 +44,7 @@ def test_sums_take_the_kernel(
     values = [b.param(f"x{n}", TensorType(s, "int8", q)) for n, (s, q) in enumerate(types)]
     function = b.finish([b.op(op, values, attrs, name="sum")])
     (group,) = fuse_groups(function)
-    found = lower_group(group, policy_for(find_core("cortex-m4"), Options())).variants
+    found = lower_group(group, target_for(find_core("cortex-m4"), Options())).variants
     kernels = [kernels_of(variant.function) for variant in found]
     assert kernels == ([{"ec_add_s8_dsp"}, set()] if called else [set()])
     rng = np.random.default_rng(4)
@@ -66,7 +66,7 @@ def test_a_sum_with_itself_is_right() -> None:
     (group,) = fuse_groups(function)
     data = np.random.default_rng(5).integers(-128, 128, (2, 400)).astype(np.int8)
     (expected,) = interpret(function, [data])
-    for variant in lower_group(group, policy_for(find_core("cortex-m4"), Options())).variants:
+    for variant in lower_group(group, target_for(find_core("cortex-m4"), Options())).variants:
         assert np.array_equal(run_loops(variant.function, {"x": data})["out"], expected)
 
 
@@ -76,7 +76,7 @@ def test_few_elements_of_a_row_take_the_kernel() -> None:
     values = [b.param(name, TensorType((1, 1, 8, 4), "int8", FIRST)) for name in "ab"]
     function = b.finish([b.op("add", values, AddAttrs(OUTPUT), name="sum")])
     (group,) = fuse_groups(function)
-    policy = policy_for(find_core("cortex-m4"), Options())
+    policy = target_for(find_core("cortex-m4"), Options())
     (alone,) = lower_group(group, policy).variants
     row, _ = lower_group(group, replace(policy, in_rows=True)).variants
     assert (kernels_of(alone.function), kernels_of(row.function)) == (set(), {"ec_add_s8_dsp"})

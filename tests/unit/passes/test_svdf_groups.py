@@ -11,12 +11,12 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.microkernel import kernels_of
-from edgec.loop.policy import policy_for
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 edgec.ops.load()
 
@@ -42,7 +42,7 @@ def test_products_over_time(core: str, dtype: str, rank: int, length: int, calle
     attrs = RequantizeAttrs((3e-8,), Quant((0.1,), (7,)), -128, 127, "tflm")
     function = b.finish([b.op("requantize", [acc], attrs, name="y")])
     (group,) = fuse_groups(function)
-    found = lower_group(group, policy_for(find_core(core), Options())).variants
+    found = lower_group(group, target_for(find_core(core), Options())).variants
     expected_calls = {f"ec_svdf_time_{called}"} if called else set()
     assert kernels_of(found[0].function) == expected_calls
     assert not kernels_of(found[-1].function), "there is a way without code of kernels"
@@ -66,7 +66,7 @@ def test_memories_move_in_words(
     memory, feature = (b.param(n, t) for n, t in zip(("memory", "feature"), types, strict=True))
     function = b.finish([b.op("svdf_push", [memory, feature], name="push")])
     (group,) = fuse_groups(function)
-    found = lower_group(group, policy_for(find_core(core), Options())).variants
+    found = lower_group(group, target_for(find_core(core), Options())).variants
     kernel = f"ec_shift_down_s{np.iinfo(dtype).bits}"
     moves = calls and filters * length > 1
     assert kernels_of(found[0].function) == ({kernel} if moves else set())

@@ -19,7 +19,6 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node
 from edgec.loop.interpret import interpret as run_nest
-from edgec.loop.policy import policy_for
 from edgec.options import Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_groups import fuse_groups
@@ -27,6 +26,7 @@ from edgec.passes.lower_groups import lower_group
 from edgec.post_training import PostTraining, Recipe, quantize_function, quantize_model
 from edgec.quantize.recurrent import cell_quant, cells_of
 from edgec.targets.core import find_core
+from edgec.targets.target import target_for
 
 STEPS, DEPTH, UNITS, CLASSES = 6, 5, 7, 3
 
@@ -158,7 +158,7 @@ def test_loops_from_a_constant_state(core: str) -> None:
     for sample in sequences(2, 6):
         seen: dict[Any, np.ndarray] = {}
         interpret(function, sample, seen.__setitem__)
-        for variant in lower_group(group, policy_for(find_core(core), Options())).variants:
+        for variant in lower_group(group, target_for(find_core(core), Options())).variants:
             arrays = dict(variant.constants)
             for param, value in zip(variant.function.params, variant.args, strict=True):
                 if value is not None and value not in group.outputs:

@@ -1,0 +1,65 @@
+"""Rows of rolling windows: moving those that are still needed to the front, and taking one in."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Buffer, For, Load, PrimFunc, Store
+from edgec.loop.microkernel import Microkernel, register
+from edgec.numerics.term import TermLike, Var, as_term
+
+_SUFFIXES = {"int8": "s8", "int16": "s16", "int32": "s32", "float32": "f32"}
+_BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
+
+
+def kernel_for(dtype: str, what: str = "ec_move_rows") -> str:
+    """The microkernel for rows of this dtype; ScheduleError if there is none."""
+    if dtype not in _SUFFIXES:
+        raise ScheduleError(f"there is no microkernel that moves rows of {dtype}")
+    return f"{what}_{_SUFFIXES[dtype]}"
+
+
+def copy_kernel_for(dtype: str) -> str:
+    """The microkernel that copies a row; ScheduleError if there is none."""
+    return kernel_for(dtype, "ec_copy_row")
+
+
+def move_rows(dtype: str, rows: int, row: int, by: TermLike) -> PrimFunc:
+    """x[i] = x[i + by] for the rows i that have one `by` behind them; `row` elements each."""
+    x = Buffer("x", (rows, row), dtype, "arena")
+    i, e = Var("i", 0, rows), Var("e", 0, row)
+    store = Store(x, (as_term(i), as_term(e)), Load(x, (as_term(i) + by, as_term(e))))
+    inner = For(e, as_term(0), as_term(row), "serial", store)
+    return PrimFunc("move_rows", (x,), (), For(i, as_term(0), as_term(rows) - by, "serial", inner))
+
+
+def copy_row(dtype: str, row: int) -> PrimFunc:
+    """to[i] = x[i] for `row` elements."""
+    x, to = Buffer("x", (1, row), dtype, "arena"), Buffer("to", (1, row), dtype, "arena")
+    i = Var("i", 0, row)
+    at = (as_term(0), as_term(i))
+    store = Store(to, at, Load(x, at))
+    return PrimFunc("copy_row", (x, to), (), For(i, as_term(0), as_term(row), "serial", store))
+
+
+for _dtype in _SUFFIXES:
+    register(
+        Microkernel(
+            copy_kernel_for(_dtype),
+            partial(copy_row, _dtype),
+            sizes=("row",),
+            header="common/move_rows.h",
+            instructions=lambda row, size=_BYTES[_dtype]: 20 + 0.7 * row * size,
+        )
+    )
+    register(
+        Microkernel(
+            kernel_for(_dtype),
+            partial(move_rows, _dtype),
+            sizes=("rows", "row"),
+            indices=("by",),
+            header="common/move_rows.h",
+            instructions=lambda rows, row, size=_BYTES[_dtype]: 60 + 0.32 * (rows - 1) * row * size,
+        )
+    )

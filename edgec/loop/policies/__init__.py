@@ -1,1 +1,0 @@
-"""Default schedules, one file per kind of function; `edgec.loop.policy` chooses."""

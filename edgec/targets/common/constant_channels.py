@@ -1,0 +1,104 @@
+"""Channels whose results never change, told by numbers that microkernels can take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from edgec.loop.intrinsics import (
+    INT32_MAX,
+    INT32_MIN,
+    requantize_onnx,
+    requantize_tflm_right,
+)
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.targets.common.kernels.rescaling import Rescaling
+
+#: Microkernels tell sums as 256 times themselves.
+MOST_SUM = 1 << 23
+#: Scales of floats: neither do products leave int32, nor 256ths lose bits.
+LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**7
+
+
+def most_shift(zero_point: int) -> int:
+    """Beyond, the constant of the short requantization, a rounded zero point, does not fit."""
+    return 15 if zero_point == -128 else 22
+
+
+def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
+    """The least and the largest sum of each channel, for any int8 inputs."""
+    w = tables["w"].reshape(tables["w"].shape[0], -1).astype(np.int64)
+    bias = tables["bias"].astype(np.int64)
+    low, high = w * -128, w * 127
+    return bias + np.minimum(low, high).sum(axis=1), bias + np.maximum(low, high).sum(axis=1)
+
+
+def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
+    """The tables with channels that are always the same told by small numbers.
+
+    Training leaves channels with a huge bias and a tiny scale; what they give is one value.
+    """
+    result = {name: tables[name].copy() for name in rescaling.sources}
+    if "scale" in rescaling.tables:
+        info = np.iinfo(rescaling.result)
+        _settle_scales(result, zero_point, (int(info.min), int(info.max)))
+    else:
+        _settle_multipliers(result, zero_point)
+    return result
+
+
+def _settle_scales(result: dict[str, Array], zero_point: int, limits: tuple[int, int]) -> None:
+    bounds = sum_bounds(result)
+    for channel, (low, high) in enumerate(zip(*bounds, strict=True)):
+        scale = float(result["scale"][channel])
+        fits = LEAST_SCALE <= scale < MOST_SCALE and low >= -MOST_SUM and high < MOST_SUM
+        if fits or low < INT32_MIN or high > INT32_MAX:
+            continue
+        rounded = [requantize_onnx(int(end), scale) + zero_point for end in (low, high)]
+        first, last = (min(max(value, limits[0]), limits[1]) for value in rounded)
+        if first == last and scale >= 0:
+            result["w"][channel] = 0
+            result["bias"][channel] = first - zero_point
+            result["scale"][channel] = 1.0
+
+
+def _settle_multipliers(result: dict[str, Array], zero_point: int) -> None:
+    tables = {name: array.copy() for name, array in result.items()}
+    most = most_shift(zero_point)
+    for channel, (low, high) in enumerate(zip(*sum_bounds(tables), strict=True)):
+        multiplier, shift = tables["multiplier"][channel], tables["shift"][channel]
+        is_plain = multiplier >= 1 << 30 and shift >= -most
+        if is_plain and low >= -MOST_SUM and high < MOST_SUM:
+            continue
+        if low < INT32_MIN or high > INT32_MAX or shift > 0:
+            continue
+        scale = int(multiplier), int(shift)
+        rounded = [requantize_tflm_right(int(end), *scale) + zero_point for end in (low, high)]
+        first, last = (min(max(value, -128), 127) for value in rounded)
+        if first == last:  # a quarter of four times the value is exact
+            result["w"][channel] = 0
+            result["bias"][channel] = 4 * (first - zero_point)
+            result["multiplier"][channel], result["shift"][channel] = 1 << 30, -1
+
+
+def has_plain_scales(constants: Mapping[str, Array]) -> bool:
+    """Whether kernels that rescale by floats take these, as far as scales go."""
+    if "scale" not in constants:
+        return True
+    scale = constants["scale"]
+    return bool(scale.min() >= LEAST_SCALE and scale.max() < MOST_SCALE)
+
+
+def replace_constants(
+    schedule: Schedule, tables: Mapping[str, Array], constants: Mapping[str, Array]
+) -> None:
+    """Let the function have `constants` in place of those of its `tables` that differ."""
+    for name, array in constants.items():
+        if not np.array_equal(array, tables[name]):
+            schedule.repacked[name] = _replaced(array)
+
+
+def _replaced(array: Array) -> Callable[[Array], Array]:
+    return lambda before: array

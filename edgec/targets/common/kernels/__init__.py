@@ -1,0 +1,13 @@
+"""Kernels in plain C, for every core; importing the package registers them."""
+
+from edgec.targets.common.kernels import (
+    gather_plane,
+    rescaling,
+    window,
+)
+
+__all__ = [
+    "gather_plane",
+    "rescaling",
+    "window",
+]

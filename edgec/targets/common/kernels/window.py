@@ -1,0 +1,53 @@
+"""The inputs of one window of a convolution (`runtime_c/kernels/common/gather_window.h`)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
+
+
+def gather_window(
+    dtype: str,
+    height: int,
+    width: int,
+    channels: int,
+    kernel_h: int,
+    kernel_w: int,
+    dilation: int,
+    fill: int,
+    row: TermLike,
+    column: TermLike,
+) -> PrimFunc:
+    """to[i, j, c] = x[row + i * dilation, column + j, c]; `fill` outside of x."""
+    b = Definition("gather_window")
+    x = b.input("x", (1, height, width, channels), dtype)
+    to = b.output("to", (kernel_h, kernel_w, channels), dtype)
+    window = Window((height, width, channels), (1, 1), (1, 1), (1, 1), (0, 0), 1, True, fill)
+    b.compute(to, lambda i, j, c: window.pad(x, 0, i * dilation + row, j + column, c))
+    return b.build()
+
+
+def _instructions_s8(channels: int, kernel_h: int, kernel_w: int, **_: int) -> float:
+    return 20 + kernel_h * (8 + 6 * kernel_w * channels)
+
+
+def _instructions_s16(channels: int, kernel_h: int, kernel_w: int, **_: int) -> float:
+    return 40 + kernel_h * (40 + 1.4 * kernel_w * channels)
+
+
+for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instructions_s16)):
+    register(
+        Microkernel(
+            f"ec_gather_window_{_dtype.replace('int', 's')}",
+            partial(gather_window, _dtype),
+            sizes=("height", "width", "channels", "kernel_h", "kernel_w", "dilation", "fill"),
+            indices=("row", "column"),
+            header="common/gather_window.h",
+            instructions=_instructions,
+        )
+    )

@@ -1,0 +1,94 @@
+"""How the sums of a product become its results: rescaled, moved to a zero point, limited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.rewrite import walk
+from edgec.targets.common.kernels.rescaling import (
+    ONNX_TO_16,
+    RESCALINGS,
+    TFLM,
+    TFLM16_HIGH,
+    TFLM16_TO_8,
+    Rescaling,
+)
+from edgec.targets.common.nests import find_param, with_constant
+
+#: By the dtypes of inputs and results, and the function.
+KNOWN = {
+    (rescaling.dtype, rescaling.result, rescaling.function): rescaling
+    for rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8)
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """clamp(`rounded` + zero_point, minimum, maximum), stored as `dtype`."""
+
+    rounded: Intrinsic
+    zero_point: int
+    minimum: int
+    maximum: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How sums are rescaled, what is added, and the range that the result is then limited to.
+
+    weights: what the names of kernels say of how they store weights; slices: that share a shift.
+    """
+
+    zero_point: int
+    minimum: int
+    maximum: int
+    rescaling: Rescaling = TFLM
+    weights: str = ""
+    slices: int = 0
+
+    def kernel(self, products: str) -> str:
+        """The name of the kernel of these products on vectors."""
+        return self.rescaling.kernel(products + self.weights, "mve")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The numbers as microkernels call them; int16 has no zero points."""
+        limits = {"minimum": self.minimum, "maximum": self.maximum}
+        if self.slices:
+            limits["slices"] = self.slices
+        if self.rescaling.result == "int16":
+            return limits
+        return {"zero_point": self.zero_point, **limits}
+
+
+def find_ending(func: PrimFunc) -> Ending | None:
+    """How each element of a function's output is made, if that is one rescaled number."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
+        return None
+    rest: Expr = stores[0].value.value
+    numbers: list[int] = []
+    for op in ("min", "max", "add"):
+        found = with_constant(rest, op)
+        if found is None:
+            return None
+        rest = found[0]
+        numbers.append(found[1])
+    maximum, minimum, zero_point = numbers
+    dtype = stores[0].buffer.dtype
+    if not isinstance(rest, Intrinsic) or (zero_point and dtype != "int8"):
+        return None
+    return Ending(rest, zero_point, minimum, maximum, dtype)
+
+
+def find_limits(func: PrimFunc) -> Limits | None:
+    """The same, where vectors and the DSP extension know how to rescale; None elsewhere."""
+    found = find_ending(func)
+    if found is None:
+        return None
+    rescaling = KNOWN.get((find_param(func, "x").dtype, found.dtype, found.rounded.name))
+    if rescaling is None:
+        return None
+    return Limits(found.zero_point, found.minimum, found.maximum, rescaling)

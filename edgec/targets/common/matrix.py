@@ -1,0 +1,150 @@
+"""Convolution and dense in plain loops: several output channels share each input element."""
+
+from __future__ import annotations
+
+from edgec.loop.lowering import GATHERED
+from edgec.loop.rewrite import loops_of
+from edgec.loop.schedule import Schedule
+from edgec.loop.window import Window
+from edgec.targets.common.nests import (
+    decompose,
+    find_param,
+    gather_temporaries,
+    largest_divisor,
+    output_loops,
+)
+
+#: Output channels that one pass over the input computes: more need more registers than an Arm
+#: core has (4 accumulators, the input element, a weight, three pointers, the loop counter).
+CHANNELS_AT_ONCE = 4
+#: Input channels in straight code, so that the loop's own instructions are shared.
+UNROLLED_INPUTS = 4
+
+
+#: A dense layer of fewer products is not worth straight code.
+FEW_PRODUCTS = 1000
+#: Inputs of a window that are worth gathering: what clipped windows cost matters less with more,
+#: and with fewer it is little in all.
+GATHERED_INPUTS = range(24, 65)
+#: Output channels that make up for gathering.
+FEWEST_CHANNELS = 8
+
+
+def gathered_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms of gathered windows for a group of these operators; not each yields a schedule."""
+    return (GATHERED,) if operators == ("conv2d", "requantize") else ()
+
+
+def schedule_gathered(
+    schedule: Schedule, straight: int, window: Window, most_channels: int
+) -> bool:
+    """Whether the windows of a convolution are few inputs, now gathered before they are used.
+
+    A window is the same for all channels, which then read it without clipping and in one run. With
+    more than `most_channels` input channels, clipping costs less than that.
+    """
+    channels, kernel_h, kernel_w, depth = find_param(schedule.func, "w").shape
+    if kernel_h * kernel_w == 1 or kernel_h * kernel_w * depth not in GATHERED_INPUTS:
+        return False
+    if channels < FEWEST_CHANNELS or depth > most_channels:
+        return False
+    _schedule_products(schedule, "acc_kw" if depth == 1 else "acc_ic", straight)
+    if window.is_padded and window.dilation[1] == 1:
+        schedule.simplify()
+        tensorize_window(schedule, window, "ec_gather_window_s8")
+    return True
+
+
+def tensorize_window(schedule: Schedule, window: Window, kernel: str) -> None:
+    """Let the microkernel gather the inputs of each window; ScheduleError where it does not match.
+
+    The schedule is simplified.
+    """
+    height, width, channels = window.shape
+    sizes = {
+        "height": height, "width": width, "channels": channels,
+        "kernel_h": window.kernel[0], "kernel_w": window.kernel[1],
+        "dilation": window.dilation[0], "fill": window.zero_point,
+    }  # fmt: skip
+    loops = loops_of(schedule.func.body)
+    first = {
+        name: f"{loop}*{window.stride[axis]} - {window.corner[axis]}" if loop in loops
+        else f"{-window.corner[axis]}"
+        for axis, (name, loop) in enumerate((("row", "out_d1"), ("column", "out_d2")))
+    }  # fmt: skip
+    loop = next(name for name in loops if name.startswith("col_"))
+    schedule.tensorize(loop, kernel, sizes, first)
+
+
+def schedule_matrix(schedule: Schedule, straight: int, spares_code: bool) -> None:
+    """Convolution and dense: several output channels share each input element.
+
+    The accumulators of a block of channels stay in registers over the whole reduction; weights
+    are packed so that one pointer walks through them in the order of use. spares_code: small
+    dense layers get one channel at a time.
+    """
+    weights = find_param(schedule.func, "w")
+    is_dense = len(weights.shape) == 2
+    inputs = "acc_k" if is_dense else "acc_ic"
+    if is_dense and spares_code and weights.elements < FEW_PRODUCTS:
+        _schedule_products(schedule, inputs, 1, 1)
+    else:
+        _schedule_products(schedule, inputs, straight)
+
+
+def schedule_computed_matrix(schedule: Schedule, at_once: int) -> None:
+    """A product of two computed matrices: columns side by side share each element of a row.
+
+    They lie one behind the other in memory, so the second matrix is read row by row.
+    """
+    out = find_param(schedule.func, "out")
+    columns = largest_divisor(out.shape[-1], at_once)
+    loops = output_loops(schedule.func, "out", "out")
+    if columns == 1 or loops[-1] not in loops_of(schedule.func.body):
+        gather_temporaries(schedule, loops[-1])
+        decompose(schedule, "acc")
+        return
+    block, lane = schedule.split(loops[-1], columns)
+    gather_temporaries(schedule, block)
+    own = f"acc_d{len(out.shape) - 1}"
+    schedule.decompose_reduction("acc", own)
+    schedule.reorder("acc_k", own)
+    for loop in (own, f"{own}_init", lane):
+        schedule.unroll(loop)
+
+
+def _schedule_products(
+    schedule: Schedule, inputs: str, straight: int, at_once: int = CHANNELS_AT_ONCE
+) -> None:
+    """Let a block of channels share each input; `inputs` is the loop that becomes straight code."""
+    func = schedule.func
+    weights = find_param(func, "w")
+    channels = largest_divisor(weights.shape[0], at_once)
+    loops = output_loops(func, "out", "out")
+    block, lane = schedule.split(loops[-1], channels)
+    is_gathered = any(buffer.name == "col" for buffer in func.params)
+    if is_gathered:
+        schedule.compute_at("acc", block)
+        schedule.compute_at("col", loops[-2], scope="scratch")
+    else:
+        gather_temporaries(schedule, block)
+    spatial = len(weights.shape) == 4
+    taps = ["acc_kh", "acc_kw", "acc_ic"] if spatial else ["acc_k"]
+    if channels > 1:
+        schedule.decompose_reduction("acc", "acc_c")
+        schedule.reorder(*taps, "acc_c")
+    else:  # an odd number of channels: one at a time
+        decompose(schedule, "acc")
+    extent = weights.shape[2] if inputs == "acc_kw" else weights.shape[-1]
+    factor = largest_divisor(extent, straight)
+    if factor > 1:
+        _, inputs = schedule.split(inputs, factor)
+    schedule.cache_read("col" if is_gathered else "x", inputs)
+    if channels > 1:
+        packing = "OHWI -> O/{0} H W I O%{0}" if spatial else "OI -> O/{0} I O%{0}"
+        schedule.transform_layout("w", packing.format(channels))
+        schedule.unroll("acc_c")
+        schedule.unroll("acc_c_init")
+        schedule.unroll(lane)
+    if factor > 1:
+        schedule.unroll(inputs)

@@ -1,0 +1,71 @@
+"""What default schedules share: names of loops and parameters, and where temporaries go."""
+
+from __future__ import annotations
+
+from edgec.loop.ir import Binary, Buffer, Const, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.primitives.lookup import find_block, reduce_vars
+from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
+
+
+def find_param(func: PrimFunc, name: str) -> Buffer:
+    """The parameter of this name."""
+    return next(buffer for buffer in func.params if buffer.name == name)
+
+
+def output_loops(func: PrimFunc, buffer: str, block: str) -> list[str]:
+    """The loops of a block that writes `buffer` element by element, outermost first."""
+    return [f"{block}_d{axis}" for axis in range(len(find_param(func, buffer).shape))]
+
+
+def largest_divisor(extent: int, limit: int) -> int:
+    """The largest divisor of `extent` that is at most `limit`."""
+    return max(d for d in range(1, limit + 1) if extent % d == 0)
+
+
+def gather_temporaries(schedule: Schedule, loop: str, apart: tuple[str, ...] = ()) -> None:
+    """Compute every temporary but those `apart` where it is used, the last one first."""
+    names = [b.name for b in schedule.func.params if b.scope == "scratch"]
+    for name in reversed(names):
+        if name not in apart:
+            schedule.compute_at(name, loop)
+
+
+def decompose(schedule: Schedule, block: str) -> None:
+    """Start the block's reduction in a nest of its own.
+
+    A window of one tap reduces nothing; where an element may have no tap at all, as in a transposed
+    convolution that steps over its kernel, the start is a nest of its own already.
+    """
+    found, _ = find_block(schedule.func, block)
+    if reduce_vars(found) and found.init is not None:
+        schedule.decompose_reduction(block)
+
+
+def rescaling_of(func: PrimFunc) -> tuple[Rescaling, int] | None:
+    """How sums are rescaled and the zero point that is added, if kernels know how.
+
+    That the result is then only saturated to int8 is not checked: kernels' meanings say it.
+    """
+    known = {rescaling.function: rescaling for rescaling in RESCALINGS}
+    for stmt, _ in walk(func.body):
+        if not isinstance(stmt, Store) or stmt.buffer.name != "out":
+            continue
+        for part in subexpressions(stmt.value):
+            if (
+                isinstance(part, Binary)
+                and part.op == "add"
+                and isinstance(part.left, Intrinsic)
+                and part.left.name in known
+                and isinstance(part.right, Const)
+            ):
+                return known[part.left.name], int(part.right.value)
+    return None
+
+
+def with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:
+    """The other operand and the constant, if `expr` is this operation with one on its right."""
+    if isinstance(expr, Binary) and expr.op == op and isinstance(expr.right, Const):
+        return expr.left, int(expr.right.value)
+    return None

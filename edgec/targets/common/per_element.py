@@ -1,0 +1,64 @@
+"""Depthwise convolution, pools and other reductions in plain loops: one accumulator at a time."""
+
+from __future__ import annotations
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.rewrite import loops_of
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.nests import (
+    decompose,
+    find_param,
+    gather_temporaries,
+    output_loops,
+)
+
+#: Windows of at most this many taps become straight code.
+MOST_STRAIGHT = 16
+#: Rows of so many taps do too, on cores whose loads reach far; it is not worth it for fewer.
+STRAIGHT_ROWS = range(5, 9)
+
+
+def schedule_per_element(schedule: Schedule, straight: range = range(0)) -> None:
+    """Depthwise convolution, pools and means: one accumulator at a time, in a register.
+
+    A row of taps, always the same, becomes straight code if it is as long as `straight` says.
+    """
+    *_, last = output_loops(schedule.func, "out", "out")
+    gather_temporaries(schedule, last)
+    decompose(schedule, "acc")
+    rows = [n for n in loops_of(schedule.func.body) if n == "acc_kw"]
+    if rows and constant_extent(find_loop(schedule.func, "acc_kw")[0]) in straight:
+        schedule.unroll("acc_kw")
+
+
+def schedule_windows(schedule: Schedule) -> None:
+    """Depthwise convolution whose windows are whole and short: straight code.
+
+    Channels are the outermost loop, so that their weights stay where they are.
+    """
+    batch, height, width, channel = output_loops(schedule.func, "out", "out")
+    schedule.reorder(batch, channel, height, width)
+    gather_temporaries(schedule, width)
+    decompose(schedule, "acc")
+    for loop in window_loops(schedule.func):
+        schedule.unroll(loop)
+
+
+def has_short_windows(func: PrimFunc) -> bool:
+    """Whether all windows of a depthwise convolution have the same, few taps."""
+    is_image = len(find_param(func, "out").shape) == 4
+    if not is_image or not any(buffer.name == "w" for buffer in func.params):
+        return False
+    taps = 1
+    for name in window_loops(func):
+        extent = constant_extent(find_loop(func, name)[0])
+        if extent is None:
+            return False
+        taps *= extent
+    return taps <= MOST_STRAIGHT
+
+
+def window_loops(func: PrimFunc) -> list[str]:
+    """The loops over the taps of a window; one that has a single step may be gone."""
+    return [name for name in loops_of(func.body) if name in ("acc_kh", "acc_kw")]

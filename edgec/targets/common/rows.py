@@ -1,0 +1,130 @@
+"""Functions that first reduce rows (softmax), and those without temporaries."""
+
+from __future__ import annotations
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import accesses, region
+from edgec.loop.intrinsics import get_intrinsic
+from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
+from edgec.loop.primitives.lookup import find_loop, loops_on
+from edgec.loop.rewrite import loops_of, subexpressions, walk
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.nests import decompose, find_param, largest_divisor, output_loops
+
+#: Elements in straight code, so that the loop's own instructions are shared.
+UNROLLED_ELEMENTS = 4
+#: Elements that are worth it where several statements make one.
+FEWEST_ELEMENTS = 100
+#: Rows of softmax that are worth the calls of kernels, and elements that are worth their code.
+SHORTEST_ROW = 8
+FEWEST_IN_ROWS = 256
+#: The sum of a part of a row, of which the row's total is added.
+PART = "part"
+#: Instructions of a function from which on straight code is not worth its bytes.
+LONG_FUNCTION = 30
+
+
+def schedule_elements(schedule: Schedule, straight: int) -> None:
+    """One stage without temporaries: `straight` elements at a time; a sum stays a plain loop."""
+    loops = output_loops(schedule.func, "out", "out")
+    if not loops or loops[-1] not in loops_of(schedule.func.body):
+        return
+    factor = largest_divisor(find_param(schedule.func, "out").shape[-1], straight)
+    if factor > 1:
+        _, inner = schedule.split(loops[-1], factor)
+        schedule.unroll(inner)
+
+
+def schedule_rows(schedule: Schedule, straight: int) -> None:
+    """Temporaries of one element per row (softmax) become registers; others stay in scratch.
+
+    So do temporaries of which each element of the output needs one. Pairs are straight code, such
+    as complex numbers, and the elements of short rows.
+    """
+    _gather_elements(schedule)
+    func = schedule.func
+    rank = len(find_param(func, "out").shape)
+    names = [b for b in func.params if b.scope == "scratch"]
+    if not names:
+        is_few = find_param(func, "out").elements < FEWEST_ELEMENTS
+        schedule_elements(schedule, 1 if is_few or _is_long(func) else straight)
+    elif rank > 1 and all(len(b.shape) == rank - 1 or b.name == PART for b in names):
+        for buffer in reversed(names):
+            at = "total_part" if buffer.name == PART else f"out_d{rank - 2}"
+            schedule.compute_at(buffer.name, at)
+            loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
+            if {f"{buffer.name}_k", f"{buffer.name}_part"} & loops:
+                decompose(schedule, buffer.name)
+        if not _is_long(schedule.func):
+            _unroll_pairs(schedule)
+    elif straight > 1:
+        _unroll_pairs(schedule)
+
+
+def schedule_softmax(func: PrimFunc) -> Schedule | None:
+    """Softmax of int8 on kernels for the DSP extension; None for short rows and few elements."""
+    out = find_param(func, "out")
+    count = out.shape[-1] if out.shape else 0
+    if out.dtype != "int8" or count < SHORTEST_ROW or out.elements < FEWEST_IN_ROWS:
+        return None
+    schedule = Schedule(func)
+    schedule_rows(schedule, 1)
+    schedule.simplify()
+    try:
+        for loop, kernel in (
+            ("largest_k", "ec_largest_s8_dsp"),
+            ("total_k", "ec_sum_exponentials_s8_dsp"),
+            (f"out_d{len(out.shape) - 1}", "ec_softmax_s8_dsp"),
+        ):
+            schedule.tensorize(loop, kernel, {"count": count})
+    except ScheduleError:
+        return None
+    return schedule
+
+
+def _unroll_pairs(schedule: Schedule) -> None:
+    """Straight code for innermost loops of two steps."""
+    for name, loop in loops_of(schedule.func.body).items():
+        if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
+            schedule.unroll(name)
+
+
+def _gather_elements(schedule: Schedule) -> None:
+    """Compute temporaries where they are used, the last one first, while each is used once.
+
+    The next one back may then be one of these.
+    """
+    func = schedule.func
+    loops = output_loops(func, "out", "out")
+    if not loops or loops[-1] not in loops_of(func.body):
+        return
+    for name in reversed([b.name for b in func.params if b.scope == "scratch"]):
+        if not _is_used_once(schedule.func, name, loops[-1]):
+            return
+        schedule.compute_at(name, loops[-1])
+        decompose(schedule, name)
+
+
+def _is_long(func: PrimFunc) -> bool:
+    """Whether an element takes a function of so much code that the loop's own hardly counts."""
+    return any(
+        get_intrinsic(part.name).instructions >= LONG_FUNCTION
+        for stmt, _ in walk(func.body)
+        if isinstance(stmt, Store)
+        for part in subexpressions(stmt.value)
+        if isinstance(part, Intrinsic)
+    )
+
+
+def _is_used_once(func: PrimFunc, name: str, innermost: str) -> bool:
+    """Whether each element of the output reads one element of a temporary, and no two the same."""
+    buffer = find_param(func, name)
+    loop, above = find_loop(func, innermost)
+    box = region(buffer, loop.body, outer=loops_on(*above, loop), only="reads")
+    if box is None or any(extent.constant != 1 for extent in box.extents()):
+        return False
+    inside, all_reads = (
+        sum(not access.is_write for access in accesses(stmt, of=(buffer,)))
+        for stmt in (loop.body, func.body)
+    )
+    return inside == all_reads and buffer.elements >= find_param(func, "out").elements

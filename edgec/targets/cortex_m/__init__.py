@@ -1,0 +1,1 @@
+"""Cortex-M: floats on its floating-point unit."""

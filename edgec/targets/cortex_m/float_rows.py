@@ -1,0 +1,173 @@
+"""Convolution, depthwise convolution and dense of float32 on kernels that block registers."""
+
+from __future__ import annotations
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
+from edgec.loop.primitives.halves import fits_halves
+from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.shifts import find_shifts
+from edgec.loop.primitives.steps import steps_along
+from edgec.loop.rewrite import walk
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.cortex_m.kernels.float_rows import (
+    CONV,
+    CONV_GROUPS,
+    CONV_HALVES,
+    CONV_NIBBLES,
+    CONV_STEPS,
+    DEPTHWISE,
+    DEPTHWISE_HALVES,
+    DEPTHWISE_STEPS,
+    LOWER,
+    MOST_SHIFT,
+    UPPER,
+    float_bits,
+)
+
+#: Functions that have a kernel, also of float16 and of integers that count steps.
+FLOAT_KERNELS = ("conv2d", "dense", "depthwise_conv2d")
+
+
+def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
+    """A call for each row of outputs; empty where the kernels cannot do it."""
+    return _schedules(Schedule(func), window, DEPTHWISE if _is_depthwise(func) else CONV)
+
+
+def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
+    """The same with weights stored as float16, where they are such and a kernel reads them."""
+    if func.name not in FLOAT_KERNELS or not fits_halves(weights):
+        return []
+    schedule = Schedule(func)
+    schedule.pack_halves("w")
+    return _schedules(schedule, window, DEPTHWISE_HALVES if _is_depthwise(func) else CONV_HALVES)
+
+
+def narrow_steps(
+    func: PrimFunc, window: Window | None, weights: Array, *, is_small: bool = False
+) -> list[Schedule]:
+    """The same with weights stored as int8, or four bits, that count the steps of their channel.
+
+    Where groups of inputs have steps of their own, they are stored in four bits and in eight. What
+    needs none is offered with the kernel of groups, too, which others of the model may call. Those
+    of depthwise convolutions, which are few, are bytes: where four bits would do, or size counts.
+    """
+    axis = 2 if _is_depthwise(func) else 0
+    steps = steps_along(weights, axis) if func.name in FLOAT_KERNELS else None
+    if steps is None:
+        return []
+    schedule = Schedule(func)
+    schedule.pack_steps("w", axis, steps.tolist())
+    counts = schedule.repacked["w"](weights)
+    is_short = fits_nibbles(counts)
+    if _is_depthwise(func):
+        return _schedules(schedule, window, DEPTHWISE_STEPS) if is_short or is_small else []
+    found = _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
+    shifts = find_shifts(counts)
+    if not is_short and (shifts is None or shifts[1].max() > MOST_SHIFT):
+        return found
+    grouped = Schedule(func)
+    grouped.pack_steps("w", 0, steps.tolist())
+    if shifts is not None:
+        grouped.pack_shifts("w", shifts[1].shape, shifts[1].reshape(-1).tolist())
+    group = 0 if shifts is None else shifts[0]
+    return [*found, *_schedules(grouped, window, CONV_GROUPS, group)]
+
+
+def _schedules(
+    schedule: Schedule, window: Window | None, kernel: str, group: int = 0
+) -> list[Schedule]:
+    """group: the inputs that share steps."""
+    func = schedule.func
+    if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
+        return []
+    limits = find_limits(func)
+    if limits is None:
+        return []
+    if kernel == CONV_GROUPS:
+        limits["group"] = group
+    try:
+        if window is None:
+            _dense(schedule, limits, kernel)
+        else:
+            _rows(schedule, window, limits, kernel)
+    except ScheduleError:
+        return []
+    return [schedule]
+
+
+def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
+    """All rows of inputs as pixels of one image."""
+    pixels, channels = find_param(schedule.func, "out").shape
+    depth = find_param(schedule.func, "w").shape[1]
+    schedule.compute_at("acc", "out_d1")
+    decompose(schedule, "acc")
+    schedule.simplify()
+    loop = "out_d0" if pixels > 1 else "out_d1"
+    schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
+
+
+def _rows(schedule: Schedule, window: Window, limits: dict[str, int], kernel: str) -> None:
+    _, height, width, channels = find_param(schedule.func, "out").shape
+    schedule.compute_at("acc", "out_d3")
+    decompose(schedule, "acc")
+    is_depthwise = _is_depthwise(schedule.func)
+    if window.is_pixel and not is_depthwise and height > 1 and width > 1:
+        loop = schedule.fuse("out_d1", "out_d2")
+        schedule.simplify()
+        sizes = _pixels(height * width, window.shape[2], channels)
+        schedule.tensorize(loop, kernel, sizes | limits, {"row": "0"})
+        return
+    schedule.simplify()
+    (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
+    sizes = {
+        "height": window.shape[0], "width": window.shape[1], "kernel_h": kernel_h,
+        "kernel_w": kernel_w, "stride_h": window.stride[0], "stride_w": window.stride[1],
+        "dilation_h": dilation_h, "top": window.corner[0], "left": window.corner[1],
+        "pixels": width, "channels": channels, **limits,
+    }  # fmt: skip
+    if is_depthwise:
+        if window.shape[2] != channels:
+            raise ScheduleError("channels have several outputs")
+        sizes["dilation_w"] = dilation_w
+    else:
+        if dilation_w != 1 and kernel_w != 1:
+            raise ScheduleError("the inputs of a row of a window do not lie together")
+        sizes["in_channels"] = window.shape[2]
+    loop = "out_d2" if width > 1 else "out_d3"
+    row = "out_d1" if height > 1 else "0"
+    schedule.tensorize(loop, kernel, sizes, {"row": row})
+
+
+def _is_depthwise(func: PrimFunc) -> bool:
+    return func.name == "depthwise_conv2d"
+
+
+def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:
+    """The sizes of a plain matrix product."""
+    return {
+        "height": 1, "width": pixels, "in_channels": depth, "kernel_h": 1, "kernel_w": 1,
+        "stride_h": 1, "stride_w": 1, "dilation_h": 1, "top": 0, "left": 0, "pixels": pixels,
+        "channels": channels,
+    }  # fmt: skip
+
+
+def find_limits(func: PrimFunc) -> dict[str, int] | None:
+    """How a function limits its sums, as kernels call it; None if it does anything else."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    if len(stores) != 1:
+        return None
+    found = {"bounds": 0, "low": 0, "high": 0}
+    expr: Expr = stores[0].value
+    for op, name, bound in (("min", "high", UPPER), ("max", "low", LOWER)):
+        if isinstance(expr, Binary) and expr.op == op:
+            if not isinstance(expr.right, Const):
+                return None
+            found[name] = float_bits(float(expr.right.value))
+            found["bounds"] |= bound
+            expr = expr.left
+    is_sum = isinstance(expr, Load) and expr.buffer.name == "acc"
+    return found if is_sum else None

@@ -1,0 +1,226 @@
+"""Depthwise convolution for the DSP extension: on planes of int16, or on windows in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.errors import ScheduleError
+from edgec.loop.gathered import COLUMN
+from edgec.loop.in_place import same_place_inputs
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import COLUMN_PLANES, DEPTHWISE_WINDOWS
+from edgec.loop.microkernel import get_microkernel
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.targets.common.constant_channels import (
+    has_plain_scales,
+    replace_constants,
+    settled,
+)
+from edgec.targets.common.kernels.rescaling import TFLM
+from edgec.targets.common.limits import Limits, find_limits
+from edgec.targets.common.nests import (
+    decompose,
+    find_param,
+    largest_divisor,
+    output_loops,
+)
+from edgec.targets.dsp.kernels.depthwise import ZERO_POINT, fits_stream
+from edgec.targets.dsp.kernels.depthwise_row import KERNELS, fits_row
+from edgec.targets.dsp.kernels.windows import CHANNELS, MOST_TAPS, fits_windows
+
+#: Columns of outputs in a tile: few, for little scratch, but each tile packs two more.
+WIDEST_TILE, NARROWEST_TILE = 24, 8
+
+
+def column_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule."""
+    return (
+        (COLUMN_PLANES, DEPTHWISE_WINDOWS)
+        if operators == ("depthwise_conv2d", "requantize")
+        else ()
+    )
+
+
+def column_schedules(
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
+) -> list[Schedule]:
+    """Schedules of a function lowered in column planes; none where microkernels cannot do it.
+
+    features: of the core.
+    The fastest packs four channels at once, and needs planes for all of them.
+    """
+    limits = find_limits(func)
+    if window is None or limits is None or not limits.rescaling.needs <= features:
+        return []
+    rescaling, zero_point = limits.rescaling, limits.zero_point
+    if rescaling is TFLM and zero_point != ZERO_POINT:
+        return []
+    constants = settled(tables, rescaling, zero_point)
+    shape = find_param(func, "out").shape
+    if not fits_stream(constants, rescaling) or not has_plain_scales(constants):
+        return []
+    if not has_thin_edges(window, shape):
+        return []
+    found = []
+    for lanes, in_tiles in ((4, False), (1, False), (1, True)):
+        try:
+            found.append(_schedule(func, window, lanes, in_tiles, limits))
+        except ScheduleError:
+            continue
+    for schedule in found:
+        replace_constants(schedule, tables, constants)
+    return found
+
+
+def has_thin_edges(window: Window, shape: tuple[int, ...]) -> bool:
+    """Whether what is outside of the input is at most one row or column at each side."""
+    sides = zip(window.corner, window.shape[:2], shape[1:3], window.stride, strict=True)
+    return all(
+        before <= 1 and (outs - 1) * stride + 3 <= before + extent + 1
+        for before, extent, outs, stride in sides
+    )
+
+
+def _schedule(
+    func: PrimFunc, window: Window, lanes: int, in_tiles: bool, limits: Limits
+) -> Schedule:
+    """`lanes` channels, which must divide them, are packed at once; or tiles of a channel, if it
+    has several, one after the other: that takes less scratch, but never works in place.
+    """
+    x, out, plane = (find_param(func, name) for name in ("x", "out", "plane"))
+    _, _, parts, columns, pairs, _ = plane.shape
+    rows, width = out.shape[1] // parts, out.shape[2]
+    each = out.shape[3] // x.shape[3]
+    if lanes > 1 and (each > 1 or x.shape[3] % lanes):
+        raise ScheduleError(f"{lanes} channels cannot be packed at once")
+    across = width
+    if in_tiles:
+        across = largest_divisor(width, WIDEST_TILE)
+        if across * rows == width * out.shape[1] or each > 1 or across < NARROWEST_TILE:
+            raise ScheduleError("there are no tiles")
+        columns = across + 2
+    schedule = Schedule(func)
+    batch, high, wide, channel = output_loops(func, "out", "out")
+    schedule.reorder(batch, channel, high, wide)
+    outer = channel
+    if max(each, lanes) > 1:
+        outer, _ = schedule.split(channel, max(each, lanes))
+    first = {"first": "0", "column": "0"}
+    if parts > 1:
+        outer_high, high = schedule.split(high, rows)
+        first["first"] = f"{outer_high if in_tiles else 'plane_j'}*{rows}"
+        outer = outer_high if in_tiles else outer
+    if across != width:
+        outer, wide = schedule.split(wide, across)
+        schedule.reorder(outer, high)
+        first["column"] = f"{outer}*{across}"
+    schedule.compute_at("acc", wide)
+    schedule.compute_at("plane", outer, scope="scratch")
+    if lanes > 1 and parts > 1:
+        schedule.reorder("plane_j", "plane_c")
+    decompose(schedule, "acc")
+    schedule.simplify()
+    schedule.same_place = same_place_inputs(schedule.func)
+    schedule.storage_align("plane", -2, COLUMN // 2)
+    sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
+    sizes |= {"step": x.shape[3], "pairs": pairs, "columns": columns, "fill": window.zero_point}
+    if lanes > 1:
+        sizes["plane"] = parts * columns * COLUMN
+        schedule.tensorize("plane_c", "ec_pack_columns_4_s8_dsp", sizes, first)
+    else:
+        schedule.tensorize("plane_w", "ec_pack_columns_s8_dsp", sizes, first)
+    sizes = {"height": rows, "width": across, "out_width": width, "channels": out.shape[3]}
+    kernel = get_microkernel(limits.rescaling.kernel("depthwise_3x3"))
+    sizes |= {name: number for name, number in limits.sizes.items() if name in kernel.sizes}
+    schedule.tensorize(high, kernel.name, sizes)
+    return schedule
+
+
+def window_schedules(
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
+    *,
+    by_two: bool,
+) -> list[Schedule]:
+    """The schedules of a function that reads its windows where they are, the fastest first.
+
+    by_two: whether rows of windows that step by two may have their own kernel: it is fast, but
+    takes code beside that for all windows, and no output may follow its input as closely.
+    """
+    limits = find_limits(func)
+    if window is None or limits is None or not limits.rescaling.needs <= features:
+        return []
+    constants = settled(tables, limits.rescaling, limits.zero_point)
+    if not has_plain_scales(constants):
+        return []
+    found = []
+    by_rows = by_two or window.stride[0] == 1
+    for schedule in (
+        _row_schedule(func, window, constants, limits) if by_rows else None,
+        _window_schedule(func, window, constants, limits),
+    ):
+        if schedule is not None:
+            replace_constants(schedule, tables, constants)
+            found.append(schedule)
+    return found
+
+
+def _row_schedule(
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
+) -> Schedule | None:
+    """Rows of 3x3 windows, one channel after the other. Where windows step by one, whole images
+    have faster ways.
+    """
+    rows, stride = find_param(func, "out").shape[1], window.stride[0]
+    if (limits.rescaling, limits.zero_point) != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
+        return None
+    if not fits_stream(constants, TFLM) or not fits_row(window, rows):
+        return None
+    schedule = Schedule(func)
+    _, high, wide, channel = output_loops(func, "out", "out")
+    kernel = get_microkernel(KERNELS[stride])
+    try:
+        schedule.compute_at("acc", channel)
+        decompose(schedule, "acc")
+        schedule.simplify()
+        sizes = {name: window.sizes[name] for name in kernel.sizes}
+        schedule.tensorize(wide, kernel.name, sizes, {"row": high if rows > 1 else "0"})
+    except ScheduleError:
+        return None
+    return schedule
+
+
+def _window_schedule(
+    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
+) -> Schedule | None:
+    """A pixel at a time, four channels at once."""
+    rescaling = limits.rescaling
+    taps = window.kernel[0] * window.kernel[1]
+    if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants, rescaling):
+        return None
+    ends = {"out_zero_point": limits.zero_point}
+    if rescaling.result == "int16":
+        ends = {"least": limits.minimum, "most": limits.maximum}
+    schedule = Schedule(func)
+    _, high, wide, channel = output_loops(func, "out", "out")
+    rows = find_param(func, "out").shape[1]
+    try:
+        schedule.compute_at("acc", channel)
+        decompose(schedule, "acc")
+        schedule.simplify()
+        schedule.tensorize(
+            wide,
+            rescaling.kernel("depthwise_windows"),
+            {**window.sizes, **ends},
+            {"pixel": f"{high}*{window.out_width}" if rows > 1 else "0"},
+        )
+    except ScheduleError:
+        return None
+    return schedule

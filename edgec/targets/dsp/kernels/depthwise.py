@@ -1,0 +1,243 @@
+"""Depthwise 3x3 convolutions (`runtime_c/kernels/dsp/depthwise_s8.h`): meaning and streams.
+
+Those with other ways to rescale are in files of their own, also to int16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.gathered import COLUMN, plane_element
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Value, int16, int32
+from edgec.numerics.term import TermLike
+from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
+from edgec.targets.dsp.kernels.matrix import stored_as
+
+Array = npt.NDArray[Any]
+
+#: Words of a stream: three columns of weights, the bias with the shift, the multiplier; or the bias
+#: and the scale.
+STREAM_WORDS = 5
+#: Sums are told as 256 times themselves; of the shift, the bits of a word leave so much.
+MOST_SUM, MOST_SHIFT = 1 << 23, 16
+#: Of the outputs, with gemmlowp's rounding: what is below it is limited away.
+ZERO_POINT = -128
+#: Sums are so many times the accumulators.
+_TIMES = 256
+
+
+def pack_columns(first: TermLike, column: TermLike, **sizes: int) -> PrimFunc:
+    """to[w, k, r] = x[first + 2 * k + r - top, column + w - left, 0], `fill` outside of x.
+
+    x is int8 [1, height, width, step].
+    """
+    return _packing("pack_columns", (first, column), 1, 0, **sizes)
+
+
+def pack_columns_4(first: TermLike, column: TermLike, plane: int, **sizes: int) -> PrimFunc:
+    """to[c, w, k, r] is the same of channel c; there are `plane` int16 for each."""
+    return _packing("pack_columns_4", (first, column), 4, plane, **sizes)
+
+
+def _packing(
+    name: str,
+    corner: tuple[TermLike, TermLike],
+    channels: int,
+    plane: int,
+    height: int,
+    width: int,
+    step: int,
+    top: int,
+    left: int,
+    pairs: int,
+    columns: int,
+    fill: int,
+) -> PrimFunc:
+    first, column = corner
+    b = Definition(name)
+    shape: tuple[int, ...] = (columns, COLUMN // 2, 2)
+    if channels > 1:
+        shape = (channels, plane // COLUMN, COLUMN // 2, 2)
+    to = b.output("to", shape, "int16")
+    x = b.input("x", (1, height, width, step), "int8")
+
+    def element(c: Any, w: Any, k: Any, r: Any) -> Value:
+        at = (0, 2 * k + r + first - top, w + column - left, c)
+        return int16(plane_element(x, at, height, width, fill))
+
+    if channels == 1:
+        b.compute(
+            to,
+            lambda w, k, r: element(0, w, k, r),
+            shape=(columns, pairs, 2),
+            at=lambda w, k, r: (w, k, r),
+        )
+    else:
+        b.compute(
+            to,
+            element,
+            shape=(channels, columns, pairs, 2),
+            at=lambda c, w, k, r: (c, w, k, r),
+        )
+    return b.build()
+
+
+def depthwise_3x3(
+    rescaling: Rescaling,
+    height: int,
+    width: int,
+    out_width: int,
+    channels: int,
+    zero_point: int = 0,
+    minimum: int = -128,
+    maximum: int = 127,
+) -> PrimFunc:
+    """out[h, w, 0] = requantized bias + sum over kh, kw of plane[w + kw, h + kh] * w[kh, kw].
+
+    zero_point is added before the result is limited.
+    """
+    b = Definition("depthwise_3x3")
+    out = b.output("out", (height, out_width, channels), rescaling.result)
+    plane = b.input("plane", (width + 2, COLUMN), "int16")
+    bias = b.constant("bias", (1,), "int32")
+    weights = b.constant("w", (3, 3), "int8")
+    tables = rescaling.declare(b, 1)
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, 3), ("kw", 0, 3)],
+        init=lambda h, w: bias[0],
+        update=lambda acc, h, w, kh, kw: (
+            acc + int32(plane[w + kw, h + kh]) * int32(weights[kh, kw])
+        ),
+        shape=(height, width),
+        dtype="int32",
+    )
+
+    def element(h: Any, w: Any) -> Any:
+        rounded = rescaling.rounded(acc[h, w], tables, 0)
+        return stored_as(out, (h, w, 0), rounded, zero_point, (minimum, maximum), added=False)
+
+    b.compute(out, element, shape=(height, width), at=lambda h, w: (h, w, 0))
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_w")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def fits_stream(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
+    """Whether all channels of these tables can be told by streams, exactly; scales are checked."""
+    w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    if most.max() >= MOST_SUM:
+        return False
+    if rescaling is not TFLM:
+        return True
+    shift = tables["shift"]
+    return bool(tables["multiplier"].min() >= 0 and shift.max() < 0 and shift.min() >= -MOST_SHIFT)
+
+
+def pack_stream(arrays: Mapping[str, Array], rescaling: Rescaling) -> Array:
+    """A channel's constants in the order of use; see the headers."""
+    bytes_ = arrays["w"].reshape(3, 3)[[1, 0, 2, 1]].astype(np.int8)
+    columns = np.ascontiguousarray(bytes_.T).view("<i4").reshape(3)
+    bias = int(arrays["bias"].item()) * _TIMES
+    if rescaling is not TFLM:
+        scale = np.array(arrays["scale"].item() / _TIMES, np.float32)
+        return np.array([*columns, bias, scale.view(np.int32)], np.int32)
+    multiplier, shift = (int(arrays[n].item()) for n in ("multiplier", "shift"))
+    return np.array([*columns, bias - shift, multiplier], np.int32)
+
+
+def unpack_stream(words: Array, rescaling: Rescaling) -> dict[str, Array]:
+    """The constants in a channel's stream."""
+    bytes_ = np.ascontiguousarray(words[:3].astype("<i4")).view(np.int8).reshape(3, 4)
+    bias, multiplier = int(words[3]), int(words[4])
+    products: dict[str, Array] = {
+        "bias": np.array([bias // _TIMES], np.int32),
+        "w": bytes_[:, [1, 0, 2]].T,
+    }
+    if rescaling is not TFLM:
+        return {**products, "scale": words[4:5].astype(np.int32).view(np.float32) * _TIMES}
+    return {
+        **products,
+        "multiplier": np.array([multiplier], np.int32),
+        "shift": np.array([-(bias & 255)], np.int8),
+    }
+
+
+def _stream(rescaling: Rescaling) -> Stream:
+    return Stream(
+        rescaling.sources,
+        words=lambda **_: STREAM_WORDS,
+        pack=lambda arrays, **_: pack_stream(arrays, rescaling),
+        unpack=lambda words, **_: unpack_stream(words, rescaling),
+    )
+
+
+#: Instructions for two rows of two columns, and for those of one.
+_COSTS: Mapping[Rescaling, tuple[int, int]] = {TFLM: (52, 32), ONNX: (66, 39), ONNX_TO_16: (74, 43)}
+
+
+def _instructions_3x3(rescaling: Rescaling, height: int, width: int, **_: int) -> float:
+    pairs = (height + 1) // 2
+    four, two = _COSTS[rescaling]
+    return 80 + (width // 2) * (25 + four * pairs) + width % 2 * (20 + two * pairs)
+
+
+def _pack_instructions(pairs: int, columns: int, **_: int) -> float:
+    return 100 + columns * (20 + 5.5 * pairs)
+
+
+def _pack_4_instructions(pairs: int, columns: int, **_: int) -> float:
+    return 110 + columns * (33 + 17 * pairs)
+
+
+_PACKING = ("height", "width", "step", "top", "left", "pairs", "columns", "fill")
+for _name, _meaning, _sizes, _instructions, _code_bytes in (
+    ("ec_pack_columns_s8_dsp", pack_columns, _PACKING, _pack_instructions, 300),
+    ("ec_pack_columns_4_s8_dsp", pack_columns_4, (*_PACKING, "plane"), _pack_4_instructions, 350),
+):
+    register(
+        Microkernel(
+            _name,
+            _meaning,
+            sizes=_sizes,
+            indices=("first", "column"),
+            header="dsp/depthwise_s8.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("to", 4),),
+            instructions=_instructions,
+            code_bytes=_code_bytes,
+        )
+    )
+#: What the meaning of each takes besides the plane, and what it always takes.
+_ENDS: Mapping[Rescaling, tuple[tuple[str, ...], dict[str, int]]] = {
+    TFLM: ((), {"zero_point": ZERO_POINT}),
+    ONNX: (("zero_point",), {}),
+    ONNX_TO_16: (("minimum", "maximum"), {}),
+}
+for _rescaling, (_own, _always) in _ENDS.items():
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise_3x3"),
+            partial(depthwise_3x3, _rescaling, **_always),
+            sizes=("height", "width", "out_width", "channels", *_own),
+            header=f"dsp/depthwise_{_rescaling.file}",
+            needs=frozenset({"dsp"}) | _rescaling.needs,
+            alignment=(("plane", 4), ("bias", 4)),
+            reads_past=(("plane", 2),),
+            stream=_stream(_rescaling),
+            instructions=partial(_instructions_3x3, _rescaling),
+            code_bytes=700,
+        )
+    )

@@ -1,0 +1,148 @@
+"""Rows of depthwise 3x3 convolutions: `runtime_c/kernels/dsp/depthwise_row_s8.h`, and
+`depthwise_row_s8_by_2.h` beside it for windows that step by two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.window import Window
+from edgec.numerics.term import TermLike, as_term
+from edgec.targets.common.kernels.rescaling import TFLM
+from edgec.targets.dsp.kernels.depthwise import ZERO_POINT
+from edgec.targets.dsp.kernels.windows import depthwise_windows
+
+Array = npt.NDArray[Any]
+
+#: Words of a channel: M, two of weights, the last weight with the shift, the bias, C.
+CHANNEL_WORDS = 6
+#: Which weights, of nine row by row, are the bytes of the two words.
+TAPS = ((1, 0, 4, 3), (6, 2, 7, 5))
+
+#: The kernels, by the step of their windows.
+KERNELS = {1: "ec_depthwise_row_s8_dsp", 2: "ec_depthwise_row_2_s8_dsp"}
+
+
+def row_window(
+    stride: int,
+    height: int,
+    width: int,
+    channels: int,
+    top: int,
+    left: int,
+    out_width: int,
+    padded: int,
+    zero_point: int,
+) -> Window:
+    """The window of a kernel of these sizes: 3x3, by steps of `stride`."""
+    step, shape, corner = (stride, stride), (height, width, channels), (top, left)
+    return Window(shape, (3, 3), step, (1, 1), corner, out_width, bool(padded), zero_point)
+
+
+def depthwise_row(stride: int, row: TermLike, out_width: int, **sizes: int) -> PrimFunc:
+    """out[w, c] = requantized sum of the inputs of channel c in window w of row `row`."""
+    window = row_window(stride, out_width=out_width, **sizes)
+    return depthwise_windows(TFLM, as_term(row) * out_width, ZERO_POINT, **window.sizes)
+
+
+def fits_row(window: Window, rows: int) -> bool:
+    """Whether a kernel can do the `rows` rows of outputs of this window."""
+    height, width, channels = window.shape
+    stride = window.stride[0]
+    right = (window.out_width - 1) * stride + 3 - window.corner[1] - width
+    below = (rows - 1) * stride + 3 - window.corner[0] - height
+    most = 1 if window.is_padded else 0
+    return (
+        window.kernel == (3, 3)
+        and window.stride in ((1, 1), (2, 2))
+        and window.dilation == (1, 1)
+        and height >= 2
+        and window.out_width >= 2
+        and width * channels % 2 == 0
+        and max(*window.corner, right, below) <= most
+        and (right >= 0 or stride > 1)
+    )
+
+
+def pack_rows(arrays: Mapping[str, Array]) -> Array:
+    """The constants of all channels as the header tells."""
+    bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
+    w = arrays["w"].reshape(-1, 9).astype(np.int64)
+    words = [
+        multiplier,
+        *(_word(w[:, taps]) for taps in TAPS),
+        7 - shift | w[:, 8] << 24,
+        256 * bias,
+        64 - (255 << (6 - shift)),
+    ]
+    return np.stack(words, axis=1).reshape(-1).astype(np.int32)
+
+
+def _word(taps: Array) -> Array:
+    return np.ascontiguousarray(taps.astype(np.int8)).view("<i4").reshape(-1)
+
+
+def unpack_rows(words: Array) -> dict[str, Array]:
+    """The constants in a stream."""
+    channels = np.ascontiguousarray(words.astype("<i4")).reshape(-1, CHANNEL_WORDS)
+    taps = channels.view(np.int8).reshape(len(channels), -1)
+    w = np.empty((len(channels), 9), np.int8)
+    w[:, TAPS[0]], w[:, TAPS[1]], w[:, 8] = taps[:, 4:8], taps[:, 8:12], taps[:, 15]
+    return {
+        "bias": channels[:, 4] >> 8,
+        "w": w,
+        "multiplier": channels[:, 0],
+        "shift": 7 - taps[:, 12],
+    }
+
+
+def _instructions(
+    stride: int,
+    height: int,
+    width: int,
+    channels: int,
+    top: int,
+    left: int,
+    out_width: int,
+    padded: int,
+    **_: int,
+) -> float:
+    right = padded and (out_width - 1) * stride + 3 - left > width
+    edge = 11 if height < 3 or top else 0  # of a slab; of a whole image, in two of all rows
+    share = 1.0 if height < 3 else 2 / (height + 1)
+    columns = (out_width - right) * 24.5 if stride > 1 else 12 + 18 * (out_width - bool(padded))
+    each = (
+        10 + (4 if left else 8) + columns + (9 + 6 * (stride - 1)) * bool(right) + 7 + edge * share
+    )
+    return 90 + channels * each
+
+
+for _stride, _name in KERNELS.items():
+    register(
+        Microkernel(
+            _name,
+            partial(depthwise_row, _stride),
+            sizes=(
+                "height", "width", "channels", "top", "left", "out_width", "padded", "zero_point",
+            ),
+            indices=("row",),
+            header=f"dsp/depthwise_row_s8{'_by_2' if _stride == 2 else ''}.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("bias", 4),),
+            stream=Stream(
+                ("bias", "w", "multiplier", "shift"),
+                words=lambda channels, **_: CHANNEL_WORDS * channels,
+                pack=lambda arrays, **_: pack_rows(arrays),
+                unpack=lambda words, **_: unpack_rows(words),
+            ),
+            instructions=partial(_instructions, _stride),
+            code_bytes=720,
+        )
+    )  # fmt: skip

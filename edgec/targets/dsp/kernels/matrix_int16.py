@@ -1,0 +1,236 @@
+"""Matrix products of int16 and int8, pixel by pixel.
+
+They are in `matrix_s16.h` and, with results of int8, in `matrix_s16_to_s8.h`, in the folders `dsp`
+and `helium` of `runtime_c/kernels/`.
+Those of `dsp` take four inputs at a time; what is left of others is in `matrix_s16_tail.h` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import cast, int32, int64, intrinsic
+from edgec.targets.common.kernels.rescaling import TFLM16_HIGH
+from edgec.targets.dsp.kernels.matrix import stored_as, unit_starts
+from edgec.targets.helium.kernels.matrix import (
+    CONV_UNIT,
+    pack_slices,
+    slice_of,
+    slices_of,
+    unpack_slices,
+)
+
+Array = npt.NDArray[Any]
+
+#: Channels of a stream's unit, and inputs whose weights share a word, as its bytes 0, 2, 1, 3; in
+#: slices of vectors they lie as they are.
+UNIT = CONV_UNIT
+IN_WORD = 4
+SLICE = slice_of(TFLM16_HIGH)
+SOURCES = ("bias", "w", "multiplier", "shift")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Accumulators of some dtype: the function that rescales them, and words of constants."""
+
+    dtype: str
+    function: str
+    bias_words: int
+    scale_words: int
+    cost: float  # instructions for a word of weights, or a slice, of four channels
+    suffix: str
+    unit: str = "dsp"
+    has_tail: bool = False  # inputs are no multiple of those that are taken at once
+
+    def fits(self, inputs: int) -> bool:
+        """Whether the kernel takes so many inputs."""
+        if self.unit == "mve":
+            return True
+        return inputs > self.inputs if self.has_tail else inputs % self.inputs == 0
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs are taken at once."""
+        return IN_WORD if self.unit == "dsp" else SLICE
+
+    def kernel(self, result: str) -> str:
+        """The name of the kernel with results of this dtype."""
+        tail = "_tail" * self.has_tail
+        return f"ec_matrix_1{tail}_s16{'_s8' if result == 'int8' else ''}{self.suffix}_{self.unit}"
+
+    def header(self, result: str) -> str:
+        """The file of the kernel with results of this dtype."""
+        kind = "_tail" if self.has_tail else "_to_s8" if result == "int8" else ""
+        folder = "helium" if self.unit == "mve" else self.unit
+        return f"{folder}/matrix_s16{kind}.h"
+
+    def limits(self, result: str) -> tuple[str, ...]:
+        """The last sizes of that kernel; int16 has no zero points."""
+        return ("zero_point",) * (result == "int8") + ("minimum", "maximum")
+
+
+SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "")
+SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "_any")
+SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 24, "_s64")
+VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "_any", "mve")
+VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "_s64", "mve")
+
+TAIL_SUMS = tuple(replace(sums, has_tail=True) for sums in (SUMS_32, SUMS_ANY, SUMS_64))
+
+#: Those without a tail before the same with one.
+ALL_SUMS = (SUMS_32, SUMS_ANY, SUMS_64, *TAIL_SUMS, VECTOR_SUMS_ANY, VECTOR_SUMS_64)
+
+
+def matrix_1(
+    sums: Sums,
+    result: str,
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    channels: int,
+    minimum: int,
+    maximum: int,
+    zero_point: int = 0,
+) -> PrimFunc:
+    """out[0, o] = rescaled bias[o] + sum of x[kh, kw, ic] * w[o, kh, kw, ic], limited."""
+    b = Definition("matrix_1_int16")
+    out = b.output("out", (1, channels), result)
+    window = (kernel_h, kernel_w, in_channels)
+    x = b.input("x", window, "int16")
+    bias = b.constant("bias", (channels,), sums.dtype)
+    w = b.constant("w", (channels, *window), "int8")
+    multiplier = b.constant("multiplier", (channels,), "int32")
+    shift = b.constant("shift", (channels,), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w), ("ic", 0, in_channels)],
+        init=lambda p, c: bias[c],
+        update=lambda acc, p, c, kh, kw, ic: (
+            acc + cast(x[kh, kw, ic], acc.dtype) * cast(w[c, kh, kw, ic], acc.dtype)
+        ),
+        shape=(1, channels),
+        dtype=sums.dtype,
+    )
+
+    def element(p: Any, c: Any) -> Any:
+        whole = acc[p, c] if sums.function == TFLM16_HIGH.function else int64(acc[p, c])
+        rounded = intrinsic(sums.function, whole, multiplier[c], int32(shift[c]))
+        return stored_as(out, (p, c), rounded, zero_point, (minimum, maximum), added=False)
+
+    b.compute(out, element)
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def _scales(sums: Sums, multiplier: int, shift: int) -> list[int]:
+    return [multiplier, 1 << (shift - 1), shift] if sums.scale_words == 3 else [multiplier, shift]
+
+
+def _pack(sums: Sums, arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
+    w = arrays["w"].reshape(channels, 1, -1)
+    bias = np.ascontiguousarray(arrays["bias"]).view("<i4").reshape(channels, sums.bias_words)
+    parts: list[Array] = []
+    for first in unit_starts(channels, UNIT):
+        lanes = range(first, first + UNIT)
+        parts += [bias[first : first + UNIT].reshape(-1), _pack_weights(sums, w, first)]
+        scales = [(int(arrays["multiplier"][o]), int(arrays["shift"][o])) for o in lanes]
+        parts.append(np.array([_scales(sums, *pair) for pair in scales], np.int32).reshape(-1))
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _pack_weights(sums: Sums, w: Array, first: int) -> Array:
+    """The weights of four channels, as words; `_unpack_weights` gives them back."""
+    if sums.unit == "mve":
+        return pack_slices(w, first, UNIT, SLICE)
+    rows = w[first : first + UNIT].reshape(UNIT, -1)
+    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % IN_WORD)))
+    in_words = rows.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]]
+    return np.ascontiguousarray(in_words).view("<i4")[:, :, 0].T.reshape(-1)
+
+
+def _unpack_weights(sums: Sums, words: Array, inputs: int) -> Array:
+    if sums.unit == "mve":
+        return unpack_slices(words, 1, inputs, UNIT, SLICE)[:, 0]
+    in_bytes = np.ascontiguousarray(words.reshape(-1, UNIT).T).view(np.int8)
+    rows = in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(UNIT, -1)
+    return rows[:, :inputs]
+
+
+def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[str, Array]:
+    inputs = _inputs(**sizes)
+    found: dict[str, Array] = {
+        "bias": np.zeros(channels, sums.dtype),
+        "w": np.zeros((channels, inputs), np.int8),
+        "multiplier": np.zeros(channels, np.int32),
+        "shift": np.zeros(channels, np.int8),
+    }
+    at = 0
+    for first in unit_starts(channels, UNIT):
+        lanes = slice(first, first + UNIT)
+        own = [UNIT * sums.bias_words, _weight_words(sums, inputs), UNIT * sums.scale_words]
+        bias, w, scales = np.split(words[at : at + sum(own)], np.cumsum(own)[:2])
+        at += sum(own)
+        found["bias"][lanes] = np.ascontiguousarray(bias).view(sums.dtype)
+        found["w"][lanes] = _unpack_weights(sums, w, inputs)
+        by_channel = scales.reshape(UNIT, -1)
+        found["multiplier"][lanes], found["shift"][lanes] = by_channel[:, 0], by_channel[:, -1]
+    return found
+
+
+def _inputs(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> int:
+    return kernel_h * kernel_w * in_channels
+
+
+def _weight_words(sums: Sums, inputs: int) -> int:
+    """Words of the weights of four channels: four bytes for each input, in whole slices."""
+    return sums.inputs * slices_of(inputs, sums.inputs)
+
+
+def _words(sums: Sums, channels: int, **sizes: int) -> int:
+    own = UNIT * (sums.bias_words + sums.scale_words) + _weight_words(sums, _inputs(**sizes))
+    return len(unit_starts(channels, UNIT)) * own
+
+
+def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
+    each = 60 + sums.cost * slices_of(_inputs(**sizes), sums.inputs)
+    tail = 35 * sums.has_tail  # as long as the begin of a loop over inputs
+    return 40 + tail + (each + tail) * -(-channels // UNIT)
+
+
+def _register(sums: Sums, result: str, code_bytes: int) -> None:
+    register(
+        Microkernel(
+            sums.kernel(result),
+            partial(matrix_1, sums, result),
+            sizes=("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result)),
+            header=sums.header(result),
+            needs=frozenset({sums.unit}),
+            alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
+            stream=Stream(
+                SOURCES, partial(_words, sums), partial(_pack, sums), partial(_unpack, sums)
+            ),
+            instructions=partial(_instructions, sums),
+            code_bytes=code_bytes,
+        )
+    )
+
+
+_CODE_BYTES = {SUMS_32.suffix: 520, SUMS_ANY.suffix: 560, SUMS_64.suffix: 380}
+for _sums in ALL_SUMS:
+    _code_bytes = 380 if _sums.unit == "mve" else _CODE_BYTES[_sums.suffix] + 60 * _sums.has_tail
+    for _result in ("int16", "int8"):
+        _register(_sums, _result, _code_bytes)

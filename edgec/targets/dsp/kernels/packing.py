@@ -1,0 +1,163 @@
+"""Inputs of matrix products as pairs of int16 (`runtime_c/kernels/dsp/matrix_pack_s8.h`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.values import Value, index, int16, minimum, select
+from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
+
+
+def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Value:
+    """Input k = 4 * q + 2 * r + s of row p of x, as int8; zero behind `depth`."""
+    k = 4 * q + 2 * r + s
+    if 4 * quads == depth:
+        element: Value = x[p, k]
+        return element
+    return select(index(k) < depth, x[p, minimum(k, depth - 1)], 0)
+
+
+def pack_rows(pixels: int, depth: int) -> PrimFunc:
+    """to[q, s, p, r] = x[p, k] of so many rows."""
+    quads = -(-depth // 4)
+    b = Definition(f"pack_rows_{pixels}")
+    to = b.output("to", (quads, 2, pixels, 2), "int16")
+    x = b.input("x", (pixels, depth), "int8")
+    b.compute(to, lambda q, s, p, r: int16(paired(x, p, q, s, r, depth, quads)))
+    return b.build()
+
+
+def pack_row(depth: int) -> PrimFunc:
+    """to[q, s, r] = x[k] of one row, an even number of quads."""
+    quads = -(-depth // 8) * 2
+    b = Definition("pack_row")
+    to = b.output("to", (quads, 2, 2), "int16")
+    x = b.input("x", (1, depth), "int8")
+    b.compute(to, lambda q, s, r: int16(paired(x, 0, q, s, r, depth, quads)))
+    return b.build()
+
+
+def pack_windows(pixels: int, pixel: TermLike, **sizes: int) -> PrimFunc:
+    """to[q, s, p, r] = input k of the window of output pixel `pixel` + p; `Window.sizes`."""
+    window = Window.from_sizes(sizes)
+    depth = window.depth
+    quads = -(-depth // 4)
+    b = Definition(f"pack_windows_{pixels}")
+    to = b.output("to", (quads, 2, pixels, 2), "int16")
+    x = b.input("x", (1, *window.shape), "int8")
+
+    def element(q: Any, s: Any, p: Any, r: Any) -> Value:
+        k = 4 * q + 2 * r + s
+        if 4 * quads == depth:
+            return int16(window.read(x, 0, p + pixel, k))
+        return int16(
+            select(index(k) < depth, window.read(x, 0, p + pixel, minimum(k, depth - 1)), 0)
+        )
+
+    b.compute(to, element)
+    return b.build()
+
+
+def pad(
+    height: int,
+    width: int,
+    channels: int,
+    top: int,
+    left: int,
+    out_height: int,
+    out_width: int,
+    zero_point: int,
+) -> PrimFunc:
+    """to[h, w, c] = x[h - top, w - left, c], zero_point where that is outside."""
+    b = Definition("pad")
+    to = b.output("to", (out_height, out_width, channels), "int8")
+    x = b.input("x", (1, height, width, channels), "int8")
+    window = Window(
+        (height, width, channels), (1, 1), (1, 1), (1, 1), (top, left), 1, True, zero_point
+    )
+    b.compute(to, lambda h, w, c: window.pad(x, 0, h, w, c))
+    return b.build()
+
+
+def _windows_instructions(pixels: int, **sizes: int) -> float:
+    window = Window.from_sizes(sizes)
+    kernel_h, kernel_w = window.kernel
+    if kernel_w * window.shape[2] == 4:
+        return 70 + (1 + 5 * pixels) * kernel_h
+    calls = kernel_h * (kernel_w if window.dilation[1] > 1 else 1)
+    slow = 100 * pixels * kernel_h * kernel_w / 3 * window.part_outside
+    return 50 + 25 * calls + 2.75 * window.depth + slow
+
+
+def _taps_instructions(**sizes: int) -> float:
+    window = Window.from_sizes(sizes)
+    slow = 8 * window.depth * window.part_outside
+    return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
+
+
+for _name, _pixels, _instructions in (
+    ("ec_pack_windows_3_s8_dsp", 3, partial(_windows_instructions, 3)),
+    ("ec_pack_windows_2_s8_dsp", 2, partial(_windows_instructions, 2)),
+    ("ec_pack_taps_3_s8_dsp", 3, _taps_instructions),
+):
+    register(
+        Microkernel(
+            _name,
+            partial(pack_windows, _pixels),
+            sizes=Window.SIZES,
+            indices=("pixel",),
+            header="dsp/matrix_pack_s8.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("to", 4),),
+            instructions=_instructions,
+        )
+    )
+register(
+    Microkernel(
+        "ec_pad_s8",
+        pad,
+        sizes=(
+            "height", "width", "channels", "top", "left", "out_height", "out_width", "zero_point",
+        ),
+        header="dsp/matrix_pack_s8.h",
+        instructions=lambda width, channels, out_height, **_: out_height * (12 + width * channels),
+    )
+)  # fmt: skip
+register(
+    Microkernel(
+        "ec_pack_rows_2_s8_dsp",
+        partial(pack_rows, 2),
+        sizes=("depth",),
+        header="dsp/matrix_pack_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("to", 4),),
+        instructions=lambda depth: 30 + 11 * (depth // 4) + (25 if depth % 4 else 0),
+    )
+)
+register(
+    Microkernel(
+        "ec_pack_rows_3_s8_dsp",
+        partial(pack_rows, 3),
+        sizes=("depth",),
+        header="dsp/matrix_pack_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("to", 4),),
+        instructions=lambda depth: 30 + 11 * (depth // 4) + (30 if depth % 4 else 0),
+    )
+)
+register(
+    Microkernel(
+        "ec_pack_row_s8_dsp",
+        pack_row,
+        sizes=("depth",),
+        header="dsp/matrix_pack_s8.h",
+        needs=frozenset({"dsp"}),
+        alignment=(("to", 4),),
+        instructions=lambda depth: 20 + 9 * (depth // 8) + (50 if depth % 8 else 0),
+    )
+)

@@ -1,0 +1,132 @@
+"""Filters over time: what kernels of their dot products mean, and how their past moves down.
+
+`runtime_c/kernels/dsp/svdf.h`, `helium/svdf.h` and `common/shift_down.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import clamp, int8, int32, intrinsic
+
+Array = npt.NDArray[Any]
+
+SUFFIXES = {"int8": "s8", "int16": "s16"}
+
+
+def shift_down(dtype: str, count: int) -> PrimFunc:
+    """out[i] = x[i + 1] for i < count."""
+    b = Definition("shift_down")
+    out = b.output("out", (count,), dtype)
+    x = b.input("x", (count + 1,), dtype)
+    b.compute(out, lambda i: x[i + 1])
+    return b.build()
+
+
+def svdf_time(dtype: str, units: int, taps: int, zero_point: int) -> PrimFunc:
+    """out[u] = bias[u] + the sum of x[u * taps + k] * w[u * taps + k] over k, rescaled, limited."""
+    b = Definition("svdf_time")
+    out = b.output("out", (units,), "int8")
+    x = b.input("x", (units * taps,), dtype)
+    bias = b.constant("bias", (units,), "int32")
+    w = b.constant("w", (units * taps,), dtype)
+    multiplier = b.constant("multiplier", (1,), "int32")
+    shift = b.constant("shift", (1,), "int8")
+    acc = b.reduce(
+        "acc",
+        [("k", 0, taps)],
+        init=lambda u: bias[u],
+        update=lambda acc, u, k: acc + int32(x[u * taps + k]) * int32(w[u * taps + k]),
+        shape=(units,),
+        dtype="int32",
+    )
+
+    def element(u: int) -> object:
+        rounded = intrinsic("requantize_tflm_right", acc[u], multiplier[0], int32(shift[0]))
+        return int8(clamp(rounded + zero_point, -128, 127))
+
+    b.compute(out, element)  # type: ignore[arg-type]
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_u")
+    schedule.decompose_reduction("acc", "acc_k")
+    schedule.simplify()
+    return schedule.func
+
+
+#: Values of a word.
+LANES = {"int8": 4, "int16": 2}
+
+
+def _pack(arrays: Mapping[str, Array], units: int, **_: int) -> Array:
+    bias = np.ascontiguousarray(arrays["bias"], "<i4").reshape(units, 1)
+    weights = np.ascontiguousarray(arrays["w"]).reshape(units, -1).view("<i4")
+    return np.concatenate([bias, weights], axis=1).reshape(-1).astype(np.int32)
+
+
+def _unpack(dtype: str, words: Array, units: int, **_: int) -> Mapping[str, Array]:
+    rows = words.reshape(units, -1)
+    weights = np.ascontiguousarray(rows[:, 1:], "<i4").view(dtype)
+    return {"bias": rows[:, 0], "w": weights.reshape(-1)}
+
+
+def _words(dtype: str, units: int, taps: int, **_: int) -> int:
+    return units * (1 + taps // LANES[dtype])
+
+
+def _on_dsp(dtype: str, units: int, taps: int, **_: int) -> float:
+    return 40 + units * (14 + (10 if dtype == "int8" else 5) * (taps // LANES[dtype]))
+
+
+def _on_vectors(dtype: str, units: int, taps: int, **_: int) -> float:
+    return 40 + units * (24 + 4 * -(-taps // (4 * LANES[dtype])))
+
+
+for _dtype, _suffix in SUFFIXES.items():
+    register(
+        Microkernel(
+            f"ec_shift_down_{_suffix}",
+            partial(shift_down, _dtype),
+            sizes=("count",),
+            header="common/shift_down.h",
+            needs=frozenset({"unaligned"}),
+            in_order=("out_i", 4 * LANES[_dtype]),
+            reads_first=True,
+            instructions=lambda count, lanes=LANES[_dtype]: 30 + 3.2 * count / lanes,
+            code_bytes=60,
+        )
+    )
+    register(
+        Microkernel(
+            f"ec_svdf_time_{_suffix}_dsp",
+            partial(svdf_time, _dtype),
+            sizes=("units", "taps", "zero_point"),
+            header="dsp/svdf.h",
+            needs=frozenset({"dsp"}),
+            alignment=(("bias", 4),),
+            in_order=("out_u", 1),
+            stream=Stream(("bias", "w"), partial(_words, _dtype), _pack, partial(_unpack, _dtype)),
+            instructions=partial(_on_dsp, _dtype),
+            code_bytes=130,
+        )
+    )
+    register(
+        Microkernel(
+            f"ec_svdf_time_{_suffix}_mve",
+            partial(svdf_time, _dtype),
+            sizes=("units", "taps", "zero_point"),
+            header="helium/svdf.h",
+            needs=frozenset({"mve"}),
+            in_order=("out_u", 1),
+            instructions=partial(_on_vectors, _dtype),
+            code_bytes=150,
+        )
+    )

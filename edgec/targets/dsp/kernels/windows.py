@@ -1,0 +1,204 @@
+"""Depthwise convolutions of short windows (`runtime_c/kernels/dsp/depthwise_windows_s8.h`).
+
+Those with other ways to rescale are in files of their own, also to int16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import int32
+from edgec.loop.window import Window
+from edgec.numerics.term import TermLike
+from edgec.targets.common.kernels.rescaling import ONNX_TO_16, RESCALINGS, TFLM, Rescaling
+from edgec.targets.dsp.kernels.matrix import stored_as
+
+Array = npt.NDArray[Any]
+
+#: Inputs of a window, at most: their places lie on the stack.
+MOST_TAPS = 10
+#: Sums are doubled; and the zero point, shifted left by so many bits and 8, must fit in a word.
+MOST_SUM, MOST_SHIFT = 1 << 30, 22
+#: Channels that are computed at once.
+CHANNELS = 4
+
+
+def depthwise_windows(
+    rescaling: Rescaling,
+    pixel: TermLike,
+    out_zero_point: int = 0,
+    least: int | None = None,
+    most: int | None = None,
+    each: int = 1,
+    **sizes: int,
+) -> PrimFunc:
+    """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p.
+
+    least, most: the smallest and largest result, if not those of their dtype. each: outputs of each
+    input channel; c is then that of the output.
+    """
+    window = Window.from_sizes(sizes)
+    (kernel_h, kernel_w), inputs = window.kernel, window.shape[2]
+    channels = inputs * each
+    b = Definition("depthwise_windows")
+    out = b.output("out", (window.out_width, channels), rescaling.result)
+    x = b.input("x", (1, *window.shape), rescaling.dtype)
+    info = np.iinfo(rescaling.result)
+    limits = (
+        int(info.min) if least is None else least,
+        int(info.max) if most is None else most,
+    )
+    bias = b.constant("bias", (channels,), "int32")
+    weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
+    tables = rescaling.declare(b, channels)
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda w, c: bias[c],
+        update=lambda acc, w, c, kh, kw: (
+            acc
+            + int32(window.read(x, 0, w + pixel, (kh * kernel_w + kw) * inputs + c // each))
+            * int32(weights[c, kh, kw])
+        ),
+        shape=(window.out_width, channels),
+        dtype="int32",
+    )
+
+    def element(w: Any, c: Any) -> Any:
+        rounded = rescaling.rounded(acc[w, c], tables, c)
+        return stored_as(out, (w, c), rounded, out_zero_point, limits, added=False)
+
+    b.compute(out, element)
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    if kernel_h * kernel_w > 1:
+        schedule.decompose_reduction("acc")
+    schedule.simplify()
+    return schedule.func
+
+
+def fits_windows(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
+    """Whether the kernel can rescale the sums of these tables exactly; scales are checked."""
+    w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
+    if most.max() >= MOST_SUM:
+        return False
+    if rescaling is not TFLM:
+        return True
+    shift = tables["shift"]
+    return bool(shift.max() < 0 and shift.min() >= -MOST_SHIFT)
+
+
+def _pairs(kernel_h: int, kernel_w: int) -> int:
+    return (kernel_h * kernel_w + 1) // 2
+
+
+def _words(rescaling: Rescaling, channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
+    pairs = _pairs(kernel_h, kernel_w)
+    scales = 5 if rescaling is TFLM else CHANNELS
+    return 4 * pairs + channels // CHANNELS * (2 * pairs + CHANNELS + scales)
+
+
+def _tables(window: Window) -> list[int]:
+    """Where the inputs of a window are, far and near; see the header."""
+    (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
+    _, width, channels = window.shape
+    taps = [(kh * dilation_h, kw * dilation_w) for kh in range(kernel_h) for kw in range(kernel_w)]
+    far = [channels * (h * width + w) for h, w in taps]
+    near = [4 * t for t in range(len(taps))]
+    for table in (far, near):
+        table += table[: len(table) % 2]
+        table[1::2] = [2 * place for place in table[1::2]]
+        table[-1] |= 1
+    return far + near
+
+
+def pack_windows(arrays: Mapping[str, Array], rescaling: Rescaling, window: Window) -> Array:
+    """The constants as the headers tell."""
+    bias = arrays["bias"]
+    channels = len(bias)
+    w = arrays["w"].reshape(channels, -1).astype(np.int8)
+    w = np.pad(w, ((0, 0), (0, w.shape[1] % 2)))
+    # [quad, channel % 2, channel // 2, pair, tap] to [quad, pair, channel % 2, tap, channel // 2]
+    split = w.reshape(channels // 4, 2, 2, -1, 2).transpose(0, 3, 2, 4, 1)
+    words = np.ascontiguousarray(split).reshape(channels // 4, -1).view("<i4")
+    quads = (-1, CHANNELS)
+    parts = [bias.reshape(quads), words]
+    if rescaling is TFLM:
+        less = (-arrays["shift"].astype(np.int64) - 1).astype(np.uint8)
+        parts += [less.reshape(quads).view("<i4"), arrays["multiplier"].reshape(quads)]
+    else:
+        parts.append(np.ascontiguousarray(arrays["scale"], np.float32).view("<i4").reshape(quads))
+    constants = np.concatenate(parts, axis=1).reshape(-1)
+    return np.concatenate([_tables(window), constants]).astype(np.int32)
+
+
+def unpack_windows(
+    words: Array, rescaling: Rescaling, channels: int, taps: int
+) -> dict[str, Array]:
+    """The constants in a stream."""
+    pairs = (taps + 1) // 2
+    quads = words[4 * pairs :].astype("<i4").reshape(channels // 4, -1)
+    weights = np.ascontiguousarray(quads[:, 4 : 4 + 2 * pairs]).view(np.int8)
+    split = weights.reshape(-1, pairs, 2, 2, 2).transpose(0, 4, 2, 1, 3)
+    products = {
+        "bias": quads[:, :4].reshape(-1),
+        "w": split.reshape(channels, 2 * pairs)[:, :taps],
+    }
+    if rescaling is not TFLM:
+        scales = np.ascontiguousarray(quads[:, 4 + 2 * pairs :].reshape(-1))
+        return {**products, "scale": scales.view(np.float32)}
+    less = np.ascontiguousarray(quads[:, 4 + 2 * pairs]).view(np.int8)
+    return {
+        **products,
+        "multiplier": quads[:, 5 + 2 * pairs :].reshape(-1),
+        "shift": -1 - less,
+    }
+
+
+def _instructions(**sizes: int) -> float:
+    window = Window.from_sizes({**sizes, "padded": 1})
+    quads, pairs = window.shape[2] // 4, _pairs(*window.kernel)
+    each = 47 + 21 * pairs
+    edge = 70 + 20 * pairs * 2
+    part = window.part_outside if sizes["padded"] else 0.0
+    return 100 + 9 * pairs * 2 + window.out_width * (45 + quads * (each + part * edge))
+
+
+def _stream(rescaling: Rescaling) -> Stream:
+    return Stream(
+        rescaling.sources,
+        words=partial(_words, rescaling),
+        pack=lambda arrays, **sizes: pack_windows(arrays, rescaling, Window.from_sizes(sizes)),
+        unpack=lambda words, channels, kernel_h, kernel_w, **_: unpack_windows(
+            words, rescaling, channels, kernel_h * kernel_w
+        ),
+    )
+
+
+for _rescaling in (*RESCALINGS, ONNX_TO_16):
+    _is_short = _rescaling in RESCALINGS  # int8 to int8
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise_windows"),
+            partial(depthwise_windows, _rescaling),
+            sizes=(*Window.SIZES, *(("out_zero_point",) if _is_short else ("least", "most"))),
+            indices=("pixel",),
+            header=f"dsp/depthwise_windows_{_rescaling.file}",
+            needs=frozenset({"dsp"}) | _rescaling.needs,
+            alignment=(("bias", 4), *(() if _is_short else (("out", 4),))),
+            in_order=("out_w", 1),
+            stream=_stream(_rescaling),
+            instructions=_instructions,
+            code_bytes=620,
+        )
+    )

@@ -1,0 +1,269 @@
+"""Convolution and dense for the DSP extension: packed inputs, two channels to a weight word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.primitives.loops import Tail
+from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.targets.common.constant_channels import (
+    MOST_SUM,
+    has_plain_scales,
+    most_shift,
+    replace_constants,
+    settled,
+    sum_bounds,
+)
+from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
+from edgec.targets.common.limits import find_limits
+from edgec.targets.common.nests import find_param
+from edgec.targets.dsp.kernels.matrix import can_share_words
+from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
+from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
+
+#: Forms worth trying for a convolution or dense with its requantize, the fastest first.
+FORMS = {
+    "conv2d": (PADDED_COLUMNS, COLUMNS, ROW),
+    "dense": (ROW, OFFSET_ROW, PLAIN_ROW),
+}
+
+#: What the names of loops over the last pixels of a row end in.
+END = "_end"
+#: Inputs of a window that the runtime gathers byte by byte.
+MOST_TAPS = 80
+
+
+def product_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule.
+
+    asm: whether kernels may be assembly. The C in the place of offsets is slower than others.
+    """
+    if operators[1:] != ("requantize",):
+        return ()
+    return tuple(form for form in FORMS.get(operators[0], ()) if asm or form != OFFSET_ROW)
+
+
+def schedule_product(
+    func: PrimFunc,
+    form: str,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
+    *,
+    paired: bool = False,
+    in_rows: bool = False,
+    nibbles: bool = False,
+) -> Schedule | None:
+    """A function lowered as a product, on microkernels; None where they cannot do it.
+
+    features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
+    in_rows: the function is one row of many, so that its last pixels matter: where three do not
+    divide them, two or four of them are done by two. nibbles: the weights stay in four bits,
+    with a shift for each group of them where they have such.
+    """
+    pixels, channels = find_param(func, "out").shape
+    found = find_limits(func)
+    if found is None or not found.rescaling.needs <= features:
+        return None
+    rescaling, zero_point = found.rescaling, found.zero_point
+    constants = settled(tables, rescaling, zero_point)
+    if not fits_products(constants, paired):
+        return None
+    if not fits_rescaling(constants, rescaling, zero_point):
+        return None
+    by_three = form in (COLUMNS, PADDED_COLUMNS)
+    if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
+        return None
+    if form == PADDED_COLUMNS and not is_worth_padding(window):
+        return None
+    quads = tables["w"].shape[1]
+    if form == OFFSET_ROW and not (rescaling is TFLM and fits_offsets(constants["w"])):
+        return None
+    stored, group = "", dict[str, int]()
+    if nibbles:
+        found_bits = _in_four_bits(constants, rescaling, 1 if by_three else 2)
+        if form == OFFSET_ROW or in_rows or found_bits is None:
+            return None
+        stored, group = found_bits
+    schedule = Schedule(func)
+    sizes = {"channels": channels, "zero_point": zero_point}
+    if rescaling is ONNX_TO_16:
+        sizes = {"channels": channels, **found.sizes}
+    try:
+        if by_three:
+            by_two = pixels_by_two(pixels) if in_rows and rescaling is TFLM else 0
+            if by_two:
+                _cut(schedule, pixels - by_two)
+            blocks = [("", 3)] + [(END, 2)] * bool(by_two)
+            for end, width in blocks:
+                tail: Tail = "exact" if by_two else "shift"
+                block, _ = schedule.split(f"out_d0{end}", width, tail=tail)
+                schedule.compute_at(f"acc{end}", f"out_d1{end}")
+                schedule.compute_at(f"col{end}", block, scope="scratch")
+                schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
+            schedule.simplify()
+            for end, width in blocks:
+                kernel = rescaling.kernel(f"matrix_{width}{stored}")
+                schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **group, **sizes})
+            if form == PADDED_COLUMNS and window is not None:
+                window = _pad(schedule, pixels, window)
+            _pack_columns(schedule, pixels, window, by_two)
+        elif form in (ROW, OFFSET_ROW):
+            schedule.compute_at("acc", "out_d1")
+            schedule.compute_at("col", "out_d0", scope="scratch")
+            schedule.decompose_reduction("acc", "acc_q")
+            schedule.simplify()
+            depth = find_param(func, "x").elements // pixels
+            if form == ROW:
+                kernel = rescaling.kernel(f"matrix_1{stored}")
+                schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
+                schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
+            else:
+                kernel = rescaling.kernel("matrix_1_offset")
+                schedule.tensorize("out_d1", kernel, {"quads": quads, **sizes})
+                schedule.tensorize("col_q", "ec_offset_row_s8_dsp", {"depth": depth})
+        else:
+            schedule.compute_at("acc", "out_d1")
+            schedule.decompose_reduction("acc", "acc_q")
+            schedule.simplify()
+            kernel = rescaling.kernel(f"matrix_1_plain{stored}")
+            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
+    except ScheduleError:
+        return None
+    replace_constants(schedule, tables, constants)
+    return schedule
+
+
+def _in_four_bits(
+    constants: Mapping[str, Array], rescaling: Rescaling, quads: int
+) -> tuple[str, dict[str, int]] | None:
+    """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
+    if rescaling in RESCALINGS and fits_nibble_products(constants):
+        return "_nibbles", {}
+    step = step_of(constants["w"], quads) if rescaling is ONNX else 0
+    return ("_groups", {"group": step // quads}) if step else None
+
+
+def pixels_by_two(pixels: int) -> int:
+    """How many pixels at the end to do by two, so that three divide the others, none of these."""
+    return 2 * (-pixels % 3) if pixels > 4 else 0
+
+
+def _cut(schedule: Schedule, at: int) -> None:
+    schedule.cut("out_d0", at, ("col", "acc"), END)
+
+
+def _pack_columns(schedule: Schedule, pixels: int, window: Window | None, by_two: int) -> None:
+    """Pack on microkernels: three pixels at a time, the last `by_two` of them two at a time."""
+    begin = pixels - by_two
+    last = begin - 3 if not by_two else None
+    _pack_block(schedule, "", 3, _first("out_d0_o", 0, begin, 3, last), window)
+    if by_two:
+        _pack_block(schedule, END, 2, _first(f"out_d0{END}_o", begin, by_two, 2, None), window)
+
+
+def _first(loop: str, begin: int, pixels: int, width: int, last: int | None) -> str:
+    """The first pixel of a block, in terms of the loop over blocks, if there are several."""
+    if pixels <= width:
+        return str(begin)
+    if last is not None:
+        return f"min({loop}*{width}, {last})"
+    return f"{loop}*{width} + {begin}"
+
+
+def _pack_block(
+    schedule: Schedule, end: str, width: int, first: str, window: Window | None
+) -> None:
+    # Where the outer loop has one step, it is gone.
+    name = f"col{end}"
+    loop = f"col_q{end}" if find_param(schedule.func, name).elements > 4 * width else f"col_s{end}"
+    if window is None or window.is_pixel:
+        depth = find_param(schedule.func, "x").shape[-1]
+        schedule.tensorize(loop, f"ec_pack_rows_{width}_s8_dsp", {"depth": depth})
+        return
+    channels, (_, kernel_w) = window.shape[2], window.kernel
+    in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
+    kernel = f"ec_pack_windows_{width}_s8_dsp"
+    if channels % 4 != 0 and not in_words:
+        kernel = f"ec_pack_taps_{width}_s8_dsp"
+        if width != 3 or window.depth > MOST_TAPS or window.dilation[1] > 1:
+            raise ScheduleError("the inputs of a window are no whole words")
+    schedule.tensorize(loop, kernel, window.sizes, {"pixel": first})
+
+
+def is_worth_padding(window: Window | None) -> bool:
+    """Whether a padded copy helps: few channels, so that taps at the edges are slow."""
+    return window is not None and window.is_padded and window.shape[2] % 4 != 0
+
+
+def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
+    """Pad on a microkernel; the window over the copy."""
+    inner = window.padded(pixels // window.out_width)
+    names = ("height", "width", "channels", "top", "left", "zero_point")
+    sizes = {name: window.sizes[name] for name in names}
+    sizes |= {"out_height": inner.shape[0], "out_width": inner.shape[1]}
+    schedule.tensorize("padded_h", "ec_pad_s8", sizes)
+    return inner
+
+
+def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
+    """Whether the weights of two channels can share words."""
+    least, most = sum_bounds(tables)
+    if most.max() >= MOST_SUM or least.min() < -MOST_SUM:
+        return False
+    w = tables["w"]
+    if w.min(initial=0) >= -127 or not paired:
+        return bool(w.min(initial=0) >= -127)
+    first = np.arange(0, len(w) - 1, 1 if len(w) % 2 else 2)  # units overlap where it is odd
+    return bool(can_share_words(w)[first, first + 1].all())
+
+
+def fits_nibble_products(tables: Mapping[str, Array]) -> bool:
+    """Whether weights have four bits, and sums are small enough for kernels that read such."""
+    least, most = sum_bounds(tables)
+    is_small = most.max() < MOST_NIBBLE_SUM and least.min() >= -MOST_NIBBLE_SUM
+    return is_small and fits_nibbles(tables["w"])
+
+
+def fits_offsets(w: Array) -> bool:
+    """Whether inputs may be bytes with offsets: weights and their opposites are int8."""
+    return w.shape[1] >= FEWEST_QUADS and bool(w.min() >= -127)
+
+
+def fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:
+    """Whether the sums can be rescaled in a few instructions.
+
+    The correction of negative ties is right only where a second rounding follows.
+    """
+    if not has_plain_scales(tables):
+        return False
+    if rescaling is not TFLM:
+        return True
+    shift = tables["shift"].astype(np.int64)
+    return bool(
+        tables["multiplier"].min() >= 1 << 30
+        and shift.max() <= (0 if zero_point == -128 else -1)
+        and shift.min() >= -most_shift(zero_point)
+    )
+
+
+def fits_any_shift(tables: Mapping[str, Array]) -> bool:
+    """Whether sums can be rescaled to int16 in a few instructions, by shifts of both directions.
+
+    Factors repeat after a few channels.
+    """
+    shift = tables["shift"].astype(np.int64)
+    most = np.maximum(*(np.abs(bound) for bound in sum_bounds(tables)))
+    return bool(
+        tables["multiplier"].min() >= 1 << 30
+        and shift.min() >= -most_shift(0)
+        and (most.reshape(-1, len(shift)) << np.maximum(shift, 0)).max() < 1 << 30
+    )

@@ -1,0 +1,1 @@
+"""Helium (MVE): vectors of 128 bits."""

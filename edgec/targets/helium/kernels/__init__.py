@@ -1,0 +1,19 @@
+"""Kernels for the vectors of Cortex-M55 (MVE); importing the package registers them."""
+
+from edgec.targets.helium.kernels import (
+    depthwise,
+    depthwise_int16,
+    elements,
+    matrix,
+    nibbles,
+    rows,
+)
+
+__all__ = [
+    "depthwise",
+    "depthwise_int16",
+    "elements",
+    "matrix",
+    "nibbles",
+    "rows",
+]

@@ -1,0 +1,262 @@
+"""Depthwise convolution of int8 on MVE (`runtime_c/kernels/helium/depthwise_s8.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import int32
+from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
+from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.helium.kernels.matrix import SLICE
+
+Array = npt.NDArray[Any]
+
+#: The channel of each lane of the four int32 vectors that widening 16 int8 twice gives.
+LANES = np.array([4 * lane + first for first in (0, 2, 1, 3) for lane in range(4)])
+WORDS = SLICE // 4
+#: Pairs of taps that are tried for an order; with few weights of -128 the first few do.
+MOST_TRIED = 1_000
+
+
+def depthwise(
+    rescaling: Rescaling,
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    row_step: int,
+    rows: int,
+    step: int,
+    pixels: int,
+    channels: int,
+    minimum: int,
+    maximum: int,
+    zero_point: int = 0,
+) -> PrimFunc:
+    """out[h, p, c] = requantized bias[c] + sum of x[at] * w[kh, kw, c].
+
+    at = h * row_step + p * step + kh * pitch + kw * tap + c.
+    """
+    b = Definition("depthwise")
+    out = b.output("out", (rows, pixels, channels), rescaling.result)
+    last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
+    x = b.input("x", ((rows - 1) * row_step + last + channels,), rescaling.dtype)
+    bias = b.constant("bias", (channels,), "int32")
+    tables = rescaling.declare(b, channels)
+    w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
+    acc = b.reduce(
+        "acc",
+        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
+        init=lambda h, p, c: bias[c],
+        update=lambda acc, h, p, c, kh, kw: (
+            acc
+            + int32(x[kh * pitch + kw * tap + h * row_step + p * step + c]) * int32(w[kh, kw, c])
+        ),
+        shape=(rows, pixels, channels),
+        dtype="int32",
+    )
+    limits = (minimum, maximum)
+
+    def result(h: Any, p: Any, c: Any) -> Any:
+        rounded = rescaling.rounded(acc[h, p, c], tables, c)
+        return stored_as(out, (h, p, c), rounded, zero_point, limits, added=False)
+
+    b.compute(out, result)
+    schedule = Schedule(b.build())
+    schedule.compute_at("acc", "out_c")
+    if kernel_h * kernel_w > 1:
+        schedule.decompose_reduction("acc", "acc_kh")
+    schedule.simplify()
+    return schedule.func
+
+
+def block_starts(channels: int, size: int = SLICE) -> list[int]:
+    """The first channel of each block of this size; the second block may overlap the first."""
+    blocks = -(-channels // size)
+    second = channels - size * (blocks - 1)
+    return [0, *(second + size * i for i in range(blocks - 1))]
+
+
+def tiled(array: Array) -> Array:
+    """The last axis repeated up to 16, if it is shorter."""
+    repeats = max(SLICE // array.shape[-1], 1)
+    return np.concatenate([array] * repeats, axis=-1)
+
+
+def pairs_of_taps(w: Array) -> list[int] | None:
+    """An order of the taps of w [taps, channels] in which no two at 2i and 2i + 1 share a channel
+    where both are -128: their products would not fit in int16. None where none is found.
+    """
+    least = w == -128
+    meet = (least.astype(np.float32) @ least.T.astype(np.float32)) > 0
+    tried = 0
+
+    def ordered(taps: tuple[int, ...]) -> list[int] | None:
+        nonlocal tried
+        if len(taps) < 2:
+            return list(taps)
+        first, rest = taps[0], taps[1:]
+        for partner in rest:
+            tried += 1
+            if tried > MOST_TRIED:
+                return None
+            if not meet[first, partner]:
+                found = ordered(tuple(tap for tap in rest if tap != partner))
+                if found is not None:
+                    return [first, partner, *found]
+        found = ordered(rest) if len(taps) % 2 else None
+        return None if found is None else [*found, first]
+
+    return ordered(tuple(range(len(w))))
+
+
+def fits_pairs(w: Array) -> bool:
+    """Whether the taps of w [..., channels] can be paired in every block of channels."""
+    taps = tiled(w.reshape(-1, w.shape[-1]))
+    starts = block_starts(taps.shape[1])
+    return all(pairs_of_taps(taps[:, first : first + SLICE]) is not None for first in starts)
+
+
+def pack_depthwise(
+    rescaling: Rescaling,
+    arrays: Mapping[str, Array],
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    **_: int,
+) -> Array:
+    """The constants in the order of use, as int32 words. Requires `fits_pairs`."""
+    taps = kernel_h * kernel_w
+    tables = {name: tiled(arrays[name].reshape(-1)) for name in ("bias", *rescaling.tables)}
+    w = tiled(arrays["w"].reshape(taps, -1))
+    offsets = np.array(tap_offsets(kernel_h, kernel_w, pitch, tap))
+    parts: list[Array] = []
+    for first in block_starts(w.shape[1]):
+        lanes = first + LANES
+        parts.append(tables["bias"][lanes])
+        block = np.ascontiguousarray(w[:, first : first + SLICE])
+        order = pairs_of_taps(block)
+        assert order is not None
+        weights = block.view("<i4")
+        for start in range(0, taps, 2):
+            pair = order[start : start + 2]
+            parts += [offsets[pair], weights[pair].reshape(-1)]
+        scales = [
+            rescaling.words(name, tables[name][lanes]).reshape(4, 4) for name in rescaling.tables
+        ]
+        parts.append(np.stack(scales, axis=1).reshape(-1))
+    return np.concatenate([part.astype(np.int32) for part in parts])
+
+
+def tap_offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
+    """Where the taps are behind the first one."""
+    return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
+
+
+def unpack_depthwise(
+    rescaling: Rescaling,
+    words: Array,
+    kernel_h: int,
+    kernel_w: int,
+    pitch: int,
+    tap: int,
+    channels: int,
+    **_: int,
+) -> dict[str, Any]:
+    """The constants in a stream by their names in the meaning."""
+    taps = kernel_h * kernel_w
+    wide = max(channels, SLICE)
+    dtypes = {"bias": "int32", **rescaling.tables}
+    found: dict[str, Any] = {name: np.zeros(wide, dtype) for name, dtype in dtypes.items()}
+    w = np.zeros((taps, wide), np.int8)
+    size = block_words(rescaling, taps)
+    for number, first in enumerate(block_starts(wide)):
+        part = words[number * size : (number + 1) * size]
+        lanes = first + LANES
+        found["bias"][lanes] = part[:SLICE]
+        position = SLICE
+        left = dict(enumerate(tap_offsets(kernel_h, kernel_w, pitch, tap)))
+        for start in range(0, taps, 2):
+            count = min(2, taps - start)
+            pair = [_taken(left, int(offset)) for offset in part[position : position + count]]
+            position += count
+            packed = np.ascontiguousarray(part[position : position + WORDS * count])
+            bytes_ = packed.astype("<i4").view(np.int8).reshape(count, SLICE)
+            w[pair, first : first + SLICE] = bytes_
+            position += WORDS * count
+        scales = part[position:].reshape(4, len(rescaling.tables), 4)
+        for place, name in enumerate(rescaling.tables):
+            found[name][lanes] = rescaling.entries(name, scales[:, place].reshape(-1))
+    found["w"] = w
+    return {name: array[..., :channels] for name, array in found.items()}
+
+
+def _taken(left: dict[int, int], offset: int) -> int:
+    """The first tap that is left at this offset; it is left no more."""
+    found = next(tap for tap, at in left.items() if at == offset)
+    del left[found]
+    return found
+
+
+def block_words(rescaling: Rescaling, taps: int) -> int:
+    """Words of a stream for 16 channels."""
+    return SLICE + taps * (1 + WORDS) + len(rescaling.tables) * SLICE
+
+
+def _words(rescaling: Rescaling, kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
+    blocks = len(block_starts(max(channels, SLICE)))
+    return blocks * block_words(rescaling, kernel_h * kernel_w)
+
+
+def _instructions(
+    kernel_h: int,
+    kernel_w: int,
+    rows: int,
+    pixels: int,
+    channels: int,
+    zero_point: int,
+    minimum: int,
+    maximum: int,
+    **_: int,
+) -> float:
+    taps = kernel_h * kernel_w
+    is_short = (zero_point, minimum, maximum) == (-128, -128, 127)
+    each = 38 + 23 * (taps // 2) + 14 * (taps % 2) + (0 if is_short else 18)
+    if channels < SLICE:
+        return 120 + rows * (10 + (5 + each) * -(-pixels * channels // SLICE))
+    return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
+
+
+for _rescaling in RESCALINGS:
+    register(
+        Microkernel(
+            _rescaling.kernel("depthwise", "mve"),
+            partial(depthwise, _rescaling),
+            sizes=(
+                "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
+                "channels", "zero_point", "minimum", "maximum",
+            ),
+            header=f"helium/depthwise_s8{_rescaling.suffix}.h",
+            needs=frozenset({"mve"}) | _rescaling.needs,
+            alignment=(("bias", 4),),
+            in_order=("out_p", 1),
+            stream=Stream(
+                _rescaling.sources,
+                words=partial(_words, _rescaling),
+                pack=partial(pack_depthwise, _rescaling),
+                unpack=partial(unpack_depthwise, _rescaling),
+            ),
+            instructions=_instructions,
+            code_bytes=840,
+        )
+    )  # fmt: skip

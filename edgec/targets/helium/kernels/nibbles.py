@@ -1,0 +1,154 @@
+"""Matrix products of int8 on MVE by weights of four bits: streams.
+
+They are in the files `matrix_s8_nibbles.h` and `matrix_s8_onnx_nibbles.h` of
+`runtime_c/kernels/helium/`, and mean what those of `edgec.targets.helium.kernels.matrix` mean.
+Their streams are the same, but that a vector of 16 bytes is a slice of two channels. Those of
+`matrix_s8_onnx_groups.h` take numbers of four bits with a shift for some slices of a channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgec.loop.primitives.shifts import shared_shifts, without_shifts
+from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
+from edgec.targets.helium.kernels.matrix import (
+    CONV_UNIT,
+    DENSE_UNIT,
+    SLICE,
+    Products,
+    Storage,
+    conv_instructions,
+    dense_instructions,
+    slices_of,
+)
+
+Array = npt.NDArray[Any]
+
+#: What the names of these kernels have behind that of the products.
+NIBBLES, GROUPS = "_nibbles", "_groups"
+#: Slices that share a shift, at most.
+MOST_STEP = 4
+#: A convolution sums up fewer inputs: its sums are 16 times themselves.
+MOST_DEPTH = (1 << 17) - 1
+
+
+@dataclass(frozen=True)
+class Nibbles(Storage):
+    """Channel i of a unit in the low half of a byte, channel i + unit / 2 in the high one.
+
+    flipped: 8 where low halves are stored as 8 more than the weight, else 0.
+    """
+
+    weights: int = 2
+    flipped: int = 0
+
+    def pack(self, slices: Array) -> Array:
+        """The bytes of int8 slices [slices, channels of the unit, inputs], all in [-8, 7]."""
+        low, high = np.split(slices.astype(np.uint8), 2, axis=1)
+        return np.asarray((low ^ self.flipped) & 15 | high << 4)
+
+    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
+        """What `pack` was given."""
+        both = packed.view(np.uint8).reshape(-1, unit // 2, inputs)
+        halves = [both & 15 ^ self.flipped, both >> 4]
+        return (np.concatenate(halves, axis=1) ^ 8).astype(np.int8) - np.int8(8)
+
+
+@dataclass(frozen=True)
+class Groups(Nibbles):
+    """The same, and behind every `step` slices a byte for each channel: how far up sums go.
+
+    Sums of low halves are 16 times themselves.
+    """
+
+    step: int = 1
+
+    def sized(self, slices: int = 0, **_: int) -> Storage:
+        """With steps of so many slices."""
+        return replace(self, step=slices)
+
+    def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
+        """How many bytes so many slices take."""
+        return super().bytes_of(slices, unit, inputs) + slices // self.step * unit
+
+    def pack(self, slices: Array) -> Array:
+        """The bytes of int8 slices [slices, channels of the unit, inputs], flat."""
+        count, unit, inputs = slices.shape
+        steps = slices.reshape(-1, self.step, unit, inputs).transpose(0, 2, 1, 3)
+        shifts = shared_shifts(steps.reshape(-1, unit, self.step * inputs))
+        digits = without_shifts(steps.reshape(-1, unit, self.step * inputs), shifts[..., None])
+        digits = digits.reshape(steps.shape).transpose(0, 2, 1, 3).reshape(slices.shape)
+        packed = super().pack(digits).reshape(count // self.step, -1)
+        up = shifts - np.repeat(np.array([4, 0], np.int8), unit // 2)
+        return np.hstack([packed.view(np.uint8), up.astype(np.int8).view(np.uint8)]).reshape(-1)
+
+    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
+        """What `pack` was given."""
+        steps = packed.view(np.uint8).reshape(-1, self.step * unit * inputs // 2 + unit)
+        body, up = np.ascontiguousarray(steps[:, :-unit]), steps[:, -unit:].view(np.int8)
+        shifts = up + np.repeat(np.array([4, 0], np.int8), unit // 2)
+        wide = np.repeat(shifts, self.step, axis=0)[..., None]
+        return np.asarray(super().unpack(body, unit, inputs) << wide)
+
+
+def step_of(w: Array) -> int:
+    """Slices of the longest steps that int8 weights [channels, runs, run] allow, or 0.
+
+    Steps divide runs, and the weights of each have four bits and a shift.
+    """
+    channels, runs, run = w.shape
+    for step in range(MOST_STEP, 0, -1):
+        size = step * SLICE
+        if run % size == 0:
+            parts = w.reshape(channels, runs * run // size, size)
+            if shared_shifts(parts).min(initial=0) >= 0:
+                return step
+    return 0
+
+
+def _dense_instructions(rescaling: Rescaling, depth: int, channels: int, **limits: int) -> float:
+    bytes_ = dense_instructions(rescaling, depth, channels, **limits)
+    return bytes_ + 20 + 3 * slices_of(depth) + 4 * -(-channels // DENSE_UNIT)
+
+
+def _conv_instructions(
+    rescaling: Rescaling, kernel_h: int, kernel_w: int, in_channels: int, **sizes: int
+) -> float:
+    bytes_ = conv_instructions(rescaling, kernel_h, kernel_w, in_channels, **sizes)
+    calls = -(-sizes["pixels"] // 2) * -(-sizes["channels"] // CONV_UNIT)
+    return bytes_ + calls * (2 * kernel_h * slices_of(kernel_w * in_channels) + 2)
+
+
+def _dense_steps(
+    rescaling: Rescaling, depth: int, channels: int, slices: int, **limits: int
+) -> float:
+    bytes_ = dense_instructions(rescaling, depth, channels, **limits)
+    count = slices_of(depth)
+    return bytes_ + -(-channels // DENSE_UNIT) * (4 * count + 12 * count // slices)
+
+
+def _conv_steps(
+    rescaling: Rescaling, kernel_h: int, kernel_w: int, in_channels: int, slices: int, **sizes: int
+) -> float:
+    bytes_ = conv_instructions(rescaling, kernel_h, kernel_w, in_channels, **sizes)
+    calls = -(-sizes["pixels"] // 2) * -(-sizes["channels"] // CONV_UNIT)
+    count = kernel_h * slices_of(kernel_w * in_channels)
+    return bytes_ + calls * (2 * count + 13 * count // slices)
+
+
+for _rescaling in RESCALINGS:
+    _header = f"helium/matrix_s8{_rescaling.suffix}{NIBBLES}.h"
+    Products(_rescaling, _header, Nibbles(flipped=8), NIBBLES).register_dense(
+        _dense_instructions, 760
+    )
+    Products(_rescaling, _header, Nibbles(), NIBBLES).register_conv(_conv_instructions, 950)
+_products = Products(
+    ONNX, f"helium/matrix_s8{ONNX.suffix}{GROUPS}.h", Groups(), GROUPS, more=("slices",)
+)
+_products.register_dense(_dense_steps, 760)
+_products.register_conv(_conv_steps, 950)

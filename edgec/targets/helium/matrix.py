@@ -1,0 +1,357 @@
+"""Convolution and dense on MVE: vectors of integers along the channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from edgec.errors import ScheduleError
+from edgec.loop.dtype import bits
+from edgec.loop.intrinsics import INT32_MAX
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
+from edgec.loop.microkernel import get_microkernel
+from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
+from edgec.targets.common.limits import Limits, find_limits
+from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.helium.kernels.depthwise import fits_pairs
+from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
+from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
+from edgec.targets.helium.kernels.nibbles import GROUPS, MOST_DEPTH, NIBBLES, step_of
+from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED
+
+#: Scales of floats are below this, or what they give is, so that a zero point fits beside it.
+MOST_SCALE, MOST_RESULT = 0.5, 1 << 30
+#: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
+MOST_PADDED, MOST_COLUMNS = 4096, 2048
+
+#: Forms worth trying for an operator with its requantize, the fastest first.
+FORMS = {
+    "conv2d": (MATRIX, WINDOW_ROWS, COLUMN_ROWS),
+    "dense": (MATRIX,),
+    "depthwise_conv2d": (COLUMN_ROWS, WINDOW_ROWS),
+}
+
+
+def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
+    """Forms for a group of these operators; what does not fit them yields no schedule.
+
+    dtype: of the first operator's input.
+    """
+    if operators[1:] != ("requantize",) or dtype not in ("int8", "int16"):
+        return ()
+    return FORMS.get(operators[0], ())
+
+
+def schedule_vectors(
+    func: PrimFunc,
+    form: str,
+    tables: Mapping[str, Array],
+    window: Window | None,
+    features: frozenset[str],
+    *,
+    paired: bool = False,
+    bits: tuple[int, ...] = (8, 4),
+) -> list[Schedule]:
+    """A function lowered in one of the forms on microkernels; empty where they cannot do it.
+
+    features: of the core. paired: taps of depthwise windows may be paired anew, so that weights of
+    -128 fit. bits: that weights may be stored in; four only where they fit, and if there are no
+    others, eight where they do not.
+    """
+    limits = find_limits(func)
+    if limits is None or not limits.rescaling.needs <= features:
+        return []
+    if limits.rescaling.result == "int8" and not _fits_scales(tables):
+        return []
+    storages = [limits]
+    short = _in_four_bits(func, form, tables["w"], limits) if 4 in bits else None
+    if short is not None:
+        storages = [limits, short] if 8 in bits else [short]
+    found = []
+    for rows, limits in product(_rows_at_once(func, form, window), storages):
+        schedule = Schedule(func)
+        try:
+            if form == MATRIX:
+                _matrix(schedule, limits, window)
+            elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
+                if limits.rescaling in RESCALINGS:
+                    _require_pairs(tables["w"], paired or rows == 1)
+                    _require_room(tables)
+                _depthwise_rows(schedule, limits, window, rows)
+            elif form == WINDOW_ROWS:
+                _window_rows(schedule, limits, window, rows)
+            else:
+                _column_rows(schedule, limits, window, rows)
+        except ScheduleError:
+            continue
+        found.append(schedule)
+    return found
+
+
+def _fits_nibbles(func: PrimFunc, form: str, w: Array, rescaling: Rescaling) -> bool:
+    """Whether there are kernels by weights of four bits, and these are such weights."""
+    is_known = func.name != "depthwise_conv2d" or form == COLUMN_ROWS
+    depth = w.size // find_param(func, "out").shape[-1]
+    return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
+
+
+def _in_four_bits(func: PrimFunc, form: str, w: Array, limits: Limits) -> Limits | None:
+    """How kernels store these weights in four bits, with shifts of groups if they have such."""
+    if _fits_nibbles(func, form, w, limits.rescaling):
+        return replace(limits, weights=NIBBLES)
+    if limits.rescaling is not ONNX or func.name == "depthwise_conv2d":
+        return None
+    rows = w.reshape(len(w), w.shape[1] if form == WINDOW_ROWS else 1, -1)
+    step = step_of(rows)
+    return replace(limits, weights=GROUPS, slices=step) if step else None
+
+
+def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]:
+    """For how many rows of the output the input is padded at once, the most first.
+
+    Neighbouring rows share most of what they read; scratch is what that costs.
+    """
+    if form == MATRIX or window is None:
+        return [1]
+    _, height, width, _ = find_param(func, "out").shape
+    itemsize = itemsize_of(func)
+    if form == WINDOW_ROWS and (not window.is_padded or func.name != "depthwise_conv2d"):
+        return [1]  # a convolution takes much longer than a copy
+    inner = window.padded(height) if window.is_padded else window
+    row_bytes = inner.shape[1] * inner.shape[2] * itemsize if window.is_padded else 0
+    parts = [rows for rows in range(1, height + 1) if height % rows == 0]
+    found = [r for r in parts if _rows_read(window, r) * row_bytes <= MOST_PADDED]
+    most = {max(found, default=1), 1}
+    if form == COLUMN_ROWS:
+        most.add(max((r for r in found if _fits_columns(window, r, width, itemsize)), default=1))
+    return sorted(most, reverse=True)
+
+
+def itemsize_of(func: PrimFunc) -> int:
+    """Bytes of an input's element."""
+    return bits(find_param(func, "x").dtype) // 8
+
+
+def _fits_columns(window: Window, rows: int, width: int, itemsize: int) -> bool:
+    """Whether the windows of so many rows of the output may lie side by side."""
+    return rows * width * window.depth * itemsize <= MOST_COLUMNS
+
+
+def _rows_read(window: Window, rows: int) -> int:
+    """Rows of the input that some neighbouring rows of the output read."""
+    return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
+
+
+def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+    """All pixels in one call: the output follows the input through memory."""
+    if window is not None and not window.is_pixel:
+        raise ScheduleError("the windows are not single pixels")
+    pixels, channels = find_param(schedule.func, "out").shape
+    depth = find_param(schedule.func, "w").shape[1]
+    schedule.compute_at("acc", "out_d1")
+    schedule.decompose_reduction("acc", "acc_k")
+    schedule.simplify()
+    if pixels == 1 and channels >= DENSE_UNIT:
+        sizes = {"depth": depth, "channels": channels, **limits.sizes}
+        schedule.tensorize("out_d1", limits.kernel("dense"), sizes)
+        return
+    _require_channels(channels)
+    sizes = {
+        "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize("out_d0" if pixels > 1 else "out_d1", limits.kernel("conv"), sizes)
+
+
+def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
+    """Row by row of the output, each on the rows that it reads, padded in scratch."""
+    if window is None or window.is_pixel or not _has_long_runs(window, slice_of(limits.rescaling)):
+        raise ScheduleError("the windows have no long runs")
+    channels = find_param(schedule.func, "out").shape[3]
+    _require_channels(channels)
+    inner = _pad_rows(schedule, window, rows)
+    loop, pixels, step = _pixels(schedule, inner)
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
+        "pitch": inner.dilation[0] * inner.shape[1] * inner.shape[2], "step": step,
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, limits.kernel("conv"), sizes)
+    _tensorize_padding(schedule, window, rows)
+
+
+def _depthwise_rows(
+    schedule: Schedule,
+    limits: Limits,
+    window: Window | None,
+    rows: int,
+) -> None:
+    """Row by row, a vector of channels at a time; fewer of int8 for several pixels at once."""
+    channels = find_param(schedule.func, "out").shape[3]
+    if window is None or window.shape[2] != channels:
+        raise ScheduleError("channels have several outputs")
+    inner = _pad_rows(schedule, window, rows)
+    loop, pixels, step = _pixels(schedule, inner)
+    if rows > 1:
+        loop = "out_d1_i"
+    is_short = limits.rescaling in RESCALINGS  # int8 to int8
+    if channels < (SLICE if is_short else BLOCK) and not (
+        is_short
+        and SLICE % channels == 0
+        and step == channels
+        and pixels * channels >= SLICE
+        and window.is_padded  # in scratch: the output is somewhere else
+    ):
+        raise ScheduleError("pixels do not share vectors")
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1],
+        "pitch": inner.dilation[0] * inner.shape[1] * channels,
+        "tap": inner.dilation[1] * channels,
+        "row_step": inner.stride[0] * inner.shape[1] * channels, "rows": rows, "step": step,
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, limits.kernel("depthwise"), sizes)
+    _tensorize_padding(schedule, window, rows)
+
+
+def _require_pairs(w: Array, paired: bool) -> None:
+    if w.min() < -127 and not (paired and fits_pairs(w)):
+        raise ScheduleError("two products do not fit in int16")
+
+
+def _fits_scales(tables: Mapping[str, Array]) -> bool:
+    """Whether a zero point fits beside what scales of floats give, for any int8 inputs."""
+    if "scale" not in tables:
+        return True
+    scale = tables["scale"].astype(np.float64)
+    depth = tables["w"].size // len(tables["bias"])
+    most = np.abs(tables["bias"].astype(np.int64)) + depth * 128 * 128
+    fits = (scale < MOST_SCALE) | ((most <= INT32_MAX) & (most * scale < MOST_RESULT))
+    return bool(np.all((scale > 0) & fits))
+
+
+def _require_room(tables: Mapping[str, Array]) -> None:
+    """Every rescaled sum must be at least 128 away from the ends of int32, for the zero point."""
+    if "scale" in tables:
+        return  # all of these are
+    w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
+    most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
+    if not np.all((most < INT32_MAX - 128) | (tables["shift"] < 0)):
+        raise ScheduleError("a sum and the zero point may not fit in int32")
+
+
+def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
+    """The same, with the windows of a row side by side: few inputs in a run of them."""
+    if window is None or window.is_pixel or not is_gathered(window):
+        raise ScheduleError("the windows are not gathered")
+    if not any(param.name == "col" for param in schedule.func.params):
+        raise ScheduleError("there are no columns")
+    _, _, pixels, channels = find_param(schedule.func, "out").shape
+    _require_channels(channels)
+    inner = _pad_rows(schedule, window, rows)
+    loop, count = ("out_d2" if pixels > 1 else "out_d3"), pixels
+    if rows > 1 and _fits_columns(window, rows, pixels, itemsize_of(schedule.func)):
+        loop, count = "out_d1_i", rows * pixels
+        if pixels > 1:
+            loop = schedule.fuse("out_d1_i", "out_d2")
+    sizes = {
+        "kernel_h": 1, "kernel_w": 1, "in_channels": inner.depth, "pitch": 0, "step": inner.depth,
+        "pixels": count, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, limits.kernel("conv"), sizes)
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
+        "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
+        "pixels": pixels,
+    }  # fmt: skip
+    kernel = f"ec_columns_{limits.rescaling.short_dtype}_mve"
+    schedule.tensorize("col_w" if pixels > 1 else "col_k", kernel, sizes)
+    _tensorize_padding(schedule, window, rows)
+
+
+def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
+    """Make the padded copy for some rows of the output; the window over what is read."""
+    inner = window
+    outer, row = "out_d1", "out_d1"
+    if rows > 1:
+        outer, row = schedule.split("out_d1", rows, tail="exact")
+    schedule.compute_at("acc", "out_d3")
+    columns = next((param for param in schedule.func.params if param.name == "col"), None)
+    if columns is not None:
+        together = _fits_columns(window, rows, columns.shape[2], itemsize_of(schedule.func))
+        schedule.compute_at("col", outer if together else row, scope="scratch")
+    if window.is_padded:
+        schedule.compute_at("padded", outer, scope="scratch")
+        inner = window.padded(find_param(schedule.func, "out").shape[1])
+    decompose(schedule, "acc")
+    schedule.simplify()
+    if window.is_padded:
+        outer, by = _steps(window, rows)
+        if rows < find_param(schedule.func, "out").shape[1] and by < _rows_read(window, rows):
+            schedule.roll("padded_h", outer, by)
+    return inner
+
+
+def _steps(window: Window, rows: int) -> tuple[str, int]:
+    """The loop over so many rows of the output, and from one step to the next the rows read."""
+    return "out_d1" if rows == 1 else "out_d1_o", rows * window.stride[0]
+
+
+def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
+    """The loop that a kernel replaces: its name, its outputs, bytes between their inputs.
+
+    That is a row; where rows have one pixel and no padding of their own, all rows.
+    """
+    _, height, width, _ = find_param(schedule.func, "out").shape
+    row = window.shape[1] * window.shape[2]
+    if width > 1:
+        return "out_d2", width, window.stride[1] * window.shape[2]
+    if height > 1 and not any(p.name == "padded" for p in schedule.func.params):
+        return "out_d1", height, window.stride[0] * row
+    return "out_d3", 1, row
+
+
+def _tensorize_padding(schedule: Schedule, window: Window, rows: int) -> None:
+    if not window.is_padded:
+        return
+    if find_param(schedule.func, "out").shape[0] != 1:
+        raise ScheduleError("several images are not padded row by row")
+    read = _rows_read(window, rows)
+    height = find_param(schedule.func, "out").shape[1]
+    outer, by = _steps(window, rows)
+    kernel = get_microkernel(
+        "ec_pad_rows_s8_mve" if itemsize_of(schedule.func) == 1 else "ec_pad_rows_s16_mve"
+    )
+    sizes = {name: size for name, size in window.sizes.items() if name in kernel.sizes}
+    sizes |= {"rows": read, "out_width": window.padded(height).shape[1], "by": min(by, read)}
+    first = "0" if height == rows else f"{outer}*{by}"
+    schedule.tensorize("padded_h" if read > 1 else "padded_w", kernel.name, sizes, {"row": first})
+
+
+def _has_long_runs(window: Window, inputs: int) -> bool:
+    """Whether the inputs of a row of a window lie together, and there are enough of them.
+
+    inputs: of a vector.
+    """
+    together = window.dilation[1] == 1 or window.kernel[1] == 1
+    return together and (window.kernel[1] * window.shape[2] >= inputs or not is_gathered(window))
+
+
+def is_gathered(window: Window) -> bool:
+    """Whether windows are small enough to be put side by side."""
+    row = window.shape[1] + sum(window.corner) + window.kernel[1]
+    reach = (window.kernel[0] * window.dilation[0]) * row * window.shape[2]
+    return window.depth <= MOST_GATHERED and reach <= FARTHEST and window.dilation[1] == 1
+
+
+def _require_channels(channels: int) -> None:
+    if channels < CONV_UNIT:
+        raise ScheduleError("there are fewer channels than a unit has")

@@ -1,0 +1,8 @@
+"""Every kernel of the runtime, registered by importing the targets' packages."""
+
+from edgec.targets.common import kernels as common
+from edgec.targets.cortex_m import kernels as cortex_m
+from edgec.targets.dsp import kernels as dsp
+from edgec.targets.helium import kernels as helium
+
+__all__ = ["common", "cortex_m", "dsp", "helium"]

@@ -1,0 +1,486 @@
+/* Sums of float32 products in their order: what kernels of convolutions share.
+ *
+ * Each output is its bias, then product after product added in the order of the window, two
+ * roundings for each. Kernels only choose which outputs are computed together.
+ *
+ * How a window lies is told by `runs`: how many runs of inputs it has, the inputs of a run, the
+ * floats from one run to the next, and the inputs of a run that share steps; and by `window`, where
+ * what stands before a group counts as an input: the inputs of a whole window, how many of them lie
+ * before the first that is used, those from one run to the next, and those of a run. From channel
+ * to channel inputs are `apart` (0: channels share them), from input to input of a run `tap` floats.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_FPU_ACCUMULATE_F32_H
+#define EC_FPU_ACCUMULATE_F32_H
+
+#include "edgec/ec_kernel.h"
+#include "kernels/common/clip_taps.h"
+#include "kernels/common/stored_weights_f32.h"
+
+/* The inputs of a run that share steps. */
+static inline EC_INLINE int32_t ec_same_steps(int32_t stored, const int32_t *runs) {
+    return stored < 0 ? runs[3] : runs[1];
+}
+
+/* Whether something stands before the weights of a group. */
+static inline EC_INLINE int ec_has_groups(int32_t stored, const int32_t *window,
+                                          const int32_t *runs) {
+    return stored < 0 && window[3] != runs[1];
+}
+
+/* What assembly is told of groups besides words: room for 16 steps, whether something stands before
+ * the weights of one, its inputs, and the bits of a byte below those of these four channels, as what
+ * the byte is shifted up by: 28, or 4 down. */
+static inline EC_UNUSED void ec_tell_groups_f32(uint32_t *told, int has_groups, int32_t inputs,
+                                                int32_t second) {
+    told[16] = (uint32_t)has_groups;
+    told[17] = (uint32_t)inputs;
+    told[18] = 28U - 8U * (uint32_t)second;
+}
+
+/* Four sums limited and stored: by limits[0] from below if bounds is odd, by limits[1] from above
+ * if it is 2 or 3. What does not compare becomes the limit. */
+static inline void ec_store_sums_f32(float *out, float a, float b, float c, float d, int32_t bounds,
+                                     const float *limits) {
+    if ((bounds & 1) != 0) {
+        a = a > limits[0] ? a : limits[0];
+        b = b > limits[0] ? b : limits[0];
+        c = c > limits[0] ? c : limits[0];
+        d = d > limits[0] ? d : limits[0];
+    }
+    if ((bounds & 2) != 0) {
+        a = a < limits[1] ? a : limits[1];
+        b = b < limits[1] ? b : limits[1];
+        c = c < limits[1] ? c : limits[1];
+        d = d < limits[1] ? d : limits[1];
+    }
+    out[0] = a;
+    out[1] = b;
+    out[2] = c;
+    out[3] = d;
+}
+
+/* One input of each channel times its weight, added to four sums; x goes on to the next. */
+#define EC_FOUR_PRODUCTS_F32(x, a, b, c, d) \
+    do {                                    \
+        a += (x)[0] * weight[0];            \
+        b += (x)[apart] * weight[1];        \
+        c += (x)[2 * apart] * weight[2];    \
+        d += (x)[3 * apart] * weight[3];    \
+        (x) += tap;                         \
+    } while (0)
+
+/* clang-format off */
+
+/* Assembly: the four weights in s8 to s11 times x, added to the sums %0 to %3. */
+#define EC_ADD_PRODUCTS_F32_ASM(x) \
+    "vmul.f32 s8, s8, " x "\n" \
+    "vmul.f32 s9, s9, " x "\n" \
+    "vadd.f32 %0, %0, s8\n" \
+    "vmul.f32 s10, s10, " x "\n" \
+    "vadd.f32 %1, %1, s9\n" \
+    "vmul.f32 s11, s11, " x "\n" \
+    "vadd.f32 %2, %2, s10\n" \
+    "vadd.f32 %3, %3, s11\n"
+
+/* Assembly: the four float16 in two words as s8 to s11. */
+#define EC_WIDEN_FOUR_F32_ASM(low, high) \
+    "vcvtb.f32.f16 s8, " low "\n" \
+    "vcvtt.f32.f16 s9, " low "\n" \
+    "vcvtb.f32.f16 s10, " high "\n" \
+    "vcvtt.f32.f16 s11, " high "\n"
+
+/* Assembly: the four int8 at %4 + n in r0 to r3. */
+#define EC_FOUR_BYTES_F32_ASM(n) \
+    "ldrsb r0, [%4, #" n "]\n" \
+    "ldrsb r1, [%4, #" n " + 1]\n" \
+    "ldrsb r2, [%4, #" n " + 2]\n" \
+    "ldrsb r3, [%4, #" n " + 3]\n"
+
+/* Assembly: the low halves of the four bytes at %4 + n in r0 to r3. */
+#define EC_LOW_HALVES_F32_ASM(n) \
+    "ldr r3, [%4, #" n "]\n" \
+    "sbfx r0, r3, #0, #4\n" \
+    "sbfx r1, r3, #8, #4\n" \
+    "sbfx r2, r3, #16, #4\n" \
+    "sbfx r3, r3, #24, #4\n"
+
+/* Assembly: their high halves. */
+#define EC_HIGH_HALVES_F32_ASM(n) \
+    "ldr r3, [%4, #" n "]\n" \
+    "sbfx r0, r3, #4, #4\n" \
+    "sbfx r1, r3, #12, #4\n" \
+    "sbfx r2, r3, #20, #4\n" \
+    "sbfx r3, r3, #28, #4\n"
+
+/* Assembly: the four numbers in r0 to r3 times their steps %7 to %10 as s8 to s11. */
+#define EC_SCALE_FOUR_F32_ASM \
+    "vmov s8, s9, r0, r1\n" \
+    "vmov s10, s11, r2, r3\n" \
+    "vcvt.f32.s32 s8, s8\n" \
+    "vcvt.f32.s32 s9, s9\n" \
+    "vcvt.f32.s32 s10, s10\n" \
+    "vcvt.f32.s32 s11, s11\n" \
+    "vmul.f32 s8, s8, %7\n" \
+    "vmul.f32 s9, s9, %8\n" \
+    "vmul.f32 s10, s10, %9\n" \
+    "vmul.f32 s11, s11, %10\n"
+
+/* Two inputs at a time times numbers of steps, which `four` reads, in ec_add_pairs_f32. */
+#define EC_ADD_SCALED_PAIRS_F32(four) \
+    __asm__ volatile( \
+        "1:\n" \
+        "vldmia %5!, {s12-s13}\n" \
+        four("0") \
+        EC_SCALE_FOUR_F32_ASM \
+        EC_ADD_PRODUCTS_F32_ASM("s12") \
+        four("4") \
+        EC_SCALE_FOUR_F32_ASM \
+        EC_ADD_PRODUCTS_F32_ASM("s13") \
+        "add %4, %4, #8\n" \
+        "subs %6, %6, #1\n" \
+        "bne 1b\n" \
+        : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x), \
+          "+r"(pairs) \
+        : "t"(steps[0]), "t"(steps[1]), "t"(steps[2]), "t"(steps[3]) \
+        : "r0", "r1", "r2", "r3", "s8", "s9", "s10", "s11", "s12", "s13", "cc", "memory")
+
+/* clang-format on */
+
+/* Add to four sums the products of the inputs at x, which lie together, and their weights at v: two
+ * inputs at a time, `pairs` times and at least once. */
+static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const uint8_t *v,
+                                              int32_t stored, const float *steps, int32_t second,
+                                              int32_t pairs) {
+#if EC_DSP_FPU_ASM
+    /* clang-format off */
+    if (stored == 2) {
+        __asm__ volatile(
+            "1:\n"
+            "vldmia %4!, {s12-s15}\n"
+            "vldmia %5!, {s16-s17}\n"
+            EC_WIDEN_FOUR_F32_ASM("s12", "s13")
+            EC_ADD_PRODUCTS_F32_ASM("s16")
+            EC_WIDEN_FOUR_F32_ASM("s14", "s15")
+            EC_ADD_PRODUCTS_F32_ASM("s17")
+            "subs %6, %6, #1\n"
+            "bne 1b\n"
+            : "+t"(sums[0]), "+t"(sums[1]), "+t"(sums[2]), "+t"(sums[3]), "+r"(v), "+r"(x),
+              "+r"(pairs)
+            :
+            : "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "cc", "memory");
+    } else if (stored <= 0 && second == 0) {
+        EC_ADD_SCALED_PAIRS_F32(EC_LOW_HALVES_F32_ASM);
+    } else if (stored <= 0) {
+        EC_ADD_SCALED_PAIRS_F32(EC_HIGH_HALVES_F32_ASM);
+    } else {
+        EC_ADD_SCALED_PAIRS_F32(EC_FOUR_BYTES_F32_ASM);
+    }
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < 2 * pairs; ++i) {
+        float weights[4];
+        ec_four_weights_f32(weights, v + ec_unit_tap(4, stored) * i, stored, steps, second);
+        sums[0] += x[i] * weights[0];
+        sums[1] += x[i] * weights[1];
+        sums[2] += x[i] * weights[2];
+        sums[3] += x[i] * weights[3];
+    }
+#endif
+}
+
+/* out[p * channels + c] for p < 4 and c < whole, a multiple of 4: the sums of the windows of
+ * x + p * step, limited. w: the stream. by_vectors: computes a unit by EC_SUMS_F32_MVE, and returns
+ * 0 if it did. */
+static inline EC_INLINE void
+ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x, int32_t step,
+                    int32_t apart, int32_t tap, int32_t stored, const uint8_t *w,
+                    const int32_t *window, const int32_t *runs, int32_t bounds, const float *limits,
+                    int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
+    const int32_t head = ec_unit_head(4, stored);
+    const int32_t each = ec_unit_tap(4, stored);
+    const int32_t unit = head + each * window[0];
+    const int32_t inputs = runs[1];
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
+#if EC_MVE_FLOAT_ASM
+    uint32_t told[19];
+#endif
+    for (int32_t c = 0; c < whole; c += 4, w += ec_next_four(unit, stored, c)) {
+        const int32_t second = ec_second_four(stored, c);
+        const float *from = x + c * apart;
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
+#if EC_MVE_FLOAT_ASM
+        if (stored < 0) {
+            ec_tell_groups_f32(told, has_groups, same, second);
+        }
+        const uintptr_t words[13] = {
+            (uintptr_t)from,
+            (uintptr_t)(4 * step),
+            (uintptr_t)weights,
+            (uintptr_t)runs[0],
+            (uintptr_t)(has_groups   ? window[3] - inputs
+                        : stored < 0 ? 1
+                                     : inputs),
+            (uintptr_t)(4 * (runs[2] - tap * inputs)),
+            (uintptr_t)(each * (window[2] - window[3])),
+            (uintptr_t)w,
+            (uintptr_t)(out + c),
+            (uintptr_t)(4 * channels),
+            (uintptr_t)bounds,
+            (uintptr_t)limits,
+            stored < 0    ? (uintptr_t)told
+            : stored == 0 ? (uintptr_t)(28 - 8 * second)
+                          : (uintptr_t)(4 * tap),
+        };
+        if (runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
+            continue;
+        }
+#endif
+        float weight[4], steps[4];
+        ec_four_weights_f32(steps, stored < 2 ? w + 16 : w, 4, limits, 0);
+        float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
+        float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
+        float b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+        float c0 = a0, c1 = a1, c2 = a2, c3 = a3;
+        float d0 = a0, d1 = a1, d2 = a2, d3 = a3;
+        for (int32_t row = 0; row < runs[0]; ++row) {
+            const float *xa = from;
+            const float *xb = xa + step;
+            const float *xc = xb + step;
+            const float *xd = xc + step;
+            const uint8_t *v = weights;
+            int32_t most = inputs;
+            do {
+                if (has_groups != 0) {
+                    ec_steps_of_group_f32(steps, v, w, second);
+                    v += each;
+                }
+                for (int32_t i = same; i > 0; --i) {
+                    ec_four_weights_f32(weight, v, stored, steps, second);
+                    v += each;
+                    EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
+                    EC_FOUR_PRODUCTS_F32(xb, b0, b1, b2, b3);
+                    EC_FOUR_PRODUCTS_F32(xc, c0, c1, c2, c3);
+                    EC_FOUR_PRODUCTS_F32(xd, d0, d1, d2, d3);
+                }
+                most -= same;
+            } while (stored < 0 && most > 0);
+            from += runs[2];
+            weights += each * window[2];
+        }
+        ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
+        ec_store_sums_f32(out + channels + c, b0, b1, b2, b3, bounds, limits);
+        ec_store_sums_f32(out + 2 * channels + c, c0, c1, c2, c3, bounds, limits);
+        ec_store_sums_f32(out + 3 * channels + c, d0, d1, d2, d3, bounds, limits);
+    }
+}
+
+/* The same of one pixel; by_vectors: four units at once. */
+static inline EC_INLINE void
+ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int32_t tap,
+                   int32_t stored, const uint8_t *w, const int32_t *window, const int32_t *runs,
+                   int32_t bounds, const float *limits,
+                   int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
+    const int32_t head = ec_unit_head(4, stored);
+    const int32_t each = ec_unit_tap(4, stored);
+    const int32_t unit = head + each * window[0];
+    const int32_t inputs = runs[1];
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
+    int32_t c = 0;
+    while (c < whole) {
+        const int32_t second = ec_second_four(stored, c);
+        const float *from = x + c * apart;
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
+#if EC_MVE_FLOAT_ASM
+        float room[16]; /* for steps */
+        uint32_t told[19];
+        if (stored < 0) {
+            ec_tell_groups_f32(told, has_groups, same, second);
+        }
+        const uintptr_t words[13] = {
+            (uintptr_t)weights,
+            (uintptr_t)unit,
+            (uintptr_t)from,
+            (uintptr_t)runs[0],
+            (uintptr_t)(has_groups   ? window[3] - inputs
+                        : stored < 0 ? 1
+                                     : inputs),
+            (uintptr_t)(each * (window[2] - window[3])),
+            (uintptr_t)(4 * (runs[2] - tap * inputs)),
+            (uintptr_t)w,
+            (uintptr_t)(out + c),
+            16,
+            (uintptr_t)bounds,
+            (uintptr_t)limits,
+            stored < 0                  ? (uintptr_t)told
+            : stored == 1 && apart == 0 ? (uintptr_t)room
+                                        : (uintptr_t)(4 * tap),
+        };
+        if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
+            c += 16;
+            w += (stored <= 0 ? 2 : 4) * unit;
+            continue;
+        }
+#endif
+        float weight[4], steps[4];
+        ec_four_weights_f32(steps, stored < 2 ? w + 16 : w, 4, limits, 0);
+        float a0 = ec_load_f32(w), a1 = ec_load_f32(w + 4);
+        float a2 = ec_load_f32(w + 8), a3 = ec_load_f32(w + 12);
+        for (int32_t row = 0; row < runs[0]; ++row) {
+            const float *xa = from;
+            const uint8_t *v = weights;
+            int32_t most = inputs;
+            do {
+                int32_t i = same;
+                if (has_groups != 0) {
+                    ec_steps_of_group_f32(steps, v, w, second);
+                    v += each;
+                }
+                if (stored != 4 && apart == 0 && i > 1) {
+                    float sums[4] = { a0, a1, a2, a3 };
+                    ec_add_pairs_f32(sums, xa, v, stored, steps, second, i / 2);
+                    a0 = sums[0];
+                    a1 = sums[1];
+                    a2 = sums[2];
+                    a3 = sums[3];
+                    xa += i / 2 * 2;
+                    v += each * (i / 2 * 2);
+                    i %= 2;
+                }
+                for (; i > 0; --i) {
+                    ec_four_weights_f32(weight, v, stored, steps, second);
+                    v += each;
+                    EC_FOUR_PRODUCTS_F32(xa, a0, a1, a2, a3);
+                }
+                most -= same;
+            } while (stored < 0 && most > 0);
+            from += runs[2];
+            weights += each * window[2];
+        }
+        ec_store_sums_f32(out + c, a0, a1, a2, a3, bounds, limits);
+        c += 4;
+        w += ec_next_four(unit, stored, c);
+    }
+}
+
+/* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. w: its
+ * biases, of half bytes those of its `second` four. */
+static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, const float *x,
+                                                 int32_t apart, int32_t tap, int32_t stored,
+                                                 const uint8_t *w, int32_t second,
+                                                 const int32_t *window, const int32_t *runs,
+                                                 int32_t bounds, const float *limits) {
+    const int32_t head = ec_unit_head(lanes, stored);
+    const int32_t each = ec_unit_tap(lanes, stored);
+    const uint8_t *const steps = stored <= 0 ? w + 16 : w + head - 4 * lanes;
+    const int32_t next = stored <= 0 ? 4 : lanes;
+    const int32_t same = ec_same_steps(stored, runs);
+    const int has_groups = ec_has_groups(stored, window, runs);
+    for (int32_t c = 0; c < lanes; ++c) {
+        const float *from = x + c * apart;
+        const uint8_t *weights = w + head - 8 * second + each * window[1];
+        const float own = ec_load_f32(steps + 4 * c);
+        float step = own;
+        float sum = ec_load_f32(w + 4 * c);
+        weights += stored <= 0 ? c : c * stored;
+        for (int32_t row = 0; row < runs[0]; ++row) {
+            int32_t heads = 0;
+            int32_t i = 0;
+            do {
+                if (has_groups != 0) {
+                    step = ec_weight_f32(weights, (i + heads) * next, 0, own, second);
+                    ++heads;
+                }
+                const int32_t end = i + same;
+                while (i < end) {
+                    const int32_t position = (i + heads) * next;
+                    sum += from[i * tap] * ec_weight_f32(weights, position, stored, step, second);
+                    ++i;
+                }
+            } while (stored < 0 && i < runs[1]);
+            from += runs[2];
+            weights += each * window[2];
+        }
+        if ((bounds & 1) != 0) {
+            sum = sum > limits[0] ? sum : limits[0];
+        }
+        if ((bounds & 2) != 0) {
+            sum = sum < limits[1] ? sum : limits[1];
+        }
+        out[c] = sum;
+    }
+}
+
+/* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
+ * over x [height, width, across], whose first tap is at (row * stride_h - top, p * stride_w -
+ * left); what lies outside of x is left out. A tap has `depth` inputs of each channel, of which
+ * `group` in a row share steps, or all if it is 0 or weights are not stored in groups. bounds: 1 if
+ * there is a lower limit, plus 2 if there is an upper one; low and high are the bits of these
+ * floats. Pixels are computed in order. four, one: what computes whole units of four pixels and of
+ * one by vectors. Nothing is read but x, within its rows, and the stream. */
+static inline EC_INLINE void
+ec_row_of_sums_f32(float *out, const float *x, const void *stream, int32_t stored, int32_t height,
+                   int32_t width, int32_t across, int32_t depth, int32_t apart, int32_t tap,
+                   int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                   int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left,
+                   int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
+                   int32_t row, int32_t group, int32_t (*four)(const uintptr_t *),
+                   int32_t (*one)(const uintptr_t *)) {
+    const int32_t first = row * stride_h - top;
+    const int32_t reach = (kernel_w - 1) * dilation_w + 1;
+    const int32_t held = stored < 0 && group > 0 ? depth + depth / group : depth;
+    const int32_t pitch = kernel_w * held;
+    const int32_t whole = channels / 4 * 4;
+    const uint8_t *const first_unit = stream;
+    const uint8_t *const last =
+        stored <= 0 ? first_unit + whole / 8 * (64 + 4 * kernel_h * pitch) + 8 * (whole & 4)
+                    : first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
+    float limits[2];
+    int32_t runs[4];
+    int32_t window[4];
+    int32_t from;
+    int32_t to;
+    EC_COPY(limits, &low, sizeof low);
+    EC_COPY(limits + 1, &high, sizeof high);
+    ec_clip_taps(&from, &to, first, kernel_h, dilation_h, height);
+    runs[0] = to - from;
+    runs[2] = dilation_h * width * across;
+    window[0] = kernel_h * pitch;
+    window[2] = pitch;
+    const float *const rows = x + (first + from * dilation_h) * width * across;
+    const int32_t above = from * pitch;
+    int32_t p = 0;
+    while (p < pixels) {
+        const int32_t column = p * stride_w - left;
+        int32_t some = 1;
+        ec_clip_taps(&from, &to, column, kernel_w, dilation_w, width);
+        if (to - from == kernel_w && pixels - p >= 4 && column + 3 * stride_w + reach <= width) {
+            some = 4;
+        }
+        runs[1] = (to - from) * depth;
+        runs[3] = group > 0 && to > from ? group : runs[1];
+        window[1] = above + from * held;
+        window[3] = (to - from) * held;
+        const float *inputs = rows + (column + from * dilation_w) * across;
+        if (some == 4) {
+            ec_sums_of_four_f32(out, channels, whole, inputs, stride_w * across, apart, tap, stored,
+                                first_unit, window, runs, bounds, limits, four);
+        } else {
+            ec_sums_of_one_f32(out, whole, inputs, apart, tap, stored, first_unit, window, runs,
+                               bounds, limits, one);
+        }
+        p += some;
+        for (; some > 0; --some) {
+            ec_sums_of_rest_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
+                                stored, last, ec_second_four(stored, whole), window, runs, bounds,
+                                limits);
+            inputs += stride_w * across;
+            out += channels;
+        }
+    }
+}
+
+#endif /* EC_FPU_ACCUMULATE_F32_H */

@@ -1,0 +1,116 @@
+/* Depthwise 3x3 convolutions of int8 as in depthwise_s8.h, rescaled as ONNX Runtime does: the
+ * accumulator as float32, times a float32, rounded half to even. In a stream the last two words of
+ * a channel are the bias times 256, and a 256th of its scale: sums come as 256 times themselves,
+ * and powers of two change no rounding.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_DEPTHWISE_S8_ONNX_H
+#define EC_DEPTHWISE_S8_ONNX_H
+
+#include "kernels/dsp/depthwise_s8.h"
+
+/* clang-format off */
+
+/* Assembly: four sums rescaled; s0 is the scale. */
+#define EC_DEPTHWISE_3X3_FOUR_ONNX \
+    "vmov s2, s3, r9, r10\n" \
+    "vmov s4, s5, r11, r12\n" \
+    ".irp x, s2, s3, s4, s5\n" \
+    "vcvt.f32.s32 \\x, \\x\n" \
+    "vmul.f32 \\x, \\x, s0\n" \
+    "vcvtr.s32.f32 \\x, \\x\n" \
+    ".endr\n" \
+    "vmov r9, r10, s2, s3\n" \
+    "vmov r11, r12, s4, s5\n"
+
+/* Assembly: two sums rescaled. */
+#define EC_DEPTHWISE_3X3_TWO_ONNX \
+    "vmov s2, s3, r9, r10\n" \
+    ".irp x, s2, s3\n" \
+    "vcvt.f32.s32 \\x, \\x\n" \
+    "vmul.f32 \\x, \\x, s0\n" \
+    "vcvtr.s32.f32 \\x, \\x\n" \
+    ".endr\n" \
+    "vmov r9, r10, s2, s3\n"
+
+/* Assembly: rescaled sums in registers to int8. */
+#define EC_DEPTHWISE_3X3_TO_S8(sums) \
+    "ldr r2, [sp, #24]\n" \
+    ".irp x, " sums "\n" \
+    "add \\x, \\x, r2\n" \
+    "ssat \\x, #8, \\x\n" \
+    ".endr\n"
+
+/* All of it, of results that take `bytes` each: `keep` puts `ends`, in r12, on the stack, `four` and `two`
+ * make results of rescaled sums, and `store` stores one. */
+#define EC_DEPTHWISE_3X3_ONNX_DSP(bytes, keep, four, two, store) \
+    register void *r0 __asm__("r0") = out; \
+    register const int16_t *r1 __asm__("r1") = plane; \
+    register const int32_t *r2 __asm__("r2") = stream; \
+    register int32_t r3 __asm__("r3") = height; \
+    register int32_t r4 __asm__("r4") = width; \
+    register int32_t r5 __asm__("r5") = (bytes) * channels; \
+    register int32_t r6 __asm__("r6") = (bytes) * channels * out_width; \
+    register int32_t r12 __asm__("r12") = ends; \
+    __asm__ volatile( \
+        ".syntax unified\n" \
+        EC_DEPTHWISE_3X3_BEGIN \
+        "strd r9, r9, [sp, #16]\n" \
+        keep \
+        "vmov s0, r10\n" \
+        EC_DEPTHWISE_3X3_COLUMNS("", EC_DEPTHWISE_3X3_FOUR_ONNX four, \
+                                 EC_DEPTHWISE_3X3_TWO_ONNX two, store) \
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r5), "+r"(r6), "+r"(r12) \
+        : \
+        : "s0", "s1", "s2", "s3", "s4", "s5", "cc", "memory")
+
+/* clang-format on */
+
+/* The same in C; `store` stores a rescaled sum, by `ends`. */
+static inline EC_INLINE void
+ec_depthwise_3x3_onnx_c_dsp(void *out, int32_t bytes, const int16_t *plane, const int32_t *stream,
+                            int32_t height, int32_t width, int32_t out_width, int32_t channels,
+                            int32_t ends, void (*store)(void *, int32_t, float, int32_t)) {
+    const float scale = ec_f32_from_bits((uint32_t)stream[4]);
+    const int32_t step = bytes * out_width * channels;
+    int32_t weights[6];
+    ec_depthwise_weights_s8_dsp(weights, stream);
+    for (int32_t w = 0; w < width; ++w) {
+        const int16_t *x = plane + w * 32;
+        int8_t *at = (int8_t *)out + bytes * w * channels;
+        for (int32_t h = 0; h < height; h += 2, x += 2, at += 2 * step) {
+            int32_t sums[2];
+            if (h == height - 1) { /* an odd one, with the one above it */
+                x -= 1;
+                at -= step;
+            }
+            ec_depthwise_two_sums_s8_dsp(sums, x, weights, stream[3]);
+            store(at, sums[0], scale, ends);
+            store(at + step, sums[1], scale, ends);
+        }
+    }
+}
+
+/* A sum rescaled plus a zero point, stored as int8. */
+static inline EC_UNUSED void ec_store_sum_onnx_s8_dsp(void *to, int32_t sum, float scale,
+                                                      int32_t zero_point) {
+    *(int8_t *)to = ec_requantize_onnx_s8(sum, scale, zero_point);
+}
+
+/* ec_depthwise_3x3_s8_dsp with ONNX Runtime's rounding; ends: the zero point, any. */
+static EC_KERNEL void ec_depthwise_3x3_onnx_s8_dsp(int8_t *out, const int16_t *plane,
+                                                   const int32_t *stream, int32_t height,
+                                                   int32_t width, int32_t out_width,
+                                                   int32_t channels, int32_t ends) {
+#if EC_DSP_FPU_ASM
+    EC_DEPTHWISE_3X3_ONNX_DSP(1, "str r12, [sp, #24]\n",
+                              EC_DEPTHWISE_3X3_TO_S8("r9, r10, r11, r12"),
+                              EC_DEPTHWISE_3X3_TO_S8("r9, r10"), "strb");
+#else
+    ec_depthwise_3x3_onnx_c_dsp(out, 1, plane, stream, height, width, out_width, channels, ends,
+                                ec_store_sum_onnx_s8_dsp);
+#endif
+}
+
+#endif /* EC_DEPTHWISE_S8_ONNX_H */

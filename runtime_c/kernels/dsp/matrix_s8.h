@@ -1,0 +1,430 @@
+/* Matrix products of int8 for the DSP extension of Armv7E-M: convolutions.
+ *
+ * Two output channels a and b share a weight word. Its bytes are (a[k], b'[k], a[k+2], b'[k+2])
+ * with b' = b - (a < 0), so that each half-word, signed, is a + 256 * b. SMLAD with the word as it
+ * is gives the sum of a plus 256 times the sum of b; with its bytes 0 and 2 extended by SXTB16, the
+ * sum of a alone. The difference is 256 times the sum of b, exact where that is below 2^23. One
+ * load and one SXTB16 so serve four weights of one byte each.
+ *
+ * A stream holds all constants in the order of use. Per pair of channels, in words:
+ *   bias of a; bias of a + 256 * bias of b; the weights; then M, C, e of a, and of b.
+ * The last pair overlaps the one before where the number of channels is odd.
+ *
+ * Rescaling an accumulator x by M * 2^(-31 - e), 2^30 <= M < 2^31, e >= 1, with gemmlowp's double
+ * rounding, is SMMULR(2x, M) (it rounds half up), minus one where x < 0 (ties away from zero), plus
+ * C = 2^(e-1) + zero_point * 2^e, shifted right by e. Where everything below the zero point is
+ * limited away (zero_point = -128), that minus one cannot be seen and is left out; then b stays
+ * multiplied by 256, and its C and e make up for that.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_S8_H
+#define EC_MATRIX_S8_H
+
+#include "kernels/dsp/matrix_c_s8.h"
+
+/* Assembly of the kernels below: the words of weights that one load gives, for 3 pixels. */
+#define EC_MATRIX_3_STEP(loaded, each) \
+    "ldmia r1!, " loaded "\n"          \
+    ".irp w, " each "\n"               \
+    "ldmia r0!, {r2-r4}\n"             \
+    "smlad r11, r2, \\w, r11\n"        \
+    "smlad r12, r3, \\w, r12\n"        \
+    "smlad lr, r4, \\w, lr\n"          \
+    "sxtb16 \\w, \\w\n"                \
+    "smlad r8, r2, \\w, r8\n"          \
+    "smlad r9, r3, \\w, r9\n"          \
+    "smlad r10, r4, \\w, r10\n"        \
+    ".endr\n"
+
+/* clang-format off */
+
+/* The first word of weights, in r7, with both biases in r5 and r6. */
+#define EC_MATRIX_3_FIRST \
+    "ldmia r0!, {r2-r4}\n" \
+    "smlad r11, r2, r7, r6\n" \
+    "smlad r12, r3, r7, r6\n" \
+    "smlad lr, r4, r7, r6\n" \
+    "sxtb16 r7, r7\n" \
+    "smlad r8, r2, r7, r5\n" \
+    "smlad r9, r3, r7, r5\n" \
+    "smlad r10, r4, r7, r5\n"
+
+/* Runs the assembly `code` with out, x, stream and `sizes` in r0 to r3; last, what else it changes. */
+#define EC_MATRIX_RUN_BY(sizes, code, ...) \
+    register void *r0 __asm__("r0") = out; \
+    register const void *r1 __asm__("r1") = x; \
+    register const int32_t *r2 __asm__("r2") = stream; \
+    register const int32_t *r3 __asm__("r3") = sizes; \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
+                     : \
+                     : __VA_ARGS__, "cc", "memory")
+
+/* The same where `size`, channels and zero_point are the sizes. */
+#define EC_MATRIX_RUN(size, code, ...) \
+    const int32_t sizes[3] = { (size), channels, zero_point }; \
+    EC_MATRIX_RUN_BY(sizes, code, __VA_ARGS__)
+
+/* The size of 3 pixels in words, to r7 from r4, that of one. */
+#define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"
+
+/* A pair of channels begins: r0 is x. */
+#define EC_MATRIX_3_PAIR \
+    "str r0, [sp, #16]\n" \
+    "ldr r0, [sp, #8]\n"
+
+/* Assembly of some pixels, whose `size` is above: fill the stack; r5 is channels, r6 the zero
+ * point, sizes are at r3. */
+#define EC_MATRIX_BEGIN(size) \
+    "push {r4-r11, lr}\n" \
+    "ldmia r3, {r4-r6}\n" \
+    "sub sp, #36\n" \
+    "str r1, [sp, #8]\n" \
+    "str r5, [sp, #28]\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #2\n" \
+    "str r7, [sp, #24]\n" \
+    "lsls r4, r4, #1\n" \
+    size \
+    "add r7, r1, r7, lsl #2\n" \
+    "str r7, [sp, #12]\n" \
+    "mov r1, r2\n"
+
+/* Assembly of some pixels: keep r7, what stores the results, and go through the pairs of channels.
+ * The loop takes `times` three words, for each three of which `step` has so many bytes of code. */
+#define EC_MATRIX_LOOP(begin, first, step, times, bytes) \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #20]\n" \
+    /* The first word is done apart, 0 to 2 extra words too. */ \
+    "subs r4, #1\n" \
+    "movs r5, #3\n" \
+    "udiv r6, r4, r5\n" \
+    "mls r4, r6, r5, r4\n" \
+    "adr.w r7, 5f\n" \
+    "cbz r6, 8f\n" \
+    "subs r6, #1\n" \
+    "movs r5, #" times "\n" \
+    "udiv r3, r6, r5\n" \
+    "mls r6, r3, r5, r6\n" \
+    "adds r6, #1\n" \
+    "movs r5, #" bytes "\n" \
+    "adr.w r7, 4f\n" \
+    "mls r7, r6, r5, r7\n" \
+    "8:\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #4]\n" \
+    "cmp r4, #1\n" \
+    "it eq\n" \
+    "adreq.w r7, 2f\n" \
+    "it hi\n" \
+    "adrhi.w r7, 1f\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp]\n" \
+    "0:\n" /* a pair of channels */ \
+    begin \
+    "ldmia r1!, {r5-r7}\n" \
+    first \
+    "ldr pc, [sp]\n" \
+    "1:\n" \
+    step("{r5-r6}", "r5, r6") \
+    "ldr pc, [sp, #4]\n" \
+    "2:\n" \
+    step("{r5}", "r5") \
+    "ldr pc, [sp, #4]\n" \
+    "3:\n" \
+    ".rept " times "\n" \
+    step("{r5-r7}", "r5, r6, r7") \
+    ".endr\n" \
+    "4:\n" \
+    "ldr r2, [sp, #12]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "5:\n" \
+    "ldr pc, [sp, #20]\n"
+
+/* Assembly: a pair of channels of three pixels, at r0 and `step`, a register, apart, so many bytes. */
+#define EC_MATRIX_3_STORE(store, step, bytes) \
+    store " r8, [r0]\n" \
+    store " r9, [r0, " step "]\n" \
+    store " r10, [r0, " step ", lsl #1]\n" \
+    "adds r0, #" bytes "\n" \
+    store " r11, [r0]\n" \
+    store " r12, [r0, " step "]\n" \
+    store " lr, [r0, " step ", lsl #1]\n" \
+    "adds r0, #" bytes "\n"
+
+/* Assembly of some pixels: to the next pair, which may have to step back by one, of so many bytes. */
+#define EC_MATRIX_NEXT(out, bytes) \
+    "8:\n" \
+    "ldr r3, [sp, #24]\n" \
+    "cmp " out ", r3\n" \
+    "bls.w 0b\n" \
+    "subs r2, " out ", r3\n" \
+    "cmp r2, #" bytes "\n" \
+    "it eq\n" \
+    "moveq " out ", r3\n" \
+    "beq.w 0b\n" \
+    "b 9f\n"
+
+/* Assembly of some pixels: the end. */
+#define EC_MATRIX_END \
+    "9:\n" \
+    "add sp, #36\n" \
+    "pop {r4-r11, lr}\n"
+
+/* Twice an accumulator, in r5, to int8 by M, C, e in r2-r4; r6 is free. */
+#define EC_MATRIX_ANY_ZERO_POINT \
+    "smmlar r6, r5, r2, r3\n" \
+    "add r6, r6, r5, asr #31\n" \
+    "asr r6, r6, r4\n" \
+    "ssat \\x, #8, r6\n"
+
+/* Two pairs of inputs, x and y, by the words of both pairs of channels. */
+#define EC_MATRIX_1_STEP(x, y) \
+    "ldmia r1!, {r6-r9}\n" \
+    "smlad r11, " x ", r6, r11\n" \
+    "smlad lr, " x ", r7, lr\n" \
+    "sxtb16 r6, r6\n" \
+    "sxtb16 r7, r7\n" \
+    "smlad r10, " x ", r6, r10\n" \
+    "smlad r12, " x ", r7, r12\n" \
+    "smlad r11, " y ", r8, r11\n" \
+    "smlad lr, " y ", r9, lr\n" \
+    "sxtb16 r8, r8\n" \
+    "sxtb16 r9, r9\n" \
+    "smlad r10, " y ", r8, r10\n" \
+    "smlad r12, " y ", r9, r12\n"
+
+/* What stores the results: r7 by the zero point in r6. */
+#define EC_MATRIX_CHOOSE \
+    "adr.w r7, 6f\n" \
+    "cmn r6, #128\n" \
+    "it ne\n" \
+    "adrne.w r7, 7f\n"
+
+/* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs is 1 << `octet`
+ * bytes, and `bytes` of code; the loop takes 8. `choose` gives what stores the results in r7, by r5,
+ * channels, and r6, the zero point; sizes are at r3, and r4 is octets. */
+#define EC_MATRIX_1_BEGIN(frame, octet, bytes, choose) \
+    "push {r4-r11, lr}\n" \
+    "ldmia r3, {r4-r6}\n" \
+    "sub sp, #" frame "\n" \
+    "add r7, r1, r4, lsl #" octet "\n" \
+    "str r1, [sp, #4]\n" \
+    "str r7, [sp, #8]\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #4\n" \
+    "str r7, [sp, #20]\n" \
+    "mov r1, r2\n" \
+    choose \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp, #16]\n" \
+    "subs r4, #1\n" \
+    "and r4, r4, #7\n" \
+    "adds r4, #1\n" \
+    "movs r5, #" bytes "\n" \
+    "adr.w r7, 4f\n" \
+    "mls r7, r4, r5, r7\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp]\n"
+
+/* The end of the loop. */
+#define EC_MATRIX_1_DONE \
+    "4:\n" \
+    "ldr r2, [sp, #8]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "ldr r0, [sp, #12]\n" \
+    "sub r11, r11, r10\n" \
+    "sub lr, lr, r12\n" \
+    "ldr pc, [sp, #16]\n"
+
+/* Eight inputs that are packed: four pairs, in r2-r5. */
+#define EC_MATRIX_1_PACKED "ldmia r0!, {r2-r5}\n"
+
+/* The same of inputs as they are: 16 bytes of code more. */
+#define EC_MATRIX_1_PLAIN \
+    "ldmia r0!, {r3, r5}\n" \
+    "sxtb16 r2, r3\n" \
+    "sxtb16 r3, r3, ror #8\n" \
+    "sxtb16 r4, r5\n" \
+    "sxtb16 r5, r5, ror #8\n"
+
+/* Eight inputs that `load` gives, 106 bytes of code if they are packed; and the loop of them. */
+#define EC_MATRIX_1_OCTETS(load) \
+    "0:\n" /* four channels */ \
+    "str r0, [sp, #12]\n" \
+    "ldr r0, [sp, #4]\n" \
+    "ldmia r1!, {r10-r12, lr}\n" \
+    "ldr pc, [sp]\n" \
+    "3:\n" \
+    ".rept 8\n" \
+    load \
+    EC_MATRIX_1_STEP("r2", "r3") \
+    EC_MATRIX_1_STEP("r4", "r5") \
+    ".endr\n" EC_MATRIX_1_DONE
+
+/* To the next four channels of so many bytes, which may overlap those before. */
+#define EC_MATRIX_1_NEXT(bytes) \
+    "8:\n" \
+    "ldr r3, [sp, #20]\n" \
+    "cmp r0, r3\n" \
+    "bls.w 0b\n" \
+    "subs r2, r0, r3\n" \
+    "cmp r2, #" bytes "\n" \
+    "it ne\n" \
+    "movne r0, r3\n" \
+    "bne.w 0b\n" \
+    "b 9f\n"
+
+/* What stores the results, and the end. */
+#define EC_MATRIX_1_END \
+    "6:\n" /* zero point -128 */ \
+    ".irp x, r10, r12\n" \
+    "lsl \\x, \\x, #1\n" \
+    "ldmia r1!, {r2-r7}\n" \
+    "smmlar \\x, \\x, r2, r3\n" \
+    "asr \\x, \\x, r4\n" \
+    "ssat \\x, #8, \\x\n" \
+    "strb \\x, [r0], #1\n" \
+    ".ifc \\x, r10\n" \
+    "smmla r11, r11, r5, r6\n" \
+    "asr r11, r11, r7\n" \
+    "ssat r11, #8, r11\n" \
+    "strb r11, [r0], #1\n" \
+    ".else\n" \
+    "smmla lr, lr, r5, r6\n" \
+    "asr lr, lr, r7\n" \
+    "ssat lr, #8, lr\n" \
+    "strb lr, [r0], #1\n" \
+    ".endif\n" \
+    ".endr\n" \
+    EC_MATRIX_1_NEXT("4") \
+    "7:\n" /* any zero point */ \
+    "asr r11, r11, #7\n" \
+    "asr lr, lr, #7\n" \
+    "lsl r10, r10, #1\n" \
+    "lsl r12, r12, #1\n" \
+    ".irp x, r10, r11, r12, lr\n" \
+    "ldmia r1!, {r2-r4}\n" \
+    "mov r5, \\x\n" EC_MATRIX_ANY_ZERO_POINT "strb \\x, [r0], #1\n" \
+    ".endr\n" \
+    "b 8b\n" \
+    "9:\n" \
+    "add sp, #28\n" \
+    "pop {r4-r11, lr}\n"
+
+/* clang-format on */
+
+/* out[p * channels + o] for 3 pixels and all channels: int8 of the rescaled sum over k of
+ * x[k] * w[o][k] + bias[o].
+ *
+ * x: quads * 2 pairs of inputs for each of the 3 pixels, [quad][odd][pixel][2], where pair "odd" of
+ * a quad holds its elements odd and odd + 2. stream: see the top of this file. channels >= 2. out
+ * and x must not overlap. x and stream are aligned to 4 bytes.
+ *
+ * Registers: r0 x, r1 stream, r2-r4 one pair of each pixel, r5-r7 weight words, r8-r10 sums of a,
+ * r11, r12, lr sums of both. On the stack: where the extra words begin, where the loop begins, x,
+ * its end, out, what stores the results, the last out, channels. */
+static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
+                                         int32_t quads, int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(quads,
+        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
+        EC_MATRIX_CHOOSE
+        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
+        "6:\n" /* to int8, zero point -128 */
+        "ldr r0, [sp, #16]\n"
+        "ldmia r1!, {r2-r7}\n"
+        "sub r11, r11, r8\n"
+        "sub r12, r12, r9\n"
+        "sub lr, lr, r10\n"
+        ".irp x, r8, r9, r10\n"
+        "lsl \\x, \\x, #1\n"
+        "smmlar \\x, \\x, r2, r3\n"
+        "asr \\x, \\x, r4\n"
+        "ssat \\x, #8, \\x\n"
+        ".endr\n"
+        ".irp x, r11, r12, lr\n"
+        "smmla \\x, \\x, r5, r6\n"
+        "asr \\x, \\x, r7\n"
+        "ssat \\x, #8, \\x\n"
+        ".endr\n"
+        "ldr r2, [sp, #28]\n"
+        EC_MATRIX_3_STORE("strb", "r2", "1")
+        EC_MATRIX_NEXT("r0", "1")
+        "7:\n" /* to int8, any zero point */
+        "ldr r0, [sp, #16]\n"
+        "ldr r7, [sp, #28]\n"
+        "sub r11, r11, r8\n"
+        "sub r12, r12, r9\n"
+        "sub lr, lr, r10\n"
+        "ldmia r1!, {r2-r4}\n"
+        ".irp x, r8, r9, r10\n"
+        "lsl r5, \\x, #1\n"
+        EC_MATRIX_ANY_ZERO_POINT
+        ".endr\n"
+        "ldmia r1!, {r2-r4}\n"
+        ".irp x, r11, r12, lr\n"
+        "asr r5, \\x, #7\n"
+        EC_MATRIX_ANY_ZERO_POINT
+        ".endr\n"
+        EC_MATRIX_3_STORE("strb", "r7", "1")
+        "b 8b\n"
+        EC_MATRIX_END,
+        "r12");
+    /* clang-format on */
+#else
+    ec_matrix_c_dsp(out, 1, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
+#endif
+}
+
+/* out[o] for all channels of one pixel: as ec_matrix_3_s8_dsp, but four channels at once.
+ *
+ * x: octets * 4 pairs of inputs, [octet][2][odd][2]. stream: per four channels, in words: both
+ * pairs' biases; the weights, one word of each pair in turn; then M, C, e of all four. The last
+ * four overlap those before where channels is no multiple of four. channels >= 4. out and x must
+ * not overlap. x and stream are aligned to 4 bytes.
+ *
+ * Registers: r0 x, r1 stream, r2-r5 four pairs, r6-r9 weight words, r10, r12 sums of a, r11, lr
+ * sums of both. On the stack: where the loop begins, x, its end, out, what stores the results, the
+ * last out. */
+static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
+                                         int32_t octets, int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(octets,
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
+        EC_MATRIX_1_END,
+        "r12");
+    /* clang-format on */
+#else
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_sums_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
+#endif
+}
+
+/* The same from int8 inputs as they are: x[8 * octets], aligned to 4 bytes. It takes an eighth more
+ * instructions, and no scratch. Registers as there, but r3 and r5 have eight inputs first. */
+static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                               int32_t octets, int32_t channels,
+                                               int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(octets,
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_CHOOSE)
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
+        EC_MATRIX_1_END,
+        "r12");
+    /* clang-format on */
+#else
+    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
+                    ec_store_sums_s8_dsp, &zero_point);
+#endif
+}
+
+#endif /* EC_MATRIX_S8_H */

@@ -1,0 +1,429 @@
+/* Matrix products of int8 as in matrix_s8.h by weights of four bits, eight to a word.
+ *
+ * Three pixels. A word is what four inputs of a pixel, two words of x, are multiplied by, for two
+ * output channels a and b. Each half-word has, from its highest bits down, the weights (a, b) of the
+ * first word of x and (a, b) of the second. Shifted left by 0, 4, 8 and 12 bits and ANDed with
+ * 0xF000F000 it gives each of these four as two half-words that are 4096 times the weights, for one
+ * AND by a shifted register. Sums are 4096 times themselves, exact below 2^19.
+ *
+ * One pixel. A word is what two inputs, one word of x, are multiplied by, for four output channels
+ * c0 to c3. A half-word is h = 4096 * c2 + 256 * (c1 + 8) + 16 * (c3 + 8) + (c0 + 8). Four sums of x
+ * times what is left of h go on: all, without the lowest four bits, then without bits 8 to 11 too,
+ * then bits 4 to 7 alone. Their differences and the last are the sums of c0, of c1 times 256, of c2
+ * times 4096 and of c3 times 16, less eight times the sum of all x where 8 was added.
+ *
+ * A stream holds all constants in the order of use: per two or four channels, in words: the biases
+ * as the sums have them; the weights; then M, C, e of each channel, for its sum. The last channels
+ * overlap those before where their number is not divisible.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_S8_NIBBLES_H
+#define EC_MATRIX_S8_NIBBLES_H
+
+#include "kernels/dsp/matrix_s8.h"
+
+/* clang-format off */
+
+/* Assembly of 3 pixels: fill a frame of so many bytes, r5 is channels and r6 the zero point. The loop
+ * takes 8 quads of 70 bytes of code; the first time it is entered behind those that are missing of
+ * r4, the size, or what `first` makes it. */
+#define EC_NIBBLES_3_BEGIN(frame, first) \
+    "push {r4-r11, lr}\n" \
+    "ldmia r3, {r4-r6}\n" \
+    "sub sp, #" frame "\n" \
+    "str r1, [sp, #8]\n" \
+    "str r5, [sp, #28]\n" \
+    "str r6, [sp, #32]\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #2\n" \
+    "str r7, [sp, #24]\n" \
+    "add r7, r4, r4, lsl #1\n" \
+    "add r7, r1, r7, lsl #3\n" \
+    "str r7, [sp, #12]\n" \
+    "mov r1, r2\n" \
+    first \
+    "subs r4, #1\n" \
+    "and r4, r4, #7\n" \
+    "adds r4, #1\n" \
+    "movs r5, #70\n" \
+    "adr.w r7, 4f\n" \
+    "mls r7, r4, r5, r7\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp]\n"
+
+/* The operand in w for sums of three pixels. */
+#define EC_NIBBLES_3_SUMS(w, s0, s1, s2) \
+    "smlad " s0 ", r2, " w ", " s0 "\n" \
+    "smlad " s1 ", r3, " w ", " s1 "\n" \
+    "smlad " s2 ", r4, " w ", " s2 "\n"
+
+/* A quad for both channels' sums of three pixels, by `sums` of an operand. */
+#define EC_NIBBLES_3_QUAD(sums) \
+    "ldmia r1!, {r5}\n" \
+    "ldmia r0!, {r2-r4}\n" \
+    "and.w r6, r5, r7\n" \
+    sums("r6", "r8", "r9", "r10") \
+    "and.w r6, r7, r5, lsl #4\n" \
+    sums("r6", "r11", "r12", "lr") \
+    "ldmia r0!, {r2-r4}\n" \
+    "and.w r6, r7, r5, lsl #8\n" \
+    EC_NIBBLES_3_SUMS("r6", "r8", "r9", "r10") \
+    "and.w r5, r7, r5, lsl #12\n" \
+    EC_NIBBLES_3_SUMS("r5", "r11", "r12", "lr")
+
+/* Two channels: their sums are in r8-r10 and r11, r12, lr. r7 is the mask. */
+#define EC_NIBBLES_3_LOOP \
+    "mov.w r7, #0xF000F000\n" \
+    "0:\n" \
+    "str r0, [sp, #16]\n" \
+    "ldr r0, [sp, #8]\n" \
+    "ldmia r1!, {r8, r11}\n" \
+    "mov r9, r8\n" \
+    "mov r10, r8\n" \
+    "mov r12, r11\n" \
+    "mov lr, r11\n" \
+    "ldr pc, [sp]\n" \
+    "3:\n" \
+    ".rept 8\n" \
+    EC_NIBBLES_3_QUAD(EC_NIBBLES_3_SUMS) \
+    ".endr\n" \
+    "4:\n" \
+    "ldr r2, [sp, #12]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n"
+
+/* One pixel: the loop over octets of inputs that are packed sums them in r6, from 0; eight times the
+ * sum is kept. */
+#define EC_NIBBLES_1_TOTAL \
+    "ldrd r7, r9, [sp, #4]\n" \
+    "mov.w r8, #0x00010001\n" \
+    "movs r6, #0\n" \
+    "5:\n" \
+    "ldmia r7!, {r2-r5}\n" \
+    "smlad r6, r2, r8, r6\n" \
+    "smlad r6, r3, r8, r6\n" \
+    "smlad r6, r4, r8, r6\n" \
+    "smlad r6, r5, r8, r6\n" \
+    "cmp r7, r9\n" \
+    "bne 5b\n" \
+    "lsls r6, #3\n" \
+    "str r6, [sp, #28]\n"
+
+/* The same of inputs as they are: as bytes without a sign they have 128 added. */
+#define EC_NIBBLES_1_PLAIN_TOTAL \
+    "ldrd r7, r9, [sp, #4]\n" \
+    "ldr r6, [r3]\n" \
+    "lsls r6, #10\n" \
+    "rsbs r6, r6, #0\n" \
+    "movs r5, #0\n" \
+    "5:\n" \
+    "ldmia r7!, {r2-r3}\n" \
+    "eor r2, r2, #0x80808080\n" \
+    "eor r3, r3, #0x80808080\n" \
+    "usada8 r6, r2, r5, r6\n" \
+    "usada8 r6, r3, r5, r6\n" \
+    "cmp r7, r9\n" \
+    "bne 5b\n" \
+    "lsls r6, #3\n" \
+    "str r6, [sp, #28]\n"
+
+/* A word w of weights by the inputs x: the four sums go to r10-r12 and lr. */
+#define EC_NIBBLES_1_WORD(x, w) \
+    "smlad r10, " x ", " w ", r10\n" \
+    "bic " w ", " w ", #0x000F000F\n" \
+    "smlad r11, " x ", " w ", r11\n" \
+    "and " w ", " w ", #0xF0F0F0F0\n" \
+    "smlad r12, " x ", " w ", r12\n" \
+    "uxtb16 " w ", " w "\n" \
+    "smlad lr, " x ", " w ", lr\n"
+
+/* Four channels begin. */
+#define EC_NIBBLES_1_FOUR \
+    "0:\n" \
+    "str r0, [sp, #12]\n" \
+    "ldr r0, [sp, #4]\n" \
+    "ldmia r1!, {r10-r12, lr}\n" \
+    "ldr pc, [sp]\n"
+
+/* The end of the loop: r10-r12 and lr are 1, 256, 4096 and 16 times the sums of the channels. */
+#define EC_NIBBLES_1_DONE \
+    "4:\n" \
+    "ldr r2, [sp, #8]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "ldr r0, [sp, #12]\n" \
+    "ldr r2, [sp, #28]\n" \
+    "sub r10, r10, r11\n" \
+    "sub r11, r11, r12\n" \
+    "sub r12, r12, lr\n" \
+    "sub r10, r10, r2\n" \
+    "sub r11, r11, r2, lsl #8\n" \
+    "sub lr, lr, r2, lsl #4\n"
+
+/* Eight inputs that `load` gives, 118 bytes of code if they are packed; and the loop of them. */
+#define EC_NIBBLES_1_OCTETS(load) \
+    EC_NIBBLES_1_FOUR \
+    "3:\n" \
+    ".rept 8\n" \
+    load \
+    "ldmia r1!, {r6-r9}\n" \
+    EC_NIBBLES_1_WORD("r2", "r6") \
+    EC_NIBBLES_1_WORD("r3", "r7") \
+    EC_NIBBLES_1_WORD("r4", "r8") \
+    EC_NIBBLES_1_WORD("r5", "r9") \
+    ".endr\n" EC_NIBBLES_1_DONE
+
+/* Three pixels' sums in s0-s2 to int8 by M, C, e in the stream; `rescale` of twice a sum, in r5. */
+#define EC_NIBBLES_3_STORE(s0, s1, s2, rescale) \
+    "ldmia r1!, {r2-r4}\n" \
+    ".irp x, " s0 ", " s1 ", " s2 "\n" \
+    "asr r5, \\x, #11\n" \
+    rescale \
+    ".endr\n"
+
+/* Twice a sum, in r5, to int8 by M, C, e in r2-r4, zero point -128. */
+#define EC_NIBBLES_RELU \
+    "smmlar r5, r5, r2, r3\n" \
+    "asr r5, r5, r4\n" \
+    "ssat \\x, #8, r5\n"
+
+/* The sum of a channel to int8: `shift` of it is twice the sum. */
+#define EC_NIBBLES_1_STORE(sum, shift, rescale) \
+    "ldmia r1!, {r2-r4}\n" \
+    ".irp x, " sum "\n" \
+    shift "\n" \
+    rescale \
+    ".endr\n"
+
+/* Those of four channels. */
+#define EC_NIBBLES_1_STORES(rescale) \
+    EC_NIBBLES_1_STORE("r10", "lsl r5, \\x, #1", rescale) \
+    EC_NIBBLES_1_STORE("r11", "asr r5, \\x, #7", rescale) \
+    EC_NIBBLES_1_STORE("r12", "asr r5, \\x, #11", rescale) \
+    EC_NIBBLES_1_STORE("lr", "asr r5, \\x, #3", rescale)
+
+/* What stores the results of four channels by the zero point, and the end. */
+#define EC_NIBBLES_1_END \
+    "ldr pc, [sp, #16]\n" \
+    "7:\n" /* any zero point */ \
+    EC_NIBBLES_1_STORES(EC_MATRIX_ANY_ZERO_POINT) \
+    "b 5f\n" \
+    "6:\n" /* zero point -128 */ \
+    EC_NIBBLES_1_STORES(EC_NIBBLES_RELU) \
+    "5:\n" \
+    ".irp x, r10, r11, r12, lr\n" \
+    "strb \\x, [r0], #1\n" \
+    ".endr\n" \
+    EC_MATRIX_1_NEXT("4") \
+    "9:\n" \
+    "add sp, #32\n" \
+    "pop {r4-r11, lr}\n"
+
+/* clang-format on */
+
+/* 4096 times the sums of a pair of channels for three pixels, a's and then b's; `from` points at the
+ * pair's biases. */
+static inline EC_UNUSED void ec_nibbles_3_sums_s8_dsp(int32_t *sums, const int16_t *x,
+                                                      const int32_t *from, int32_t quads) {
+    int32_t a0 = from[0];
+    int32_t a1 = a0;
+    int32_t a2 = a0;
+    int32_t b0 = from[1];
+    int32_t b1 = b0;
+    int32_t b2 = b0;
+    const int32_t *const end = from + 2 + quads;
+    for (from += 2; from != end; ++from, x += 12) {
+        uint32_t word = (uint32_t)*from;
+        for (int32_t s = 0; s < 12; s += 6, word <<= 8) {
+            const int32_t a = (int32_t)(word & 0xF000F000u);
+            const int32_t b = (int32_t)(word << 4 & 0xF000F000u);
+            const int32_t first = ec_load_word(x + s);
+            const int32_t second = ec_load_word(x + s + 2);
+            const int32_t third = ec_load_word(x + s + 4);
+            a0 = ec_smlad(first, a, a0);
+            a1 = ec_smlad(second, a, a1);
+            a2 = ec_smlad(third, a, a2);
+            b0 = ec_smlad(first, b, b0);
+            b1 = ec_smlad(second, b, b1);
+            b2 = ec_smlad(third, b, b2);
+        }
+    }
+    sums[0] = a0;
+    sums[1] = a1;
+    sums[2] = a2;
+    sums[3] = b0;
+    sums[4] = b1;
+    sums[5] = b2;
+}
+
+/* A word of two int16 by one of weights, added to the four sums that the top of this file tells. */
+static inline EC_UNUSED void ec_nibbles_accumulate_s8_dsp(int32_t *sums, int32_t x, int32_t word) {
+    const uint32_t left = (uint32_t)word & 0xFFF0FFF0u;
+    sums[0] = ec_smlad(x, word, sums[0]);
+    sums[1] = ec_smlad(x, (int32_t)left, sums[1]);
+    sums[2] = ec_smlad(x, (int32_t)(left & 0xF0F0F0F0u), sums[2]);
+    sums[3] = ec_smlad(x, (int32_t)(left & 0x00F000F0u), sums[3]);
+}
+
+/* These sums to those of the channels, by the sum of all x. */
+static inline EC_UNUSED void ec_nibbles_settle_s8_dsp(int32_t *sums, int32_t total) {
+    const uint32_t offset = (uint32_t)total * 8u;
+    const uint32_t last = (uint32_t)sums[3];
+    sums[0] = (int32_t)((uint32_t)sums[0] - (uint32_t)sums[1] - offset);
+    sums[1] = (int32_t)((uint32_t)sums[1] - (uint32_t)sums[2] - (offset << 8));
+    sums[2] = (int32_t)((uint32_t)sums[2] - last);
+    sums[3] = (int32_t)(last - (offset << 4));
+}
+
+/* 1, 256, 4096 and 16 times the sums of four channels; `from` points at their biases. */
+static inline EC_UNUSED void ec_nibbles_1_sums_s8_dsp(int32_t *sums, const int16_t *x,
+                                                      const int32_t *from, int32_t octets) {
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    int32_t total = 0;
+    const int32_t *const end = from + 4 + 4 * octets;
+    for (from += 4; from != end; ++from, x += 2) {
+        const int32_t inputs = ec_load_aligned(x);
+        total = ec_smlad(inputs, 0x00010001, total);
+        ec_nibbles_accumulate_s8_dsp(kept, inputs, *from);
+    }
+    ec_nibbles_settle_s8_dsp(kept, total);
+    sums[0] = kept[0];
+    sums[1] = kept[1];
+    sums[2] = kept[2];
+    sums[3] = kept[3];
+}
+
+/* The same of int8 inputs as they are. */
+static inline EC_UNUSED void ec_nibbles_1_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
+                                                            const int32_t *from, int32_t octets) {
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    int32_t total = 0;
+    const int32_t *const end = from + 4 + 4 * octets;
+    for (from += 4; from != end; from += 2, x += 4) {
+        const int32_t inputs = ec_load_aligned(x);
+        const int32_t even = ec_sxtb16(inputs);
+        const int32_t odd = ec_sxtb16_odd(inputs);
+        total = ec_smlad(even, 0x00010001, total);
+        total = ec_smlad(odd, 0x00010001, total);
+        ec_nibbles_accumulate_s8_dsp(kept, even, from[0]);
+        ec_nibbles_accumulate_s8_dsp(kept, odd, from[1]);
+    }
+    ec_nibbles_settle_s8_dsp(kept, total);
+    sums[0] = kept[0];
+    sums[1] = kept[1];
+    sums[2] = kept[2];
+    sums[3] = kept[3];
+}
+
+/* A sum to int8 by M, C, e at `at`. */
+static inline EC_UNUSED int8_t ec_nibbles_rescale_s8_dsp(int32_t sum, const int32_t *at) {
+    return ec_saturate_s8((ec_high_of_double(sum, at[0]) + (sum >> 31) + at[1]) >> at[2]);
+}
+
+/* ec_matrix_3_s8_dsp with the stream that the top of this file tells. Registers as there, but that
+ * r5 is a word of weights, r6 an operand, and r7 the mask. */
+static EC_KERNEL void ec_matrix_3_nibbles_s8_dsp(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t quads,
+                                                 int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(quads,
+        EC_NIBBLES_3_BEGIN("36", "")
+        EC_MATRIX_CHOOSE
+        "orr r7, r7, #1\n"
+        "str r7, [sp, #20]\n"
+        EC_NIBBLES_3_LOOP
+        "ldr pc, [sp, #20]\n"
+        "7:\n" /* any zero point */
+        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_MATRIX_ANY_ZERO_POINT)
+        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_MATRIX_ANY_ZERO_POINT)
+        "b 5f\n"
+        "6:\n" /* zero point -128 */
+        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_NIBBLES_RELU)
+        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_NIBBLES_RELU)
+        "5:\n"
+        "ldr r0, [sp, #16]\n"
+        "ldr r2, [sp, #28]\n"
+        EC_MATRIX_3_STORE("strb", "r2", "1")
+        EC_MATRIX_NEXT("r0", "1")
+        EC_MATRIX_END,
+        "r12");
+    /* clang-format on */
+#else
+    (void)zero_point; /* C has it */
+    for (int32_t o = 0; o < channels; o += 2) {
+        const int32_t *const end = stream + 2 + quads;
+        int8_t *at = out + (o + 2 > channels ? channels - 2 : o);
+        int32_t sums[6];
+        ec_nibbles_3_sums_s8_dsp(sums, x, stream, quads);
+        for (int32_t p = 0; p < 3; ++p, at += channels) {
+            at[0] = ec_nibbles_rescale_s8_dsp(sums[p] >> 12, end);
+            at[1] = ec_nibbles_rescale_s8_dsp(sums[3 + p] >> 12, end + 3);
+        }
+        stream = end + 6;
+    }
+#endif
+}
+
+/* Four channels' sums to int8 by M, C, e at `at`. */
+static inline EC_UNUSED void ec_nibbles_store_4_s8_dsp(int8_t *out, const int32_t *sums,
+                                                       const int32_t *at) {
+    out[0] = ec_nibbles_rescale_s8_dsp(sums[0], at);
+    out[1] = ec_nibbles_rescale_s8_dsp(sums[1] >> 8, at + 3);
+    out[2] = ec_nibbles_rescale_s8_dsp(sums[2] >> 12, at + 6);
+    out[3] = ec_nibbles_rescale_s8_dsp(sums[3] >> 4, at + 9);
+}
+
+/* ec_matrix_1_s8_dsp with the stream that the top of this file tells. Registers as there; on the
+ * stack there is also eight times the sum of x. */
+static EC_KERNEL void ec_matrix_1_nibbles_s8_dsp(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t octets,
+                                                 int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(octets,
+        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_CHOOSE)
+        EC_NIBBLES_1_TOTAL
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED)
+        EC_NIBBLES_1_END,
+        "r12");
+    /* clang-format on */
+#else
+    (void)zero_point;
+    for (int32_t o = 0; o < channels; o += 4) {
+        const int32_t *const end = stream + 4 + 4 * octets;
+        int32_t sums[4];
+        ec_nibbles_1_sums_s8_dsp(sums, x, stream, octets);
+        ec_nibbles_store_4_s8_dsp(out + (o + 4 > channels ? channels - 4 : o), sums, end);
+        stream = end + 12;
+    }
+#endif
+}
+
+/* ec_matrix_1_plain_s8_dsp with this stream. */
+static EC_KERNEL void ec_matrix_1_plain_nibbles_s8_dsp(int8_t *out, const int8_t *x,
+                                                       const int32_t *stream, int32_t octets,
+                                                       int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(octets,
+        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_CHOOSE)
+        EC_NIBBLES_1_PLAIN_TOTAL
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN)
+        EC_NIBBLES_1_END,
+        "r12");
+    /* clang-format on */
+#else
+    (void)zero_point;
+    for (int32_t o = 0; o < channels; o += 4) {
+        const int32_t *const end = stream + 4 + 4 * octets;
+        int32_t sums[4];
+        ec_nibbles_1_plain_sums_s8_dsp(sums, x, stream, octets);
+        ec_nibbles_store_4_s8_dsp(out + (o + 4 > channels ? channels - 4 : o), sums, end);
+        stream = end + 12;
+    }
+#endif
+}
+
+#endif /* EC_MATRIX_S8_NIBBLES_H */

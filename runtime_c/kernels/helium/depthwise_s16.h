@@ -1,0 +1,219 @@
+/* Depthwise convolution of int16 inputs and int8 weights on MVE, to int16 or int8: eight channels at
+ * a time.
+ *
+ * VMULLB and VMULLT multiply the even and the odd ones of eight channels to int32. A stream holds
+ * all constants in the order of use. Per eight channels: the biases, those of even channels first;
+ * for each tap, how many bytes it reads behind the first one, and eight bytes of weights; for the
+ * even and then the odd channels four multipliers M * 2^15 and four times -e, by which
+ * ec_requantize_tflm16_high rescales. Where channels are no multiple of eight, the second eight
+ * overlap the first.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_DEPTHWISE_S16_H
+#define EC_MVE_DEPTHWISE_S16_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+#include "kernels/common/store_s16.h"
+
+/* clang-format off */
+
+/* Assembly: the sums in \a rescaled as int16x8 does it. */
+#define EC_DEPTHWISE_RESCALE_S16_MVE \
+    "vldrw.32 q0, [%[from]], #16\n" \
+    "vmulh.s32 \\a, \\a, q0\n" \
+    "vldrw.32 q0, [%[from]], #16\n" \
+    "vrshl.s32 \\a, \\a, q0\n"
+
+/* Assembly: one pixel, of the names of ec_depthwise_pixel_s16_mve. `limits` sets q6 and q7 by what
+ * %[input] holds at first, `ends`; `load` gives eight inputs as int16, by an address in one of
+ * `registers`; `rescale` rescales the sums in \a, and `store` stores the results of eight channels in
+ * q0. They take the `to_part` of %[bytes], and their inputs the `at_part`. */
+#define EC_DEPTHWISE_PIXEL_S16_MVE(ends, limits, load, registers, rescale, store, to_part, at_part) \
+    const int32_t *from = stream; \
+    const void *at = x; \
+    void *to = out; \
+    int32_t left = (channels + 7) >> 3; \
+    int32_t bytes = 2 * (((channels - 1) & 7) + 1); \
+    uintptr_t input = (ends); /* in one register: -O0 has none more */ \
+    __asm__ volatile( \
+        limits \
+        "1:\n" /* eight channels */ \
+        "vldrw.32 q4, [%[from]], #16\n" \
+        "vldrw.32 q5, [%[from]], #16\n" \
+        "dls lr, %[taps]\n" \
+        "2:\n" \
+        "ldr %[input], [%[from]], #4\n" \
+        "add %[input], %[input], %[at]\n" \
+        "vldrb.s16 q1, [%[from]], #8\n" \
+        load " q0, [%[input]]\n" \
+        "vmullb.s16 q2, q0, q1\n" \
+        "vadd.i32 q4, q4, q2\n" \
+        "vmullt.s16 q2, q0, q1\n" \
+        "vadd.i32 q5, q5, q2\n" \
+        "le lr, 2b\n" \
+        ".irp a, q4, q5\n" \
+        rescale \
+        ".endr\n" \
+        "vqmovnb.s32 q0, q4\n" \
+        "vqmovnt.s32 q0, q5\n" \
+        store \
+        "add %[to], %[to], %[bytes]" to_part "\n" \
+        "add %[at], %[at], %[bytes]" at_part "\n" \
+        "mov %[bytes], #16\n" \
+        "subs %[left], %[left], #1\n" \
+        "bne 1b\n" \
+        : [from] "+&l"(from), [at] "+&r"(at), [to] "+&r"(to), [left] "+&r"(left), \
+          [bytes] "+&r"(bytes), [input] "+&" registers(input) \
+        : [taps] "r"(taps) \
+        : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory")
+
+/* Assembly: limits of int16 are in %[input], the upper one in its upper half. */
+#define EC_DEPTHWISE_LIMITS_S16_MVE \
+    "vdup.16 q6, %[input]\n" \
+    "lsr %[input], %[input], #16\n" \
+    "vdup.16 q7, %[input]\n"
+
+/* Assembly: results of int16, limited. */
+#define EC_DEPTHWISE_STORE_S16_MVE \
+    "vmax.s16 q0, q0, q6\n" \
+    "vmin.s16 q0, q0, q7\n" \
+    "vstrh.16 q0, [%[to]]\n"
+
+/* clang-format on */
+
+/* The sums of eight channels behind x, of so many bytes each, by the stream `at`; returns where what
+ * they are rescaled by begins. */
+static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, const void *x,
+                                                             int32_t bytes, const int32_t *at,
+                                                             int32_t taps) {
+    for (int32_t i = 0; i < 8; ++i) {
+        uint32_t sum = (uint32_t)at[4 * (i & 1) + (i >> 1)];
+        for (int32_t t = 0; t < taps; ++t) {
+            const int32_t *const own = at + 8 + 3 * t;
+            const int32_t place = own[0] / bytes + i;
+            const int32_t input =
+                bytes == 1 ? ((const int8_t *)x)[place] : ((const int16_t *)x)[place];
+            sum += (uint32_t)(input * ((const int8_t *)(own + 1))[i]);
+        }
+        sums[i] = (int32_t)sum;
+    }
+    return at + 8 + 3 * taps;
+}
+
+/* Eight sums rescaled as int16x8 does it, by what follows in a stream, and the rest of that. */
+static inline EC_UNUSED const int32_t *ec_depthwise_rescale_s16_mve(int32_t *sums,
+                                                                    const int32_t *scales) {
+    for (int32_t i = 0; i < 8; ++i) {
+        const int32_t scale = 8 * (i & 1) + (i >> 1);
+        sums[i] = ec_requantize_tflm16_high(sums[i], scales[scale], -scales[scale + 4]);
+    }
+    return scales + 16;
+}
+
+/* One pixel in C: results take out_bytes each, and inputs x_bytes; limits: a zero point, the least
+ * and the largest result. */
+static inline EC_INLINE void
+ec_depthwise_pixel_c_mve(void *out, int32_t out_bytes, const void *x, int32_t x_bytes,
+                         const int32_t *stream, int32_t taps, int32_t channels,
+                         const int32_t *limits,
+                         const int32_t *(*rescale)(int32_t *, const int32_t *)) {
+    const int32_t blocks = (channels + 7) >> 3;
+    for (int32_t block = 0; block < blocks; ++block) {
+        const int32_t first = block == 0 ? 0 : channels - 8 * (blocks - block);
+        int32_t sums[8];
+        stream =
+            ec_depthwise_sums_mve(sums, (const int8_t *)x + x_bytes * first, x_bytes, stream, taps);
+        stream = rescale(sums, stream);
+        for (int32_t i = 0; i < 8; ++i) {
+            ec_store_limited(out, out_bytes, first + i, sums[i] + limits[0], limits[1], limits[2]);
+        }
+    }
+}
+
+/* The pixels of ec_depthwise_s16_mve and of what is like it, each by `compute`; results take out_bytes
+ * each, and inputs x_bytes. */
+static inline EC_INLINE void ec_depthwise_pixels_mve(
+    void *out, int32_t out_bytes, const void *x, int32_t x_bytes, const int32_t *stream,
+    int32_t taps, int32_t row_step, int32_t rows, int32_t step, int32_t pixels, int32_t channels,
+    const int32_t *limits,
+    void (*compute)(void *, const void *, const int32_t *, int32_t, int32_t, const int32_t *)) {
+    int8_t *to = (int8_t *)out;
+    const int8_t *at = (const int8_t *)x;
+    for (int32_t p = 0; p < rows * pixels; ++p) {
+        compute(to, at, stream, taps, channels, limits);
+        to += out_bytes * channels;
+        at += x_bytes * (p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step);
+    }
+}
+
+/* One pixel of ec_depthwise_s16_mve; limits: as in ec_depthwise_pixel_c_mve. */
+static inline EC_INLINE void ec_depthwise_pixel_s16_mve(void *out, const void *x,
+                                                        const int32_t *stream, int32_t taps,
+                                                        int32_t channels, const int32_t *limits) {
+#if EC_MVE_ASM
+    EC_DEPTHWISE_PIXEL_S16_MVE((uint32_t)ec_both_limits(limits[1], limits[2]),
+                               EC_DEPTHWISE_LIMITS_S16_MVE, "vldrh.u16", "r",
+                               EC_DEPTHWISE_RESCALE_S16_MVE, EC_DEPTHWISE_STORE_S16_MVE, "", "");
+#else
+    ec_depthwise_pixel_c_mve(out, 2, x, 2, stream, taps, channels, limits,
+                             ec_depthwise_rescale_s16_mve);
+#endif
+}
+
+/* One pixel of ec_depthwise_s16_s8_mve. */
+static inline EC_INLINE void ec_depthwise_pixel_s16_s8_mve(void *out, const void *x,
+                                                           const int32_t *stream, int32_t taps,
+                                                           int32_t channels,
+                                                           const int32_t *limits) {
+#if EC_MVE_ASM
+    EC_DEPTHWISE_PIXEL_S16_MVE((uintptr_t)limits,
+                               "ldr lr, [%[input]]\n"
+                               "vdup.16 q3, lr\n"
+                               "ldr lr, [%[input], #4]\n"
+                               "vdup.16 q6, lr\n"
+                               "ldr %[input], [%[input], #8]\n"
+                               "vdup.16 q7, %[input]\n",
+                               "vldrh.u16", "r", EC_DEPTHWISE_RESCALE_S16_MVE,
+                               "vqadd.s16 q0, q0, q3\n"
+                               "vmax.s16 q0, q0, q6\n"
+                               "vmin.s16 q0, q0, q7\n"
+                               "vstrb.16 q0, [%[to]]\n",
+                               ", lsr #1", "");
+#else
+    ec_depthwise_pixel_c_mve(out, 1, x, 2, stream, taps, channels, limits,
+                             ec_depthwise_rescale_s16_mve);
+#endif
+}
+
+/* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int16 of the rescaled
+ * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
+ * channels >= 8. A pixel's inputs are read again after its first outputs are written. */
+static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                           int32_t tap, int32_t row_step, int32_t rows,
+                                           int32_t step, int32_t pixels, int32_t channels,
+                                           int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { 0, minimum, maximum };
+    (void)pitch; /* both are in the stream */
+    (void)tap;
+    ec_depthwise_pixels_mve(out, 2, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                            channels, limits, ec_depthwise_pixel_s16_mve);
+}
+
+/* The same to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                              int32_t tap, int32_t row_step, int32_t rows,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t zero_point, int32_t minimum,
+                                              int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    (void)pitch; /* both are in the stream */
+    (void)tap;
+    ec_depthwise_pixels_mve(out, 1, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                            channels, limits, ec_depthwise_pixel_s16_s8_mve);
+}
+
+#endif /* EC_MVE_DEPTHWISE_S16_H */

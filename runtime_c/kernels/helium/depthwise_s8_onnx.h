@@ -1,0 +1,67 @@
+/* Depthwise convolution of int8 as in depthwise_s8.h, rescaled as ONNX Runtime does: the accumulator
+ * as float32, times a float32, rounded half to even by VCVTN. For cores whose vectors have floats.
+ * In a stream the last words of 16 channels are their scales, four vectors.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_DEPTHWISE_S8_ONNX_H
+#define EC_MVE_DEPTHWISE_S8_ONNX_H
+
+#include "kernels/helium/depthwise_s8.h"
+
+/* clang-format off */
+
+/* Assembly: the sums in q4 to q7 rescaled with ONNX Runtime's rounding. */
+#define EC_DEPTHWISE_ONNX_MVE \
+    ".irp a, q4, q5, q6, q7\n" \
+    "vldrw.32 q0, [r2], #16\n" \
+    "vcvt.f32.s32 \\a, \\a\n" \
+    "vmul.f32 \\a, \\a, q0\n" \
+    "vcvtn.s32.f32 \\a, \\a\n" \
+    ".endr\n"
+
+/* clang-format on */
+
+/* ec_depthwise_blocks_s8_mve with ONNX Runtime's rounding; scales are below a half, or
+ * rescaled sums below 2^30. */
+static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t *x,
+                                                      const int32_t *stream, int32_t taps,
+                                                      int32_t step, int32_t row_step, int32_t rows,
+                                                      int32_t pixels, int32_t channels,
+                                                      int32_t zero_point, int32_t minimum,
+                                                      int32_t maximum) {
+#if EC_MVE_FLOAT_ASM
+    int32_t given[14];
+    ec_plan_blocks_mve(given, stream, taps, step, row_step, rows, pixels, channels, zero_point,
+                       minimum, maximum);
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_DEPTHWISE_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE, EC_DEPTHWISE_ONNX_MVE)
+        : "+r"(r0), "+r"(r1), "+r"(r2)
+        :
+        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_blocks_c_mve(out, x, stream, taps, step, row_step, rows, pixels, channels, 1,
+                    ec_rescale_sum_onnx, zero_point, minimum, maximum);
+#endif
+}
+
+/* ec_depthwise_s8_mve with ONNX Runtime's rounding. */
+static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                            int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                            int32_t tap, int32_t row_step, int32_t rows,
+                                            int32_t step, int32_t pixels, int32_t channels,
+                                            int32_t zero_point, int32_t minimum, int32_t maximum) {
+    (void)pitch; /* both are in the stream */
+    (void)tap;
+    ec_depthwise_in_blocks_mve(out, x, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
+                               channels, zero_point, minimum, maximum,
+                               ec_depthwise_blocks_onnx_s8_mve);
+}
+
+#endif /* EC_MVE_DEPTHWISE_S8_ONNX_H */

@@ -1,0 +1,519 @@
+/* Matrix products of int8 for the vectors of Armv8.1-M (MVE): convolutions and dense.
+ *
+ * VMLADAVA multiplies 16 pairs of int8 and adds all products to a general register. It wants an
+ * even one, so eight sums are the most: two pixels of four channels, or one pixel of eight.
+ *
+ * Inputs are taken in slices of 16, as they lie in memory. Where a run of inputs is no whole number
+ * of slices, the first slice begins below the run, and a predicate keeps its loads from what is not
+ * part of it; so all later loads can step by 16.
+ *
+ * A stream holds all constants in the order of use. Per unit of channels (four or eight): the
+ * weights, 16 of each channel in turn, for every slice of every run; then, as words, bias,
+ * multiplier M and shift of each. The last unit overlaps the one before where the channels are no
+ * whole number of units.
+ *
+ * Rescaling an accumulator x by M * 2^(shift - 31), shift <= 0, with gemmlowp's double rounding:
+ * VQRDMULH(x, M), minus one where that is negative and shift < 0 (ties away from zero), shifted by
+ * VRSHL. Where everything below the zero point is limited away, that minus one cannot be seen.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_MATRIX_S8_H
+#define EC_MVE_MATRIX_S8_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+#include "kernels/common/rescale_sums.h"
+
+/* How a run of `bytes` inputs is cut into slices: cut[0] lanes of the first one lie below the run,
+ * cut[1] whole slices are behind it; a loop of four takes these cut[2] times, the first time only
+ * the last cut[3] of the four. */
+static inline EC_UNUSED void ec_cut_slices_mve(int32_t *cut, int32_t bytes) {
+    const int32_t whole = (bytes - 1) >> 4;
+    cut[0] = 16 * (whole + 1) - bytes;
+    cut[1] = whole;
+    cut[2] = (whole + 3) >> 2;
+    cut[3] = whole == 0 ? 0 : whole - 4 * (cut[2] - 1);
+}
+
+/* *sum + the products of a run of inputs and its weights, `step` bytes from slice to slice. */
+static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_t *x,
+                                                      const int8_t *weights, int32_t bytes,
+                                                      int32_t step) {
+    const int32_t below = 15 - ((bytes - 1) & 15);
+    for (int32_t i = 0; i < bytes; ++i) {
+        const int32_t lane = i + below;
+        *sum += (uint32_t)(x[i] * weights[(lane >> 4) * step + (lane & 15)]);
+    }
+}
+
+/* Products in C, for all units of channels and all pixels: the sum over kh, i < run of
+ * x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
+ * bytes: those of an input; stored: those of a result; each 1 or 2. */
+static inline EC_INLINE void
+ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t kernel_h, int32_t run,
+                    int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
+                    int32_t bytes, int32_t stored, int32_t tables,
+                    int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
+                    int32_t minimum, int32_t maximum) {
+    const int32_t lanes = 16 / bytes;
+    const int32_t below = lanes - 1 - ((run - 1) & (lanes - 1));
+    const int32_t row = (run + below) * unit; /* bytes of weights */
+    for (int32_t p = 0; p < pixels; ++p) {
+        const int32_t *at = stream;
+        for (int32_t o = 0; o < channels; o += unit) {
+            const int8_t *const weights = (const int8_t *)at;
+            const int32_t *const end = at + kernel_h * row / 4;
+            const int32_t first = o + unit > channels ? channels - unit : o;
+            for (int32_t i = 0; i < unit; ++i) {
+                uint32_t sum = (uint32_t)end[i];
+                for (int32_t k = 0; k < kernel_h * run; ++k) {
+                    const int32_t lane = k % run + below;
+                    const int32_t from = k / run * pitch + p * step + k % run;
+                    const int32_t value =
+                        bytes == 1 ? ((const int8_t *)x)[from] : ((const int16_t *)x)[from];
+                    const int32_t slice = lane / lanes * unit + i;
+                    sum +=
+                        (uint32_t)(value * weights[k / run * row + slice * lanes + lane % lanes]);
+                }
+                const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
+                const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
+                if (stored == 1) {
+                    ((int8_t *)out)[p * channels + first + i] = (int8_t)limited;
+                } else {
+                    ((int16_t *)out)[p * channels + first + i] = (int16_t)limited;
+                }
+            }
+            at = end + unit * (1 + tables);
+        }
+    }
+}
+
+/* The same where a result has as many bytes as an input. */
+static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t run, int32_t pitch,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t unit, int32_t bytes, int32_t tables,
+                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
+                                              int32_t zero_point, int32_t minimum,
+                                              int32_t maximum) {
+    ec_windows_to_c_mve(out, x, stream, kernel_h, run, pitch, step, pixels, channels, unit, bytes,
+                        bytes, tables, rescale, zero_point, minimum, maximum);
+}
+
+/* clang-format off */
+
+/* Runs the assembly `code` of dense with out, `given` and the stream in r0 to r2. */
+#define EC_DENSE_RUN_MVE(out, given, stream, code) \
+    register void *r0 __asm__("r0") = (out); \
+    register const int32_t *r1 __asm__("r1") = (given); \
+    register const int32_t *r2 __asm__("r2") = (stream); \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0), "+r"(r1), "+r"(r2) \
+                     : \
+                     : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+
+/* The same of convolutions, with what is given in r0. */
+#define EC_CONV_RUN_MVE(given, code) \
+    register const int32_t *r0 __asm__("r0") = (given); \
+    __asm__ volatile(".syntax unified\n" code \
+                     : "+r"(r0) \
+                     : \
+                     : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+
+/* Assembly: a slice of inputs by the weights of eight channels; `fetch` loads the weights of one, so
+ * many bytes, `op` is VMLADAV or VMLADAVA. */
+#define EC_DENSE_SLICE_MVE(load, fetch, bytes, op) \
+    load " q0, [r1], #16\n" \
+    ".irp d, r0, r2, r4, r6\n" \
+    fetch " q1, [r3], #" bytes "\n" \
+    op " \\d, q0, q1\n" \
+    ".endr\n" \
+    ".irp d, r8, r10, r12, lr\n" \
+    fetch " q2, [r3], #" bytes "\n" \
+    op " \\d, q0, q2\n" \
+    ".endr\n"
+
+/* Assembly: eight sums rescaled with gemmlowp's rounding. */
+#define EC_DENSE_TFLM_MVE \
+    "ldr r0, [sp, #12]\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "vadd.i32 q0, q0, q2\n" \
+    "vadd.i32 q1, q1, q3\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q3\n" \
+    "vldrw.32 q2, [r3], #16\n" \
+    "vldrw.32 q3, [r3], #16\n" \
+    "cbz r0, 6f\n" \
+    "vand q4, q0, q2\n" \
+    "vand q5, q1, q3\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vshr.s32 q5, q5, #31\n" \
+    "vadd.i32 q0, q0, q4\n" \
+    "vadd.i32 q1, q1, q5\n" \
+    "6:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q3\n"
+
+/* Assembly: eight sums to q0 and q1. */
+#define EC_VECTORS_OF_SUMS_MVE \
+    "vmov q0[2], q0[0], r0, r4\n" \
+    "vmov q0[3], q0[1], r2, r6\n" \
+    "vmov q1[2], q1[0], r8, r12\n" \
+    "vmov q1[3], q1[1], r10, lr\n"
+
+/* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
+ * is so many bytes of code; `none` may tell where the loop is entered that has none. */
+#define EC_DENSE_BEGIN_MVE(more, lanes, slice, none) \
+    "push {r4-r11, lr}\n" \
+    "vpush {d8-d15}\n" \
+    "ldm r1, {r4-r12}\n" \
+    more \
+    "mov r3, r2\n" \
+    lanes \
+    "vdup.32 q6, r9\n" \
+    "vdup.32 q7, r10\n" \
+    "movs r1, #" slice "\n" \
+    "adr.w r6, 4f\n" \
+    "mls r6, r12, r1, r6\n" \
+    none \
+    "orr r6, r6, #1\n" \
+    "push {r4-r6, r11, lr}\n" \
+    "add r9, r0, r7\n" \
+    "subs r9, #8\n" \
+    "mov r11, r8\n" \
+    "mov r7, r0\n" \
+    "0:\n" \
+    "ldrd r1, r5, [sp]\n"
+
+/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
+ * first slice. */
+#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
+    EC_DENSE_BEGIN_MVE(more, lanes " r6\nvpnot\n", "68", \
+        "cmp r12, #0\n" \
+        "it eq\n" \
+        "adreq.w r6, 5f\n") \
+    "vpst\n" \
+    first \
+    "ldr pc, [sp, #8]\n" \
+    "3:\n" \
+    ".rept 4\n" \
+    whole \
+    ".endr\n" \
+    "4:\n" \
+    "subs r5, #1\n" \
+    "bne.w 3b\n" \
+    "5:\n" \
+    EC_VECTORS_OF_SUMS_MVE
+
+/* Assembly: the same of int8. */
+#define EC_DENSE_SUMS_S8_MVE \
+    EC_DENSE_SUMS_MVE("", "vctp.8", \
+        EC_DENSE_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
+        EC_DENSE_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"))
+
+/* Assembly: limited. */
+#define EC_DENSE_LIMIT_MVE \
+    "vmax.s32 q0, q0, q6\n" \
+    "vmax.s32 q1, q1, q6\n" \
+    "vmin.s32 q0, q0, q7\n" \
+    "vmin.s32 q1, q1, q7\n"
+
+/* Assembly: eight results of int16, limited and stored. */
+#define EC_DENSE_STORE_S16_MVE \
+    EC_DENSE_LIMIT_MVE \
+    "vstrh.32 q0, [r7], #8\n" \
+    "vstrh.32 q1, [r7], #8\n"
+
+/* Assembly: to the next eight channels, whose results take so many bytes, and the end. */
+#define EC_DENSE_NEXT_MVE(bytes) \
+    "cmp r7, r9\n" \
+    "bls.w 0b\n" \
+    "subs r2, r7, r9\n" /* the last unit may have to step back */ \
+    "cmp r2, #" bytes "\n" \
+    "it ne\n" \
+    "movne r7, r9\n" \
+    "bne.w 0b\n" \
+    "add sp, #20\n" \
+    "vpop {d8-d15}\n" \
+    "pop {r4-r11, lr}\n"
+
+/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1 that `sums` makes. */
+#define EC_DENSE_MVE(sums, rescale) \
+    sums \
+    rescale \
+    "vadd.i32 q0, q0, r11\n" \
+    "vadd.i32 q1, q1, r11\n" \
+    EC_DENSE_LIMIT_MVE \
+    "vstrb.32 q0, [r7], #4\n" \
+    "vstrb.32 q1, [r7], #4\n" \
+    EC_DENSE_NEXT_MVE("8")
+
+/* clang-format on */
+
+/* What the assembly of dense is given. */
+static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, int32_t depth,
+                                               int32_t channels, int32_t zero_point,
+                                               int32_t minimum, int32_t maximum) {
+    int32_t cut[4];
+    ec_cut_slices_mve(cut, depth);
+    given[0] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
+    given[1] = cut[2];
+    given[2] = cut[0];
+    given[3] = channels;
+    given[4] = zero_point;
+    given[5] = minimum;
+    given[6] = maximum;
+    given[7] = minimum < zero_point;
+    given[8] = cut[3];
+}
+
+/* out[o] for all channels of one pixel: int8 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
+ *
+ * x: depth inputs. stream: see the top of this file, in units of eight. channels >= 8. out and x
+ * must not overlap. The stream is aligned to 4 bytes, x needs no alignment.
+ *
+ * Registers: r1 x, r3 stream, r5 rounds, r7 out, r9 the last out, r11 zero point, q6, q7 limits. On
+ * the stack: where x begins, rounds, where the loop is entered, whether ties matter. */
+static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                      int32_t depth, int32_t channels, int32_t zero_point,
+                                      int32_t minimum, int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[9];
+    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
+    /* clang-format off */
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE));
+    /* clang-format on */
+#else
+    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_sum_tflm,
+                     zero_point, minimum, maximum);
+#endif
+}
+
+/* clang-format off */
+
+/* Assembly: slices of inputs of two pixels by the weights of four channels. */
+#define EC_CONV_SLICE_MVE(load, fetch, bytes, op) \
+    load " q0, [r1], #16\n" \
+    load " q1, [r3], #16\n" \
+    ".irp w, q2, q3, q4, q5\n" \
+    fetch " \\w, [r5], #" bytes "\n" \
+    ".endr\n" \
+    op " r0, q0, q2\n" \
+    op " r8, q1, q2\n" \
+    op " r2, q0, q3\n" \
+    op " r10, q1, q3\n" \
+    op " r4, q0, q4\n" \
+    op " r12, q1, q4\n" \
+    op " r6, q0, q5\n" \
+    op " lr, q1, q5\n"
+
+/* Assembly: sums of two pixels rescaled with gemmlowp's rounding. */
+#define EC_CONV_TFLM_MVE \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vadd.i32 q0, q0, q2\n" \
+    "vadd.i32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "cbz r7, 7f\n" \
+    "vand q3, q0, q2\n" \
+    "vand q4, q1, q2\n" \
+    "vshr.s32 q3, q3, #31\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vadd.i32 q0, q0, q3\n" \
+    "vadd.i32 q1, q1, q4\n" \
+    "7:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q2\n"
+
+/* Assembly: convolution until four channels of two pixels begin; a slice is so many bytes of code. */
+#define EC_CONV_BEGIN_MVE(lanes, slice) \
+    "push {r4-r11, lr}\n" \
+    "vpush {d8-d15}\n" \
+    "sub sp, #56\n" \
+    "ldm r0!, {r1-r7}\n" \
+    "stm sp, {r1-r7}\n" \
+    "ldm r0!, {r1-r7}\n" \
+    "add r12, sp, #28\n" \
+    "stm r12, {r1-r7}\n" \
+    "ldm r0, {r1-r4, r11}\n" \
+    lanes \
+    "vdup.32 q6, r3\n" \
+    "vdup.32 q7, r4\n" \
+    "movs r1, #" slice "\n" \
+    "adr.w r3, 4f\n" \
+    "mls r3, r2, r1, r3\n" \
+    "orr r3, r3, #1\n" \
+    "str r3, [sp, #36]\n" \
+    "9:\n" /* a pair of pixels */ \
+    "ldr r5, [sp, #40]\n" \
+    "0:\n" /* four channels */ \
+    "ldrd r1, r3, [sp, #20]\n" \
+    "ldrd r7, r9, [sp, #28]\n"
+
+/* Assembly: a round of slices ends; behind it another row of the window begins, or 6 is all rows. */
+#define EC_CONV_ROUND_MVE \
+    "subs r9, #1\n" \
+    "beq 6f\n" \
+    "subs r7, #1\n" \
+    "bne.w 3b\n" \
+    "add r1, r1, r11\n" \
+    "add r3, r3, r11\n" \
+    "ldr r7, [sp, #28]\n"
+
+/* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
+ * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
+ * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
+ * alone. */
+#define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
+    EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", slice) \
+    "vpstt\n" \
+    first \
+    "ldr pc, [sp, #36]\n" \
+    "3:\n" \
+    ".rept 4\n" \
+    whole \
+    ".endr\n" \
+    "4:\n" \
+    EC_CONV_ROUND_MVE \
+    "vpstt\n" \
+    more \
+    "ldr pc, [sp, #36]\n" \
+    "6:\n" \
+    EC_VECTORS_OF_SUMS_MVE \
+    EC_CONV_END_MVE(store, bytes)
+
+/* Assembly: convolution behind the sums of four channels of two pixels. */
+#define EC_CONV_END_MVE(store, bytes) \
+    "ldm sp, {r0, r2, r4, r6, r7}\n" \
+    store \
+    "strd r0, r2, [sp]\n" \
+    "cmp r0, r4\n" \
+    "bls.w 0b\n" \
+    "subs r6, r0, r4\n" /* the last unit may have to step back */ \
+    "cmp r6, #" bytes "\n" \
+    "beq 8f\n" \
+    "subs r0, r0, r6\n" \
+    "subs r2, r2, r6\n" \
+    "strd r0, r2, [sp]\n" \
+    "b.w 0b\n" \
+    "8:\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
+    "ldrd r6, r7, [sp, #44]\n" \
+    "subs r6, #2\n" \
+    "ble 8f\n" \
+    "ldr r4, [sp, #52]\n" \
+    "ldr r1, [sp, #24]\n" \
+    "str r6, [sp, #44]\n" \
+    "add r0, r2, r7\n" \
+    "add r1, r1, r4\n" \
+    "add r3, r1, r4\n" \
+    "cmp r6, #1\n" \
+    "itt eq\n" \
+    "moveq r0, r2\n" \
+    "moveq r3, r1\n" \
+    "strd r1, r3, [sp, #20]\n" \
+    "add r4, r2, r7\n" \
+    "subs r4, #" bytes "\n" \
+    "strd r2, r0, [sp]\n" \
+    "str r4, [sp, #8]\n" \
+    "b.w 9b\n" \
+    "8:\n" \
+    "add sp, #56\n" \
+    "vpop {d8-d15}\n" \
+    "pop {r4-r11, lr}\n"
+
+/* Assembly: results of the sums of int8, stored; `rescale` makes them without a zero point. */
+#define EC_CONV_STORE_S8_MVE(rescale) \
+    rescale \
+    "vadd.i32 q0, q0, r6\n" \
+    "vadd.i32 q1, q1, r6\n" \
+    EC_DENSE_LIMIT_MVE \
+    "vstrb.32 q0, [r0], #4\n" \
+    "vstrb.32 q1, [r2], #4\n"
+
+/* Assembly: results of int16, which have no zero point, stored; `rescale` makes them. */
+#define EC_CONV_STORE_S16_MVE(rescale) \
+    rescale \
+    EC_DENSE_LIMIT_MVE \
+    "vstrh.32 q0, [r0], #8\n" \
+    "vstrh.32 q1, [r2], #8\n"
+
+/* Assembly: convolution of int8 inputs, all of it. */
+#define EC_CONV_S8_MVE(store, bytes) \
+    EC_CONV_WINDOWS_MVE("vctp.8", "56", \
+        EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
+        EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladava.s8"), \
+        EC_CONV_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8"), \
+        store, \
+        bytes)
+
+/* Assembly: the same to int8. */
+#define EC_CONV_MVE(rescale) EC_CONV_S8_MVE(EC_CONV_STORE_S8_MVE(rescale), "4")
+
+/* clang-format on */
+
+/* What the assembly of convolution is given; out and the stream are there already. */
+static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x, int32_t kernel_h,
+                                              int32_t run, int32_t pitch, int32_t step,
+                                              int32_t pixels, int32_t channels, int32_t zero_point,
+                                              int32_t minimum, int32_t maximum) {
+    int32_t cut[4];
+    ec_cut_slices_mve(cut, run);
+    given[1] = given[0] + (pixels > 1 ? channels : 0);
+    given[2] = given[0] + channels - 4;
+    given[3] = zero_point;
+    given[4] = minimum < zero_point;
+    given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
+    given[6] = given[5] + (pixels > 1 ? step : 0);
+    given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
+    given[8] = kernel_h * given[7];
+    given[9] = 0; /* where the loop is entered */
+    given[11] = pixels;
+    given[12] = channels;
+    given[13] = step;
+    given[14] = cut[0];
+    given[15] = cut[3];
+    given[16] = minimum;
+    given[17] = maximum;
+    given[18] = pitch - 16 * (cut[1] + 1);
+}
+
+/* out[p * channels + o] for `pixels` in a row and all channels: int8 of the rescaled sum over kh, i
+ * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w *
+ * in_channels.
+ *
+ * stream: see the top of this file, in units of four. channels >= 4. Two pixels after the other are
+ * done; a pair's inputs are read again after its first outputs are written. The stream is aligned
+ * to 4 bytes, x needs no alignment.
+ *
+ * Registers: r1, r3 x of both pixels, r5 stream, r7 rounds left of a row, r9 of all rows, r11 from the
+ * end of a row to the next, q6, q7 limits. On the stack: out of both, the last out, zero point,
+ * whether ties matter, x of both (20), rounds of a row, of all (28), where the loop is entered (36), stream (40),
+ * pixels left, channels (44), step (52). */
+static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                     int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                     int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
+                                     int32_t zero_point, int32_t minimum, int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[19];
+    given[0] = (int32_t)(uintptr_t)out;
+    given[10] = (int32_t)(uintptr_t)stream;
+    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                     zero_point, minimum, maximum);
+    /* clang-format off */
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_MVE(EC_CONV_TFLM_MVE));
+    /* clang-format on */
+#else
+    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, 4, 1, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
+#endif
+}
+
+#endif /* EC_MVE_MATRIX_S8_H */

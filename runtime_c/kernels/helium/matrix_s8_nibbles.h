@@ -1,0 +1,200 @@
+/* Matrix products of int8 as in matrix_s8.h, by weights of four bits, two to a byte in the stream.
+ *
+ * A vector of 16 bytes holds a slice of two channels of a unit: of channel i in the low halves, of
+ * channel i + unit / 2 in the high ones. Products are those of bytes.
+ *
+ * Convolution takes both to the high halves, by a shift and a mask, for all pixels that it does at
+ * once: its sums are 16 times themselves, and are shifted down. So fewer than 2^17 inputs are summed.
+ *
+ * Dense has a single pixel, and one instruction for both: a byte is 16 * h + l + 8. Its products are
+ * 16 times those of h, and those of l, and 8 times the sum of the inputs, which is the same for all
+ * channels; a shift gives h. So l = byte - 16 * h - 8 is true of sums, too.
+ *
+ * matrix_s8_onnx_groups.h says what steps are, whose weights are shifted.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_MATRIX_S8_NIBBLES_H
+#define EC_MVE_MATRIX_S8_NIBBLES_H
+
+#include "kernels/helium/matrix_s8.h"
+
+/* ec_windows_c_mve of int8 by weights of four bits; `flipped` is 8 where the low halves are 8 more
+ * than what they stand for, else 0. slices: of a step, 0 where there are none. */
+static inline EC_INLINE void
+ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h, int32_t run,
+                 int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
+                 int32_t flipped, int32_t slices, int32_t tables,
+                 int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
+                 int32_t minimum, int32_t maximum) {
+    const int32_t half = unit / 2;
+    const int32_t below = 15 - ((run - 1) & 15);
+    const int32_t steps = slices == 0 ? 0 : run / 16 / slices;
+    const int32_t row = (run + below) * half + steps * unit; /* bytes of weights */
+    for (int32_t p = 0; p < pixels; ++p) {
+        const int32_t *at = stream;
+        for (int32_t o = 0; o < channels; o += unit) {
+            const uint8_t *const weights = (const uint8_t *)at;
+            const int32_t *const end = at + kernel_h * row / 4;
+            const int32_t first = o + unit > channels ? channels - unit : o;
+            for (int32_t i = 0; i < unit; ++i) {
+                const int32_t flip = i < half ? 8 ^ flipped : 8;
+                uint32_t sum = (uint32_t)end[i];
+                for (int32_t k = 0; k < kernel_h * run; ++k) {
+                    const int32_t lane = k % run + below;
+                    const int32_t value = x[k / run * pitch + p * step + k % run];
+                    const int32_t slice = lane / 16;
+                    const int32_t step_of = slices == 0 ? 0 : slice / slices;
+                    const uint8_t *const own = weights + k / run * row + step_of * unit;
+                    const int32_t both = own[(slice * half + i % half) * 16 + lane % 16];
+                    const int32_t bits = i < half ? both & 15 : both >> 4;
+                    uint32_t product = (uint32_t)(value * ((bits ^ flip) - 8));
+                    if (slices != 0) {
+                        const uint32_t up = own[(step_of + 1) * slices * half * 16 + i];
+                        product <<= (i < half ? up + 4u : up) & 31u;
+                    }
+                    sum += product;
+                }
+                const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
+                const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
+                out[p * channels + first + i] = (int8_t)limited;
+            }
+            at = end + unit * (1 + tables);
+        }
+    }
+}
+
+/* clang-format off */
+
+/* Assembly: a slice of inputs by the weights of two channels. */
+#define EC_DENSE_PAIR_NIBBLES_MVE(low, high, op) \
+    "vldrw.32 q1, [r3], #16\n" \
+    "vshr.s8 q2, q1, #4\n" \
+    op " " low ", q0, q1\n" \
+    op " " high ", q0, q2\n"
+
+/* Assembly: the same by those of eight channels; `op` is VMLADAV or VMLADAVA. */
+#define EC_DENSE_SLICE_NIBBLES_MVE(load, op) \
+    load " q0, [r1], #16\n" \
+    EC_DENSE_PAIR_NIBBLES_MVE("r0", "r8", op) \
+    EC_DENSE_PAIR_NIBBLES_MVE("r2", "r10", op) \
+    EC_DENSE_PAIR_NIBBLES_MVE("r4", "r12", op) \
+    EC_DENSE_PAIR_NIBBLES_MVE("r6", "lr", op)
+
+/* Assembly: dense up to the sums of eight channels, in q0 and q1. */
+#define EC_DENSE_SUMS_NIBBLES_MVE \
+    EC_DENSE_SUMS_MVE("ldr lr, [r1, #36]\n", "vctp.8", \
+        EC_DENSE_SLICE_NIBBLES_MVE("vldrbt.8", "vmladav.s8"), \
+        EC_DENSE_SLICE_NIBBLES_MVE("vldrb.8", "vmladava.s8")) \
+    "ldr r0, [sp, #16]\n" \
+    "mvn r2, #15\n" \
+    "vmla.s32 q0, q1, r2\n" \
+    "vadd.i32 q0, q0, r0\n"
+
+/* Assembly: a slice of inputs of two pixels by the weights of four channels. */
+#define EC_CONV_SLICE_NIBBLES_MVE(load, op) \
+    load " q0, [r1], #16\n" \
+    load " q1, [r3], #16\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vldrw.32 q3, [r5], #16\n" \
+    "vshl.i8 q4, q2, #4\n" \
+    op " r0, q0, q4\n" \
+    op " r8, q1, q4\n" \
+    "vand q2, q2, q5\n" \
+    op " r4, q0, q2\n" \
+    op " r12, q1, q2\n" \
+    "vshl.i8 q4, q3, #4\n" \
+    op " r2, q0, q4\n" \
+    op " r10, q1, q4\n" \
+    "vand q3, q3, q5\n" \
+    op " r6, q0, q3\n" \
+    op " lr, q1, q3\n"
+
+/* Assembly: convolution, all of it; `rescale` makes results of the sums in q0 and q1. */
+#define EC_CONV_NIBBLES_MVE(rescale) \
+    EC_CONV_WINDOWS_MVE("vmov.i8 q5, #0xF0\n" "vctp.8", "64", \
+        EC_CONV_SLICE_NIBBLES_MVE("vldrbt.8", "vmladav.s8"), \
+        EC_CONV_SLICE_NIBBLES_MVE("vldrbt.8", "vmladava.s8"), \
+        EC_CONV_SLICE_NIBBLES_MVE("vldrb.8", "vmladava.s8"), \
+        "vshr.s32 q0, q0, #4\n" \
+        "vshr.s32 q1, q1, #4\n" \
+        EC_CONV_STORE_S8_MVE(rescale), \
+        "4")
+
+/* clang-format on */
+
+/* The sum of so many inputs. */
+static inline EC_UNUSED int32_t ec_sum_inputs_s8_mve(const int8_t *x, int32_t inputs) {
+    int32_t sum = 0;
+#if EC_MVE_ASM
+    register int32_t left __asm__("r0") = inputs;
+    register int32_t total __asm__("r2") = 0;
+    register const int8_t *at __asm__("r1") = x;
+    __asm__ volatile(".syntax unified\n"
+                     "dlstp.8 lr, r0\n"
+                     "1:\n"
+                     "vldrb.8 q0, [r1], #16\n"
+                     "vaddva.s8 r2, q0\n"
+                     "letp lr, 1b\n"
+                     : "+r"(left), "+r"(at), "+r"(total)
+                     :
+                     : "lr", "q0", "cc", "memory");
+    sum = total;
+#else
+    for (int32_t i = 0; i < inputs; ++i) {
+        sum += x[i];
+    }
+#endif
+    return sum;
+}
+
+/* What the assembly of dense is given. */
+static inline EC_UNUSED void ec_plan_dense_nibbles_mve(int32_t *given, const int8_t *x,
+                                                       int32_t depth, int32_t channels,
+                                                       int32_t zero_point, int32_t minimum,
+                                                       int32_t maximum) {
+    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
+    given[9] = -8 * ec_sum_inputs_s8_mve(x, depth);
+}
+
+/* ec_dense_s8_mve by weights in [-8, 7]; stream: see the top of this file, in units of eight. */
+static EC_KERNEL void ec_dense_nibbles_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                              int32_t depth, int32_t channels, int32_t zero_point,
+                                              int32_t minimum, int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[10];
+    ec_plan_dense_nibbles_mve(given, x, depth, channels, zero_point, minimum, maximum);
+    /* clang-format off */
+    EC_DENSE_RUN_MVE(out, given, stream,
+        EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE));
+    /* clang-format on */
+#else
+    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 0, 2, ec_rescale_sum_tflm,
+                     zero_point, minimum, maximum);
+#endif
+}
+
+/* ec_conv_s8_mve by weights in [-8, 7]; stream: see the top of this file, in units of four. kernel_h
+ * * kernel_w * in_channels < 2^17. */
+static EC_KERNEL void ec_conv_nibbles_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                             int32_t kernel_h, int32_t kernel_w,
+                                             int32_t in_channels, int32_t pitch, int32_t step,
+                                             int32_t pixels, int32_t channels, int32_t zero_point,
+                                             int32_t minimum, int32_t maximum) {
+#if EC_MVE_ASM
+    int32_t given[19];
+    given[0] = (int32_t)(uintptr_t)out;
+    given[10] = (int32_t)(uintptr_t)stream;
+    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                     zero_point, minimum, maximum);
+    /* clang-format off */
+    EC_CONV_RUN_MVE(given,
+        EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE));
+    /* clang-format on */
+#else
+    ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, 4, 0, 0, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
+#endif
+}
+
+#endif /* EC_MVE_MATRIX_S8_NIBBLES_H */
