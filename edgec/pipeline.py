@@ -45,6 +45,7 @@ from edgec.memory.spare_kernels import (
 from edgec.numerics.fixed_point import Rounding
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
+from edgec.passes.copy_outputs import copy_outputs
 from edgec.passes.fold_constants import fold_constants
 from edgec.passes.fold_limits import fold_limits
 from edgec.passes.fold_padding import fold_padding
@@ -194,7 +195,7 @@ def compile_module(
     function, equal = merge_duplicates(module.main)
     function, shrinkage = shrink_channels(function, equal)
     function, idle_clamps = drop_idle_clamps(function)
-    module = module.with_main(function)
+    module = module.with_main(copy_outputs(function, options.io))
     verify_module(module)
     stages.write("shrink_channels", print_module(module))
 
