@@ -78,7 +78,8 @@ PLAN_NODES = 40_000
 
 Pass = Callable[[Function, Rounding], Function]
 
-#: Stages 2 to 4, in order. Each keeps the meaning: the reference interpreter is the test.
+#: Stages 2 to 4, in order, of main and of the bodies of its nodes. Each keeps the meaning: the
+#: reference interpreter is the test.
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("signed_bytes", lambda function, rounding: signed_bytes(function)),
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
@@ -188,7 +189,7 @@ def compile_module(
     module = imported
     rounding: Rounding = options.match or ("onnx" if imported.format == "onnx" else "tflm")
     for name, run in PASSES:
-        module = module.with_main(run(module.main, rounding))
+        module = module.with_every(run, rounding)
         verify_module(module)
         stages.write(name, print_module(module))
 

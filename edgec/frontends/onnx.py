@@ -16,7 +16,7 @@ from edgec.frontends.onnx_external import external_tensors
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
-from edgec.graph.ir import Constant, Module, Node, Value
+from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
@@ -289,9 +289,7 @@ class _GraphImporter:
                 origin = Origin(name, value.type.shape)
                 fresh = Value(self.builder.unique(name), value.type, origin)
                 outputs = tuple(fresh if v is value else v for v in node.outputs)
-                self.builder.nodes[position] = Node(
-                    node.op, node.attrs, node.inputs, outputs, node.name, node.sources
-                )
+                self.builder.nodes[position] = replace(node, outputs=outputs)
                 return fresh
         return value
 

@@ -114,12 +114,15 @@ class GraphBuilder:
         output_names: Sequence[str] | None = None,
         origins: Sequence[Origin | None] | None = None,
         sources: tuple[str, ...] | None = None,
+        bodies: tuple[Function, ...] = (),
     ) -> Node:
         """Append a node and return it."""
         chosen = get_op(op)
         attrs = NoAttrs() if attrs is None else attrs
         try:
-            types = chosen.infer(attrs, *(value.type for value in inputs))
+            types = chosen.infer_bodies(
+                attrs, [body.signature for body in bodies], *(value.type for value in inputs)
+            )
         except TypeMismatch as mismatch:
             raise TypeMismatch(
                 f"{chosen.name} node {name!r}: {mismatch.message}",
@@ -132,8 +135,9 @@ class GraphBuilder:
             Value(self.unique(n), t, o) for n, t, o in zip(names, types, found, strict=True)
         )
         node = Node(
-            chosen, attrs, tuple(inputs), outputs, name, (name,) if sources is None else sources
-        )
+            chosen, attrs, tuple(inputs), outputs, name,
+            (name,) if sources is None else sources, bodies,
+        )  # fmt: skip
         self.nodes.append(node)
         return node
 

@@ -18,8 +18,8 @@ def interpret(
 ) -> tuple[Array, ...]:
     """Run a function on arrays of its parameters' types and return its results.
 
-    `observe` is called with every value as it is computed. Raises TypeMismatch for an input of
-    another shape or dtype.
+    `observe` is called with every value as it is computed, those of bodies whenever they run.
+    Raises TypeMismatch for an input of another shape or dtype.
     """
     if len(inputs) != len(function.params):
         raise TypeMismatch(f"{len(function.params)} inputs are needed, {len(inputs)} were given")
@@ -40,11 +40,9 @@ def interpret(
     last_use = {v: i for i, node in enumerate(function.nodes) for v in node.inputs}
     keep = set(function.results)
     for index, node in enumerate(function.nodes):
-        arrays = node.op.evaluate(
-            node.attrs,
+        arrays = node.evaluate(
             [fetch(value) for value in node.inputs],
-            node.input_types,
-            tuple(value.type for value in node.outputs),
+            lambda body, given: interpret(body, given, observe),
         )
         for value, array in zip(node.outputs, arrays, strict=True):
             if array.shape != value.type.shape or array.dtype != np.dtype(value.type.dtype):

@@ -3,7 +3,7 @@
     module   = Module(functions: {name: function})          the entry is `main`
     function = Function(name, params: value*, nodes: node*, results: value*, states: state*)
     state    = State(before: value, after: value, initial: Constant)
-    node     = Node(op, attrs, inputs: value*, outputs: value*, name, sources)
+    node     = Node(op, attrs, inputs: value*, outputs: value*, name, sources, bodies: function*)
     value    = Value(name, type, origin?) | Constant(name, type, origin?, data)
 
 A function is a straight line of SSA bindings and pure. State is functional: a `State` declares
@@ -11,15 +11,19 @@ that the result `after` of one run is the parameter `before` of the next. A func
 parameters and last results are those of its states, in their order:
 
     main(x, s, t) -> (y, s', t')        states (s, s'), (t, t'), inputs (x), outputs (y)
+
+Control flow is nodes with functions as bodies. A body is closed: it reads its parameters and
+constants only, and has no states of its own; what a loop carries are parameters and results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from edgec.graph.operator import Operator
+from edgec.graph.operator import Operator, Signature
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
 
@@ -58,6 +62,7 @@ class Node:
     """One use of an operator: outputs = op(inputs, attrs).
 
     name: the model's own name of the node. sources: all source nodes that this one stands for.
+    bodies: the functions that control flow runs.
     """
 
     op: Operator[Any]
@@ -66,6 +71,7 @@ class Node:
     outputs: tuple[Value, ...]
     name: str
     sources: tuple[str, ...] = ()
+    bodies: tuple[Function, ...] = ()
 
     @property
     def output(self) -> Value:
@@ -76,12 +82,25 @@ class Node:
     @property
     def macs(self) -> int:
         """How many products it computes."""
+        if self.bodies:
+            macs = [body.macs for body in self.bodies]
+            return self.op.macs_of_bodies(self.attrs, macs, self.input_types)
         return self.op.macs(self.attrs, self.input_types)
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
         """Types of the inputs, in order."""
         return tuple(value.type for value in self.inputs)
+
+    def evaluate(
+        self, inputs: Sequence[Array], run: Callable[[Function, Sequence[Array]], Sequence[Array]]
+    ) -> tuple[Array, ...]:
+        """The outputs for these inputs; `run` computes the results of a body."""
+        if self.bodies:
+            runs = [partial(run, body) for body in self.bodies]
+            return self.op.evaluate_bodies(self.attrs, runs, inputs)
+        types = tuple(value.type for value in self.outputs)
+        return self.op.evaluate(self.attrs, inputs, self.input_types, types)
 
 
 @dataclass(frozen=True)
@@ -105,6 +124,12 @@ class Function:
     nodes: tuple[Node, ...]
     results: tuple[Value, ...]
     states: tuple[State, ...] = ()
+
+    @property
+    def signature(self) -> Signature:
+        """The types of its parameters and results."""
+        params, results = (tuple(v.type for v in each) for each in (self.params, self.results))
+        return Signature(params, results)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -153,6 +178,23 @@ class Function:
             seen[state.initial] = None
         return tuple(seen)
 
+    def with_bodies(self, change: Callable[[Function], Function]) -> Function:
+        """The same function with each body of its nodes changed; itself if there is none."""
+        if not any(node.bodies for node in self.nodes):
+            return self
+        nodes = tuple(
+            replace(node, bodies=tuple(map(change, node.bodies))) if node.bodies else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    def walk(self) -> Iterator[Function]:
+        """This function and, at any depth, the bodies of its nodes, in order."""
+        yield self
+        for node in self.nodes:
+            for body in node.bodies:
+                yield from body.walk()
+
     def with_nodes(self, nodes: tuple[Node, ...], results: tuple[Value, ...]) -> Function:
         """The same function with another body."""
         return replace(self, nodes=nodes, results=results)
@@ -173,6 +215,20 @@ class Module:
     def main(self) -> Function:
         """The entry function."""
         return self.functions["main"]
+
+    def with_every(self, change: Callable[..., Function], *given: object) -> Module:
+        """The module with main and, at any depth, the bodies of its nodes changed, innermost first.
+
+        given: further arguments of `change`. A body that several nodes share stays one.
+        """
+        done: dict[Function, Function] = {}
+
+        def changed(function: Function) -> Function:
+            if function not in done:
+                done[function] = change(function.with_bodies(changed), *given)
+            return done[function]
+
+        return self.with_main(changed(self.main))
 
     def with_main(self, function: Function) -> Module:
         """The same module with another entry function."""

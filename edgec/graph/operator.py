@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, TypeMismatch
 from edgec.graph.traits import (
     Arithmetic,
     Channels,
@@ -46,6 +46,18 @@ class RowWindow:
     reach: int = 1
     stride: int = 1
     top: int = 0
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The types of a function's parameters and results."""
+
+    params: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+
+#: Runs one body of a node.
+RunBody = Callable[[Sequence[Array]], Sequence[Array]]
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,26 @@ class Operator(Generic[AttrsT]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """The exact meaning, on `edgec.numerics.fixed_point`; C must equal it in every bit."""
+        raise NotImplementedError
+
+    def infer_bodies(
+        self, attrs: AttrsT, bodies: Sequence[Signature], *inputs: TensorType
+    ) -> tuple[TensorType, ...]:
+        """The type relation of a node with bodies; that of one without for most operators."""
+        if bodies:
+            raise TypeMismatch(f"{self.name} takes no bodies, {len(bodies)} are given")
+        return self.infer(attrs, *inputs)
+
+    def evaluate_bodies(
+        self, attrs: AttrsT, bodies: Sequence[RunBody], inputs: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """The exact meaning of a node with bodies."""
+        raise NotImplementedError
+
+    def macs_of_bodies(
+        self, attrs: AttrsT, macs: Sequence[int], inputs: Sequence[TensorType]
+    ) -> int:
+        """Multiply-accumulates of a node whose bodies have these each."""
         raise NotImplementedError
 
     def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:

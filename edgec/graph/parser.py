@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.lexer import Lexer, Token, unquote
-from edgec.graph.literal import LiteralParser
-from edgec.graph.operator import NoAttrs, Operator, all_ops, get_op
+from edgec.graph.literal import MAX_DEPTH, LiteralParser
+from edgec.graph.operator import NoAttrs, Operator, Signature, all_ops, get_op
 from edgec.graph.printer import constant_hash
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
-from edgec.graph.verify import verify_module
+from edgec.graph.verify import verify_body, verify_module
 
 
 def parse_module(text: str, constants: Mapping[str, Array]) -> Module:
@@ -41,6 +41,7 @@ class _Parser:
         self.literals = LiteralParser(self.lexer, self.aliases)
         self.constants = constants
         self.values: dict[str, Value] = {}  # of one function, by sigil and name
+        self.depth = 0  # of bodies
 
     def module(self) -> Module:
         self.lexer.expect("module")
@@ -69,6 +70,23 @@ class _Parser:
 
     def function(self) -> Function:
         self.lexer.expect("function")
+        return self.definition()
+
+    def body(self) -> Function:
+        """A function inside a node, whose names are its own."""
+        outer, self.depth = self.values, self.depth + 1
+        if self.depth > MAX_DEPTH:
+            self.lexer.fail(f"bodies are nested more than {MAX_DEPTH} deep")
+        self.lexer.expect("body")
+        body = self.definition()
+        self.values, self.depth = outer, self.depth - 1
+        try:
+            verify_body(body)
+        except ContractError as error:
+            self.lexer.fail(f"expected another body before this: {error.message}")
+        return body
+
+    def definition(self) -> Function:
         name = self.lexer.string("the function's name in quotes")
         self.lexer.expect("{")
         self.values = {}
@@ -151,9 +169,14 @@ class _Parser:
         sources: Any = (name,)
         if self.lexer.accept("sources"):
             sources = self.literals.literal({})
-        check_types(op, attrs, inputs, tuple(type_ for _, type_, _ in bindings), start)
+        bodies = []
+        while self.lexer.at("body"):
+            bodies.append(self.body())
+        signatures = [body.signature for body in bodies]
+        stated = tuple(type_ for _, type_, _ in bindings)
+        check_types(op, attrs, signatures, inputs, stated, start)
         outputs = tuple(self.define(*binding) for binding in bindings)
-        return Node(op, attrs, inputs, outputs, name, sources)
+        return Node(op, attrs, inputs, outputs, name, sources, tuple(bodies))
 
     def operator(self, token: Token) -> Operator[Any]:
         try:
@@ -200,13 +223,14 @@ class _Parser:
 def check_types(
     op: Operator[Any],
     attrs: Any,
+    bodies: Sequence[Signature],
     inputs: tuple[Value, ...],
     stated: tuple[TensorType, ...],
     at: Token,
 ) -> None:
     """Raise ContractError unless an operator gives the types that the text states."""
     try:
-        inferred = op.infer(attrs, *(value.type for value in inputs))
+        inferred = op.infer_bodies(attrs, bodies, *(value.type for value in inputs))
     except TypeMismatch as mismatch:
         raise ContractError(
             f"line {at.line}: {op.name}: {mismatch.message}",

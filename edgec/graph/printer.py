@@ -45,7 +45,8 @@ def constant_data(module: Module) -> dict[str, Array]:
     """The data of all constants, by the hash that stands for them in the text."""
     return {
         constant_hash(constant.data): constant.data
-        for function in module.functions.values()
+        for outer in module.functions.values()
+        for function in outer.walk()
         for constant in function.constants()
     }
 
@@ -74,7 +75,7 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
 
 
 def _node(node: Node, literals: LiteralPrinter) -> list[str]:
-    """Three lines: what it makes, how, and what it stands for in the model file."""
+    """What it makes, how, what it stands for in the model file, and its bodies."""
     outputs = ",\n  ".join(_binding(value, literals) for value in node.outputs)
     operands = ", ".join(map(_reference, node.inputs))
     attrs = literals.record(node.attrs)
@@ -85,7 +86,13 @@ def _node(node: Node, literals: LiteralPrinter) -> list[str]:
         f"  {outputs}",
         f"    = {node.op.name}({operands})" + ("" if attrs == "{}" else f" {attrs}"),
         source,
+        *(f"    {line}" if line else "" for body in node.bodies for line in _body(body, literals)),
     ]
+
+
+def _body(body: Function, literals: LiteralPrinter) -> list[str]:
+    first, *rest = _function(body.name, body, literals)
+    return [f"body {first.removeprefix('function ')}", *rest]
 
 
 def _constant(constant: Constant, literals: LiteralPrinter) -> str:

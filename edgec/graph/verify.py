@@ -35,7 +35,8 @@ def verify_function(function: Function) -> None:
         if not isinstance(node.attrs, node.op.attrs_class):
             raise ContractError(f"{where}: node {node.name!r} has attributes of another operator")
         try:
-            types = node.op.infer(node.attrs, *node.input_types)
+            signatures = [body.signature for body in node.bodies]
+            types = node.op.infer_bodies(node.attrs, signatures, *node.input_types)
         except TypeMismatch as mismatch:
             raise ContractError(f"{where}: node {node.name!r}: {mismatch.message}") from None
         if types != tuple(value.type for value in node.outputs):
@@ -44,12 +45,21 @@ def verify_function(function: Function) -> None:
                 details=tuple(f"{v}: {v.type}, by its operator {t}"
                               for v, t in zip(node.outputs, types, strict=False)),
             )  # fmt: skip
+        for body in node.bodies:
+            verify_body(body)
         for value in node.outputs:
             define(value)
     for value in function.results:
         if value not in defined and not isinstance(value, Constant):
             raise ContractError(f"{where}: result {value} is undefined")
     _verify_states(function, where)
+
+
+def verify_body(body: Function) -> None:
+    """A body is a function without states: what it keeps, its node carries."""
+    if body.states:
+        raise ContractError(f"function {body.name}: a body has states")
+    verify_function(body)
 
 
 def _verify_states(function: Function, where: str) -> None:

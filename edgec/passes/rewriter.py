@@ -67,6 +67,7 @@ class Rewriter:
             output_names=[value.name for value in node.outputs],
             origins=[value.origin for value in node.outputs],
             sources=node.sources,
+            bodies=node.bodies,
         )
         return made.outputs
 

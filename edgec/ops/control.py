@@ -1,0 +1,238 @@
+"""if, while, scan, call: control flow, with closed functions as bodies.
+
+A condition is one element of an integer type or bool, and holds where it is not zero. A body's
+parameters have the types of what it is given, exactly. Nothing else comes in, and nothing but its
+results comes out, so that all four are pure like every other operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.operator import Fusion, NoAttrs, RunBody, Signature, register
+from edgec.graph.types import Array, TensorType
+from edgec.ops.op import Op
+
+
+def _require_condition(name: str, type_: TensorType) -> None:
+    is_integer = not type_.is_float
+    zero_is_zero = type_.quant is None or set(type_.quant.zero_point) == {0}
+    if type_.elements != 1 or not is_integer or not zero_is_zero:
+        raise TypeMismatch(f"{name}: the condition is {type_}, not one integer or bool")
+
+
+def _require_params(name: str, body: Signature, given: Sequence[TensorType]) -> None:
+    if body.params != tuple(given):
+        raise TypeMismatch(
+            f"{name}: a body takes other types than it is given",
+            details=(f"takes: {_listed(body.params)}", f"is given: {_listed(given)}"),
+        )
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
+def _require_bodies(name: str, bodies: Sequence[Signature], count: int) -> None:
+    if len(bodies) != count:
+        raise TypeMismatch(f"{name} takes {count} bodies, {len(bodies)} are given")
+
+
+@register
+class If(Op[NoAttrs]):
+    """if(condition, x…) {then} {otherwise}: the results of one of two bodies on x…."""
+
+    name = "if"
+    fusion = Fusion.OPAQUE
+
+    def infer_bodies(
+        self, attrs: NoAttrs, bodies: Sequence[Signature], *inputs: TensorType
+    ) -> tuple[TensorType, ...]:
+        """Both bodies take all inputs but the first, and give the same types."""
+        _require_bodies(self.name, bodies, 2)
+        condition, *given = inputs
+        _require_condition(self.name, condition)
+        for body in bodies:
+            _require_params(self.name, body, given)
+        then, otherwise = bodies
+        if then.results != otherwise.results:
+            raise TypeMismatch(
+                "if: the two bodies give other types",
+                details=(f"then: {_listed(then.results)}", f"else: {_listed(otherwise.results)}"),
+            )
+        return then.results
+
+    def evaluate_bodies(
+        self, attrs: NoAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Only the body that is chosen runs."""
+        return tuple(bodies[0 if inputs[0].any() else 1](inputs[1:]))
+
+    def macs_of_bodies(
+        self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
+    ) -> int:
+        """Those of the larger body."""
+        return max(macs)
+
+
+@dataclass(frozen=True)
+class WhileAttrs:
+    """carried: how many inputs are, the first ones."""
+
+    carried: int
+
+
+@register
+class While(Op[WhileAttrs]):
+    """while(carried…, fixed…) {condition} {body}: as long as the condition holds, the body.
+
+    Both bodies take all inputs. The body's results are the carried values of the next round, and
+    those of the last round are the node's.
+    """
+
+    name = "while"
+    attrs_class = WhileAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer_bodies(
+        self, attrs: WhileAttrs, bodies: Sequence[Signature], *inputs: TensorType
+    ) -> tuple[TensorType, ...]:
+        """What is carried keeps its type."""
+        _require_bodies(self.name, bodies, 2)
+        condition, body = bodies
+        for each in bodies:
+            _require_params(self.name, each, inputs)
+        if len(condition.results) != 1:
+            raise TypeMismatch(f"while: the condition gives {len(condition.results)} results")
+        _require_condition(self.name, condition.results[0])
+        if len(body.results) != attrs.carried or body.results != inputs[: attrs.carried]:
+            raise TypeMismatch(
+                "while: the body gives other types than it takes first",
+                details=(f"takes: {_listed(inputs)}", f"gives: {_listed(body.results)}"),
+            )
+        return body.results
+
+    def evaluate_bodies(
+        self, attrs: WhileAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """The condition is computed before every round."""
+        condition, body = bodies
+        values = list(inputs)
+        while np.any(condition(values)[0]):
+            values[: attrs.carried] = body(values)
+        return tuple(values[: attrs.carried])
+
+    def macs_of_bodies(
+        self, attrs: WhileAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
+    ) -> int:
+        """Those of one round: how many there are is up to the data."""
+        return sum(macs)
+
+
+@dataclass(frozen=True)
+class ScanAttrs:
+    """steps: how often the body runs. carried, scanned: how many inputs are, in this order."""
+
+    steps: int
+    carried: int
+    scanned: int = 0
+
+
+@register
+class Scan(Op[ScanAttrs]):
+    """scan(carried…, scanned…, fixed…) {body}: the body once for every index of the first axis.
+
+    In each step the body takes what is carried, the step's slice of each scanned input, and what is
+    fixed. Its first results are carried to the next step; each of the others is a slice of an
+    output. The node's outputs are what is carried after the last step, and the outputs of slices.
+    """
+
+    name = "scan"
+    attrs_class = ScanAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer_bodies(
+        self, attrs: ScanAttrs, bodies: Sequence[Signature], *inputs: TensorType
+    ) -> tuple[TensorType, ...]:
+        """Slices have the type of the whole without its first axis."""
+        _require_bodies(self.name, bodies, 1)
+        (body,) = bodies
+        carried, scanned = inputs[: attrs.carried], inputs[attrs.carried :][: attrs.scanned]
+        if attrs.steps < 1 or min(attrs.carried, attrs.scanned) < 0:
+            raise TypeMismatch(f"scan has no meaning with {attrs}")
+        if len(inputs) < attrs.carried + attrs.scanned or len(body.results) < attrs.carried:
+            raise TypeMismatch(f"scan: {len(inputs)} inputs, {len(body.results)} results: too few")
+        for type_ in scanned:
+            if type_.shape[:1] != (attrs.steps,):
+                raise TypeMismatch(f"scan of {attrs.steps} steps over {type_}")
+        fixed = inputs[attrs.carried + attrs.scanned :]
+        _require_params(self.name, body, (*carried, *map(_slice, scanned), *fixed))
+        if body.results[: attrs.carried] != carried:
+            raise TypeMismatch(
+                "scan: the body gives other types than it takes first",
+                details=(f"takes: {_listed(carried)}", f"gives: {_listed(body.results)}"),
+            )
+        return (*carried, *(_stack(t, attrs.steps) for t in body.results[attrs.carried :]))
+
+    def evaluate_bodies(
+        self, attrs: ScanAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """Step after step."""
+        last = attrs.carried + attrs.scanned
+        carried, scanned = list(inputs[: attrs.carried]), inputs[attrs.carried : last]
+        slices = []
+        for step in range(attrs.steps):
+            results = bodies[0]([*carried, *(x[step] for x in scanned), *inputs[last:]])
+            carried = list(results[: attrs.carried])
+            slices.append(results[attrs.carried :])
+        return (*carried, *(np.stack(each) for each in zip(*slices, strict=True)))
+
+    def macs_of_bodies(
+        self, attrs: ScanAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
+    ) -> int:
+        """Those of all steps."""
+        return attrs.steps * sum(macs)
+
+
+def _slice(type_: TensorType) -> TensorType:
+    if type_.quant is not None and not type_.quant.per_tensor:
+        raise TypeMismatch(f"scan over {type_}: it is quantized along an axis")
+    return type_.with_shape(type_.shape[1:])
+
+
+def _stack(type_: TensorType, steps: int) -> TensorType:
+    if type_.quant is not None and not type_.quant.per_tensor:
+        raise TypeMismatch(f"scan makes slices {type_}, quantized along an axis")
+    return type_.with_shape((steps, *type_.shape))
+
+
+@register
+class Call(Op[NoAttrs]):
+    """call(x…) {body}: the results of a function on x…."""
+
+    name = "call"
+    fusion = Fusion.OPAQUE
+
+    def infer_bodies(
+        self, attrs: NoAttrs, bodies: Sequence[Signature], *inputs: TensorType
+    ) -> tuple[TensorType, ...]:
+        """The function's results."""
+        _require_bodies(self.name, bodies, 1)
+        _require_params(self.name, bodies[0], inputs)
+        return bodies[0].results
+
+    def evaluate_bodies(
+        self, attrs: NoAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """The function on the inputs."""
+        return tuple(bodies[0](inputs))
+
+    def macs_of_bodies(
+        self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
+    ) -> int:
+        """Those of the function."""
+        return sum(macs)
