@@ -135,11 +135,15 @@ class StoredAs:
 
     def stored(self, real: float) -> int:
         """What a real number is stored as, within the bounds."""
-        # A bound may be the largest finite float: saturate before the conversion.
-        with np.errstate(over="ignore", invalid="ignore"):
-            steps = np.rint(np.float32(real) / np.float32(self.quant.scale[0]))
-        number = np.nan_to_num(steps) + self.quant.zero_point[0]
-        return int(np.clip(number, self.minimum, self.maximum))
+        return stored_number(real, self.quant, self.minimum, self.maximum)
+
+
+def stored_number(real: float, quant: Quant, low: int, high: int) -> int:
+    """What a real number is stored as per tensor, within low..high."""
+    # A bound may be the largest finite float: saturate before the conversion.
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.rint(np.float32(real) / np.float32(quant.scale[0]))
+    return int(np.clip(np.nan_to_num(steps) + quant.zero_point[0], low, high))
 
 
 def padded(attrs: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, SumParts, from_onnx, from_tflite
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
@@ -166,11 +166,11 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         whole = attrs.kernel == x.shape[1:3] and attrs.padding == NO_PADDING
         return whole and x.dtype == "int8" and attrs.rounding != "onnx"
 
-    def lower_sum(self, node: Node, parts: Mapping[str, Lowering]) -> None:
+    def lower_sum(self, node: Node, parts: SumParts) -> None:
         """Sums of each channel in int32, divided at the end."""
         attrs: AvgPool2dAttrs = node.attrs
         _, height, width, channels = node.inputs[0].type.shape
-        start, add, finish = (parts[name] for name in ("start", "add", "finish"))
+        start, add, finish = parts.start, parts.add, parts.finish
         sums = (1, 1, 1, channels)
         start.definition.compute(start.output("out", sums, "int32"), lambda n, h, w, c: 0)
         x = add.input("x", (1, 1, width, channels), "int8")

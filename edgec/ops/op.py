@@ -20,6 +20,19 @@ from edgec.loop.lowering import Lowering
 from edgec.ops.intervals import stored_sums
 
 
+@dataclass(frozen=True)
+class SumParts:
+    """The functions that sum rows as they come.
+
+    start: (out: the accumulator). add: (x: one row, total: the accumulator, out: the same memory).
+    finish: (total: the accumulator, out).
+    """
+
+    start: Lowering
+    add: Lowering
+    finish: Lowering
+
+
 class Op(Operator[AttrsT]):
     """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there."""
 
@@ -29,12 +42,8 @@ class Op(Operator[AttrsT]):
         """Of sums of products, what their inputs allow; of others unknown."""
         return stored_sums(self.dot_products, attrs, operands, output)
 
-    def lower_sum(self, node: Node, parts: Mapping[str, Lowering]) -> None:
-        """Write an operator that `sums_rows` as three functions, with one accumulator.
-
-        parts: a `Lowering` each for "start" (out: the accumulator), "add" (x: one row, total: the
-        accumulator, out: the same memory) and "finish" (total: the accumulator, out).
-        """
+    def lower_sum(self, node: Node, parts: SumParts) -> None:
+        """Write an operator that `sums_rows` as three functions, with one accumulator."""
         raise NotImplementedError(f"{self.name} does not sum rows")
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import edgec.ops.copy  # noqa: F401  registers what is named here
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Movement
+from edgec.ops.copy import Copy
 from edgec.passes.rewriter import Rewriter
 
 
@@ -22,7 +24,7 @@ def fold_constants(function: Function) -> Function:
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     if not inputs or not all(isinstance(value, Constant) for value in inputs):
         return None
-    if node.op.name == "copy":
+    if node.op.movement is Movement.COPY:
         return None
     return [
         _copied(rewriter, node, value, constant) if value in rewriter.old.results else constant
@@ -33,6 +35,6 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
 def _copied(rewriter: Rewriter, node: Node, value: Value, constant: Constant) -> Value:
     source = rewriter.builder.constant(f"{value.name}.value", constant.data, value.type.quant)
     return rewriter.builder.op(
-        "copy", [source], name=f"{node.name}/constant", output_names=[value.name],
+        Copy, [source], name=f"{node.name}/constant", output_names=[value.name],
         origins=[value.origin], sources=node.sources,
     )  # fmt: skip

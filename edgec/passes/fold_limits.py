@@ -7,12 +7,11 @@ QuantizeLinear then has a Clip behind it, which import makes a requantize to the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Storage
 from edgec.passes.channel_intervals import channel_intervals
-from edgec.passes.idle_clamps import CLAMPING
 from edgec.passes.rewriter import Rewriter
 
 
@@ -39,10 +38,10 @@ def fold_limits(function: Function) -> Function:
         chain: list[Node] = []
         while is_read_once(value) and value in producers:
             chain.append(producers[value])
-            if chain[-1].op.name not in ("reshape", "transpose"):
+            if not chain[-1].op.rearranges:
                 break
             value = chain[-1].inputs[0]
-        attrs = _limited(chain[-1], low, high) if chain else None
+        attrs = chain[-1].op.attrs_within(chain[-1].attrs, low, high) if chain else None
         if attrs is None:
             return None
         above, *views = reversed(chain)
@@ -56,25 +55,11 @@ def fold_limits(function: Function) -> Function:
 
 def is_limit(node: Node) -> bool:
     """Whether a node bounds stored integers and does nothing else to them."""
-    if node.op.name != "requantize" or isinstance(node.inputs[0], Constant):
+    if node.op.storage is not Storage.REQUANTIZE or isinstance(node.inputs[0], Constant):
         return False
     given, made = node.inputs[0].type, node.output.type
     is_same = (given.dtype, given.quant) == (made.dtype, made.quant)
     return is_same and node.attrs.multiplier == (1.0,)
-
-
-def _limited(node: Node, low: int, high: int) -> Any:
-    """The attributes of a node with its results within these bounds, None if it has none such."""
-
-    def within(number: int) -> int:
-        return min(max(number, low), high)
-
-    if node.op.name in CLAMPING:
-        attrs = node.attrs
-        return replace(attrs, minimum=within(attrs.minimum), maximum=within(attrs.maximum))
-    if node.op.name == "lookup":
-        return replace(node.attrs, results=tuple(map(within, node.attrs.results)))
-    return None
 
 
 def _made(

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Function, Node, Value
+from edgec.graph.traits import Movement
 from edgec.ops.window import Padding
 from edgec.passes.rewriter import Rewriter
-
-CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 
 
 def fold_padding(function: Function) -> Function:
@@ -27,10 +24,9 @@ def fold_padding(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.op.name not in (*CONVOLUTIONS, "max_pool2d"):
-        return None
-    pad = rewriter.producer(inputs[0])
-    if pad is None or pad.op.name != "pad" or pad.attrs.value != _neutral(node):
+    neutral = node.op.neutral(node.inputs[0].type) if inputs else None
+    pad = rewriter.producer(inputs[0]) if neutral is not None else None
+    if pad is None or pad.op.movement is not Movement.PAD or pad.attrs.value != neutral:
         return None
     outermost, height, width, innermost = pad.attrs.padding
     if any((*outermost, *innermost)):
@@ -55,11 +51,3 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         origins=[value.origin for value in node.outputs],
         sources=(*pad.sources, *node.sources),
     ).outputs
-
-
-def _neutral(node: Node) -> float:
-    """The stored value that adds nothing to a window."""
-    x = node.inputs[0].type
-    if node.op.name == "max_pool2d":
-        return -np.inf if x.is_float else int(np.iinfo(x.dtype).min)
-    return 0 if x.quant is None else x.quant.zero_point[0]

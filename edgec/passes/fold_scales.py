@@ -15,12 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Arithmetic, Movement, Storage
 from edgec.graph.types import Array
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.reshape import Reshape, ReshapeAttrs
 from edgec.passes.rewriter import Rewriter
 
-#: Operator -> the axis of its weights that holds the output channels.
-CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
+#: Arithmetic that goes into weights and biases.
+FOLDED = (Arithmetic.SUM, Arithmetic.DIFFERENCE, Arithmetic.PRODUCT)
 
 
 def fold_scales(function: Function) -> Function:
@@ -44,11 +45,12 @@ class _Fold:
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        if node.op.name not in ("mul", "add", "sub") or not node.output.type.is_float:
+        computes = node.op.computes
+        if computes not in FOLDED or not node.output.type.is_float:
             return None
         data, constant = inputs
         source = node.inputs[0]
-        if isinstance(data, Constant) and node.op.name != "sub":
+        if isinstance(data, Constant) and computes is not Arithmetic.DIFFERENCE:
             data, constant, source = constant, data, node.inputs[1]
         if not isinstance(constant, Constant) or not self._is_read_once(source):
             return None
@@ -64,13 +66,14 @@ class _Fold:
         if not isinstance(weights, Constant):
             return None
         new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
-        if node.op.name == "mul":
+        if computes is Arithmetic.PRODUCT:
+            assert above.op.products is not None
             shape = [1] * new_weights.ndim
-            shape[CHANNEL_AXIS[above.op.name]] = -1
+            shape[above.op.products.outputs] = -1
             new_weights = new_weights * values.reshape(shape)
             new_bias = new_bias * values
         else:
-            new_bias = new_bias + (values if node.op.name == "add" else -values)
+            new_bias = new_bias + (values if computes is Arithmetic.SUM else -values)
         with np.errstate(over="ignore"):
             folded = [array.astype(np.float32) for array in (new_weights, new_bias)]
         if not all(np.isfinite(array).all() for array in folded):
@@ -87,9 +90,10 @@ class _Fold:
         """A product of matrices, whose bias is all zeros, with these values for one."""
         x, weights = above.inputs[:2]
         stored = rewriter.producer(weights)
-        if node.op.name != "add" or above.op.name != "dense" or bias.data.any():
+        products = above.op.products
+        if node.op.computes is not Arithmetic.SUM or products is None or products.window:
             return None
-        if stored is None or stored.op.name != "dequantize":
+        if bias.data.any() or stored is None or stored.op.storage is not Storage.DEQUANTIZE:
             return None
         made = rewriter.builder.constant(bias.name, values.astype(np.float32))
         return self._made(rewriter, node, above, [x, weights, made])
@@ -110,7 +114,7 @@ class _Fold:
         self.folded.add(made)
         if is_viewed:
             made = builder.op(
-                "reshape", [made], ReshapeAttrs(output.type.shape), name=f"{above.name}/view",
+                Reshape, [made], ReshapeAttrs(output.type.shape), name=f"{above.name}/view",
                 output_names=[output.name], origins=[output.origin], sources=(),
             )  # fmt: skip
         return (made,)
@@ -121,18 +125,18 @@ class _Fold:
         source: what `data` stands for in the old function.
         """
         above = rewriter.producer(data)
-        if above is not None and above.op.name == "reshape":
+        if above is not None and above.op.movement is Movement.RESHAPE:
             inner = above.inputs[0]
             if inner.type.shape[-1:] != data.type.shape[-1:]:
                 return None
             if inner not in self.folded:
                 view = self.producers.get(source)
-                if view is None or view.op.name != "reshape":
+                if view is None or view.op.movement is not Movement.RESHAPE:
                     return None
                 if not self._is_read_once(view.inputs[0]):
                     return None
             above = rewriter.producer(inner)
-        return above if above is not None and above.op.name in CHANNEL_AXIS else None
+        return above if above is not None and above.op.dot_products is not None else None
 
     def _is_read_once(self, value: Value) -> bool:
         return len(self.readers.get(value, [])) == 1 and value not in self.function.results

@@ -11,20 +11,20 @@ answer for each of the 256 stored values. The operators themselves compute all o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.operator import Fusion
+from edgec.graph.operator import Operator
+from edgec.graph.traits import Storage
 from edgec.graph.types import Array, TensorType
-from edgec.ops.lookup import LookupAttrs
-from edgec.ops.reinterpret import ReinterpretAttrs
+from edgec.ops.lookup import Lookup, LookupAttrs
+from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
 from edgec.ops.table import OPERANDS
 from edgec.passes.rewriter import Rewriter
 
-#: Operators that rescale: several instructions more for each element than a load from a table.
-ARITHMETIC = ("add", "sub", "mul", "requantize", "prelu")
 #: From so many elements on a table of 256 bytes is worth it.
 MANY_ELEMENTS = 2048
 
@@ -57,24 +57,25 @@ class _Fold:
                 (source,) = (value for value in above.inputs if not isinstance(value, Constant))
                 sources = (*above.sources, *node.sources)
         above = rewriter.producer(source)
-        if above is not None and above.op.name == "reinterpret":
+        if above is not None and above.op.storage is Storage.REINTERPRET:
             (source,) = above.inputs
         output = node.output
         assert output.type.quant is not None  # `table_of` has seen it
+        op: type[Operator[Any]]
         attrs: ReinterpretAttrs | LookupAttrs
-        is_worth_it = node.op.name in ARITHMETIC and output.type.elements >= MANY_ELEMENTS
+        is_worth_it = node.op.rescales and output.type.elements >= MANY_ELEMENTS
         if np.array_equal(table, OPERANDS):
             if output in self._ends:
                 return None
             if source.type == output.type:
                 return (source,)
-            name, attrs = "reinterpret", ReinterpretAttrs(output.type.quant)
+            op, attrs = Reinterpret, ReinterpretAttrs(output.type.quant)
         elif is_chain or is_worth_it:
-            name, attrs = "lookup", LookupAttrs(tuple(table.tolist()), output.type.quant)
+            op, attrs = Lookup, LookupAttrs(tuple(table.tolist()), output.type.quant)
         else:
             return None
         made = rewriter.builder.op(
-            name, [source], attrs, name=node.name, output_names=[output.name],
+            op, [source], attrs, name=node.name, output_names=[output.name],
             origins=[output.origin], sources=sources,
         )  # fmt: skip
         return (made,)
@@ -90,7 +91,7 @@ def table_of(node: Node) -> Array | None:
 
     Of one value that is not constant, int8 and quantized per tensor as the result is.
     """
-    if node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST) or len(node.outputs) != 1:
+    if not node.op.is_elementwise or len(node.outputs) != 1:
         return None
     data = [value for value in node.inputs if not isinstance(value, Constant)]
     if len(data) != 1 or data[0].type.shape != node.output.type.shape:

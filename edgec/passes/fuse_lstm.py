@@ -15,9 +15,10 @@ import numpy as np
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import get_op
-from edgec.ops.lstm import GATE_SCALE, LstmAttrs
+from edgec.graph.traits import IntegerForm, Movement
+from edgec.ops.lstm import GATE_SCALE, Lstm, LstmAttrs
 from edgec.ops.lstm_gates import GATES
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.reshape import Reshape, ReshapeAttrs
 from edgec.passes.rewriter import Rewriter
 
 Factors = tuple[float, float, float, float]
@@ -26,12 +27,12 @@ Factors = tuple[float, float, float, float]
 def recurrent_source(rewriter: Rewriter, value: Value) -> Node | None:
     """The float LSTM whose sequence a value is, but for its shape; else None."""
     above = rewriter.producer(value)
-    while above is not None and above.op.name == "reshape":
+    while above is not None and above.op.movement is Movement.RESHAPE:
         value = above.inputs[0]
         above = rewriter.producer(value)
-    if above is None or above.op.name != "lstm_float" or value is not above.outputs[0]:
+    if above is None or above.op.integer_form is not IntegerForm.RECURRENT:
         return None
-    return above
+    return above if value is above.outputs[0] else None
 
 
 def fused_lstm(
@@ -69,19 +70,19 @@ def fused_lstm(
     steps, _, depth = x.type.shape
     types = (hidden.type, cell.type, weights.type, recurrent.type, bias.type)
     try:
-        get_op("lstm").infer(attrs, x.type.with_shape((steps, depth)), *types)
+        get_op(Lstm).infer(attrs, x.type.with_shape((steps, depth)), *types)
     except TypeMismatch:
         return None
     flat = builder.op(
-        "reshape", [x], ReshapeAttrs((steps, depth)), name=f"{above.name}/flat", sources=()
+        Reshape, [x], ReshapeAttrs((steps, depth)), name=f"{above.name}/flat", sources=()
     )
     names = [f"{above.outputs[0].name}.q", f"{above.name}.hidden", f"{above.name}.cell"]
     made = builder.node(
-        "lstm", [flat, hidden, cell, weights, recurrent, bias], attrs, name=above.name,
+        Lstm, [flat, hidden, cell, weights, recurrent, bias], attrs, name=above.name,
         output_names=names, sources=above.sources,
     )  # fmt: skip
     return builder.op(
-        "reshape", [made.outputs[0]], ReshapeAttrs(node.output.type.shape),
+        Reshape, [made.outputs[0]], ReshapeAttrs(node.output.type.shape),
         name=f"{above.name}/sequence", output_names=[node.output.name],
         origins=[node.output.origin], sources=(),
     )  # fmt: skip

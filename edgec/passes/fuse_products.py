@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.traits import StoredAs
 from edgec.graph.types import Array, Quant
 from edgec.numerics.fixed_point import Rounding
-from edgec.ops.quantize import QuantizeAttrs
-from edgec.ops.requantize import MOST_SHORT_FACTOR, RequantizeAttrs
+from edgec.ops.requantize import MOST_SHORT_FACTOR, Requantize, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
 
 
@@ -19,15 +19,13 @@ def accumulate(
     rewriter: Rewriter,
     above: Node,
     integers: Sequence[Value | None],
-    wanted: QuantizeAttrs,
-    bounds: tuple[int, int],
-    rounding: Rounding,
+    result: StoredAs,
     identity: dict[str, Any],
 ) -> Value | None:
     """Sums of integers and their requantize, None where integers cannot be had.
 
     above: the float operator. integers: what is stored of its operands, as far as they are
-    dequantized. wanted, bounds: how the result is stored, and within which limits. identity: name,
+    dequantized. result: how it is stored. identity: name,
     provenance and sources of what is made.
     """
     x, weights = integers[0], _symmetric(rewriter, integers[1])
@@ -35,7 +33,7 @@ def accumulate(
         return None
     if x.type.quant is None or not x.type.quant.per_tensor:
         return None
-    quant = wanted.output
+    rounding = result.rounding
     bias = _integer_bias(rewriter, above, integers, weights, x.type.quant.scale[0])
     if bias is None:
         return None
@@ -44,7 +42,9 @@ def accumulate(
             return None
         bias = rewriter.builder.constant(bias.name, bias.data.astype(np.int64), None, bias.origin)
         rounding = "tflm16"
-    factors = multipliers(x.type.quant.scale[0], weights.type.quant.scale, quant.scale[0], rounding)
+    factors = multipliers(
+        x.type.quant.scale[0], weights.type.quant.scale, result.quant.scale[0], rounding
+    )
     if rounding == "tflm16" and max(factors) >= MOST_SHORT_FACTOR:
         return None
     accumulators = rewriter.builder.op(
@@ -57,13 +57,13 @@ def accumulate(
     )
     attrs = RequantizeAttrs(
         multiplier=factors,
-        output=quant,
-        minimum=bounds[0],
-        maximum=bounds[1],
+        output=result.quant,
+        minimum=result.minimum,
+        maximum=result.maximum,
         rounding=rounding,
-        dtype=wanted.dtype,
+        dtype=result.dtype,
     )
-    return rewriter.builder.op("requantize", [accumulators], attrs, **identity)
+    return rewriter.builder.op(Requantize, [accumulators], attrs, **identity)
 
 
 def _symmetric(rewriter: Rewriter, weights: Value | None) -> Constant | None:

@@ -26,32 +26,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import IntegerForm, Movement, Storage, StoredAs, stored_number
 from edgec.graph.types import Quant
 from edgec.numerics.fixed_point import Rounding
-from edgec.ops.add import AddAttrs
-from edgec.ops.avg_pool2d import AvgPool2dAttrs
-from edgec.ops.mul import MulAttrs
-from edgec.ops.prelu import PreluAttrs
-from edgec.ops.quantize import QuantizeAttrs
-from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.lookup import Lookup
+from edgec.ops.quantize import Dequantize, QuantizeAttrs
+from edgec.ops.requantize import Requantize, RequantizeAttrs
 from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
 from edgec.passes.fuse_products import accumulate
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.tabulate import expression_of, tabulate
-
-#: Operators that accumulate products in int32.
-ACCUMULATING = ("conv2d", "depthwise_conv2d", "dense")
-#: Operators that only move or choose stored integers.
-MOVING = ("max_pool2d", "reshape", "transpose", "concat", "pad", "slice", "gather", "resize")
-#: Those that change places with a dequantize.
-VIEWS = ("reshape", "transpose")
 
 
 def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
@@ -59,7 +49,7 @@ def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
     once: dict[tuple[Value, QuantizeAttrs], Sequence[Value]] = {}
 
     def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-        if node.op.name != "quantize" or node.output in function.results:
+        if node.op.storage is not Storage.QUANTIZE or node.output in function.results:
             return _visit(rewriter, node, inputs, rounding)
         # Training puts one before every reader of a value: what they do is done once.
         known = inputs[0], node.attrs
@@ -74,21 +64,20 @@ def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
 def _visit(
     rewriter: Rewriter, node: Node, inputs: tuple[Value, ...], rounding: Rounding
 ) -> Sequence[Value] | None:
-    if node.op.name in VIEWS:
+    if node.op.rearranges:
         return _move_integers(rewriter, node, inputs[0])
-    if node.op.name != "quantize":
+    if node.op.storage is not Storage.QUANTIZE:
         return None
     quant: Quant = node.attrs.output
     above = rewriter.producer(inputs[0])
     low, high = _range(node.attrs)
-    if above is not None and above.op.name == "clip":
+    if above is not None and above.op.is_limit:
         low, high = _clip_bounds(above, quant, low, high)
         above = rewriter.producer(above.inputs[0])
     if above is None:
         return None
-    made: Value | None
     is_whole = (low, high) == _range(node.attrs)
-    if above.op.name == "dequantize":
+    if above.op.storage is Storage.DEQUANTIZE:
         stored = above.inputs[0]
         if (stored.type.quant, stored.type.dtype) == (quant, node.attrs.dtype) and is_whole:
             return (stored,)
@@ -106,43 +95,35 @@ def _visit(
     integers = [_integer(rewriter, value) for value in above.inputs]
     if integers[0] is None:
         return _table(rewriter, node, inputs[0])
-    builder = rewriter.builder
-    made = None
     if integers[0].type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
-    if above.op.name in ACCUMULATING:
-        identity = {"name": above.name} if views else _identity(node, above)
-        made = accumulate(rewriter, above, integers, node.attrs, (low, high), rounding, identity)
-        for view in views:
-            if made is not None:
-                identity = _identity(node, view) if view is views[-1] else {"name": view.name}
-                made = builder.op(view.op, [made], view.attrs, **identity)
-    elif above.op.name == "add" and integers[1] is not None:
-        sums = AddAttrs(output=quant, minimum=low, maximum=high, rounding=rounding)
-        made = _arithmetic(rewriter, above, integers, node, sums)
-    elif above.op.name == "mul" and integers[1] is not None:
-        made = _arithmetic(rewriter, above, integers, node, MulAttrs(quant, low, high, rounding))
-    elif above.op.name == "prelu" and integers[1] is not None and is_whole:
-        made = _arithmetic(rewriter, above, integers, node, PreluAttrs(quant, rounding))
-    elif above.op.name == "avg_pool2d" and (
-        rounding == "onnx" or integers[0].type.quant == quant  # TFLite's mean knows no scales
-    ):
-        old = above.attrs
-        pool = AvgPool2dAttrs(
-            kernel=old.kernel,
-            stride=old.stride,
-            padding=old.padding,
-            output=quant,
-            minimum=low,
-            maximum=high,
-            rounding=rounding,
-        )
-        made = builder.op("avg_pool2d", [integers[0]], pool, **_identity(node, above))
-    elif above.op.name in MOVING:
-        made = _moved(rewriter, above, integers, node, (low, high), rounding)
-    if made is None:
-        return _table(rewriter, node, inputs[0])
-    return (made,)
+    result = StoredAs(quant, node.attrs.dtype, low, high, rounding)
+    form = above.op.integer_form
+    if form is IntegerForm.PRODUCTS:
+        made = _accumulated(rewriter, above, integers, node, result, views)
+    elif form is IntegerForm.SHARED:
+        made = _moved(rewriter, above, integers, node, result)
+    else:
+        made = _arithmetic(rewriter, above, integers, node, result)
+    return _table(rewriter, node, inputs[0]) if made is None else (made,)
+
+
+def _accumulated(
+    rewriter: Rewriter,
+    above: Node,
+    integers: list[Value | None],
+    node: Node,
+    result: StoredAs,
+    views: list[Node],
+) -> Value | None:
+    """Sums of products and their requantize, then the views between them and the quantize."""
+    identity = {"name": above.name} if views else _identity(node, above)
+    made = accumulate(rewriter, above, integers, result, identity)
+    for view in views:
+        if made is not None:
+            identity = _identity(node, view) if view is views[-1] else {"name": view.name}
+            made = rewriter.builder.op(view.op, [made], view.attrs, **identity)
+    return made
 
 
 def _restored_otherwise(
@@ -156,7 +137,7 @@ def _restored_otherwise(
         return None
     factor = given.scale[0] / quant.scale[0]
     attrs = RequantizeAttrs((factor,), quant, *bounds, rounding, node.attrs.dtype)
-    made = rewriter.builder.op("requantize", [stored], attrs, **_identity(node, node))
+    made = rewriter.builder.op(Requantize, [stored], attrs, **_identity(node, node))
     return (made,)
 
 
@@ -171,11 +152,11 @@ def _behind_views(
     views: list[Node] = []
     source: Node | None = above
     while source is not None and quant.per_tensor:
-        if source.op.name in ACCUMULATING:
+        if source.op.integer_form is IntegerForm.PRODUCTS:
             return views[::-1], source, bounds
-        if source.op.name == "clip":
+        if source.op.is_limit:
             bounds = _clip_bounds(source, quant, *bounds)
-        elif source.op.name in VIEWS:
+        elif source.op.rearranges:
             views.append(source)
         else:
             break
@@ -184,11 +165,20 @@ def _behind_views(
 
 
 def _arithmetic(
-    rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, attrs: Any
+    rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, result: StoredAs
 ) -> Value | None:
-    """The integer sum or product, unless its parameters are beyond what integers can do."""
+    """The same on integers, unless its parameters are beyond what integers can do."""
     operands = [value for value in integers if value is not None]
-    if any(value.type.dtype != node.attrs.dtype for value in operands):
+    if above.op.integer_form is IntegerForm.OPERANDS:
+        if any(value.type.dtype != result.dtype for value in operands):
+            return None
+    elif above.op.integer_form is not IntegerForm.MEAN:
+        return None
+    if len(operands) != len(above.inputs):
+        return None
+    types = [value.type for value in operands]
+    attrs = above.op.attrs_for_integers(above.attrs, types, result)
+    if attrs is None:
         return None
     try:
         return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
@@ -197,41 +187,27 @@ def _arithmetic(
 
 
 def _moved(
-    rewriter: Rewriter,
-    above: Node,
-    integers: list[Value | None],
-    node: Node,
-    bounds: tuple[int, int],
-    rounding: Rounding,
+    rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, result: StoredAs
 ) -> Value | None:
     """The same move of stored integers, if what goes in and comes out has the same parameters."""
-    if bounds != _range(node.attrs):
+    if not result.is_whole:
         return None
-    quant, dtype, attrs = node.attrs.output, node.attrs.dtype, above.attrs
     moved = [given for given in integers if given is not None]
-    if above.op.name == "gather":
+    if above.op.movement is Movement.PICK:
         moved = moved[:1]
     elif len(moved) != len(above.inputs):
         return None
-    if above.op.name == "concat":
+    if above.op.movement is Movement.JOIN:
         moved = [
-            given if given.type.quant == quant else _requantized(rewriter, value, node)
+            given if given.type.quant == result.quant else _requantized(rewriter, value, node)
             for given, value in zip(moved, above.inputs, strict=True)
         ]
-    if any((value.type.quant, value.type.dtype) != (quant, dtype) for value in moved):
+    types = [value.type for value in moved]
+    if any((type_.quant, type_.dtype) != (result.quant, result.dtype) for type_ in types):
         return None
-    if above.op.name == "concat":
-        attrs = replace(attrs, output=quant)
-    elif above.op.name == "max_pool2d":
-        attrs = replace(attrs, minimum=bounds[0], maximum=bounds[1])
-    elif above.op.name == "pad":
-        if quant.axis is not None:
-            return None
-        attrs = replace(attrs, value=_stored(attrs.value, quant, *bounds))
-    elif above.op.name == "resize" and attrs.method != "nearest":
-        if dtype != "int8" or not quant.per_tensor:
-            return None
-        attrs = replace(attrs, rounding=rounding)
+    attrs = above.op.attrs_for_integers(above.attrs, types, result)
+    if attrs is None:
+        return None
     operands = [*moved, *above.inputs[len(moved) :]]
     return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
 
@@ -244,7 +220,7 @@ def _requantized(rewriter: Rewriter, real: Value, node: Node) -> Value:
     if not _has_table(stored, node.attrs):
         return stored
     attrs = tabulate(dequantize, [], real, node.attrs)
-    return rewriter.builder.op("lookup", [stored], attrs, name=f"{real.name}/lookup", sources=())
+    return rewriter.builder.op(Lookup, [stored], attrs, name=f"{real.name}/lookup", sources=())
 
 
 def _has_table(stored: Value, attrs: QuantizeAttrs) -> bool:
@@ -259,7 +235,7 @@ def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | Non
     """A quantize of a function of one stored int8 value, as a lookup."""
     found = expression_of(real, rewriter.producer)
     above = None if found is None else rewriter.producer(found[0])
-    if found is None or above is None or above.op.name != "dequantize":
+    if found is None or above is None or above.op.storage is not Storage.DEQUANTIZE:
         return None
     stored = above.inputs[0]
     if not _has_table(stored, node.attrs):
@@ -267,7 +243,7 @@ def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | Non
     last = found[1][-1] if found[1] else node
     sources = tuple(dict.fromkeys(source for each in found[1] for source in each.sources))
     made = rewriter.builder.op(
-        "lookup", [stored], tabulate(above, found[1], real, node.attrs),
+        Lookup, [stored], tabulate(above, found[1], real, node.attrs),
         **{**_identity(node, last), "sources": sources},
     )  # fmt: skip
     return (made,)
@@ -281,14 +257,14 @@ def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Val
     builder = rewriter.builder
     moved: Value
     if isinstance(stored, Constant):
-        if node.op.name != "reshape":
+        if node.op.movement is not Movement.RESHAPE:
             return None
         data = stored.data.reshape(node.output.type.shape)
         moved = builder.constant(f"{node.name}.stored", data, stored.type.quant)
     else:
         moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
     return builder.node(
-        "dequantize",
+        Dequantize,
         [moved],
         name=f"{node.name}/dequantize",
         output_names=[node.output.name],
@@ -311,7 +287,7 @@ def _identity(node: Node, above: Node) -> dict[str, Any]:
 def _integer(rewriter: Rewriter, value: Value) -> Value | None:
     """The integers under a dequantize, or None."""
     above = rewriter.producer(value)
-    if above is None or above.op.name != "dequantize":
+    if above is None or above.op.storage is not Storage.DEQUANTIZE:
         return None
     return above.inputs[0]
 
@@ -326,15 +302,7 @@ def _clip_bounds(clip: Node, quant: Quant, low: int, high: int) -> tuple[int, in
     if not quant.per_tensor:
         return low, high
     if math.isfinite(clip.attrs.minimum):
-        low = _stored(clip.attrs.minimum, quant, low, high)
+        low = stored_number(clip.attrs.minimum, quant, low, high)
     if math.isfinite(clip.attrs.maximum):
-        high = _stored(clip.attrs.maximum, quant, low, high)
+        high = stored_number(clip.attrs.maximum, quant, low, high)
     return low, high
-
-
-def _stored(real: float, quant: Quant, low: int, high: int) -> int:
-    """What a real number is stored as, within low..high."""
-    # A bound may be the largest finite float: saturate before the conversion.
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.rint(np.float32(real) / np.float32(quant.scale[0]))
-    return int(np.clip(np.nan_to_num(steps) + quant.zero_point[0], low, high))

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.graph.ir import Function, Node, Value
-from edgec.passes.channel_intervals import Interval, channel_intervals, node_interval
+from edgec.graph.traits import Interval
+from edgec.passes.channel_intervals import channel_intervals, node_interval
 from edgec.passes.rewriter import Rewriter
-
-CLAMPING = ("requantize", "add", "mul", "max_pool2d", "avg_pool2d")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def drop_idle_clamps(function: Function) -> tuple[Function, tuple[IdleClamp, ...
 
 def _idle(node: Node, intervals: dict[Value, Interval]) -> IdleClamp | None:
     """The clamp of a node, if one of its bounds is never reached."""
-    if node.op.name not in CLAMPING or node.output.type.is_float:
+    if not node.op.clamps or node.output.type.is_float:
         return None
     bounds, attrs = np.iinfo(node.output.type.dtype), node.attrs
     minimum, maximum = int(attrs.minimum), int(attrs.maximum)

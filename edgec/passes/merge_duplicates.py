@@ -18,9 +18,10 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Channels
 from edgec.graph.types import Array
+from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
-from edgec.passes.shrink_channels import ACCUMULATING, is_channelwise, repeats_channels
 
 #: What tells the channels of a value apart, one for each index of its last axis.
 Keys = tuple[Hashable, ...]
@@ -36,7 +37,7 @@ def merge_duplicates(function: Function) -> tuple[Function, Equal]:
     merges = False
 
     def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-        if node.op.name not in ACCUMULATING or node.output.type.dtype != "int32":
+        if channels_of(node) is not Channels.MIXED or node.output.type.dtype != "int32":
             return None
         x, w = node.inputs[:2]
         if x not in keys or not isinstance(w, Constant) or w.type.dtype != "int8":
@@ -105,17 +106,18 @@ def _numbered(keys: Iterable[Hashable]) -> Keys:
 def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
     """What the channels of the output are made of; None where that is not known."""
     channels = node.output.type.shape[-1]
-    if node.op.name in ACCUMULATING:
+    relation = channels_of(node)
+    if relation is Channels.MIXED:
         w, bias = node.inputs[1:3]
         if not isinstance(w, Constant) or not isinstance(bias, Constant):
             return None
         return [(w.data[c].tobytes(), bias.data[c].tobytes()) for c in range(channels)]
-    if node.op.name == "reshape" and repeats_channels(node):
+    if relation is Channels.REPEATED:
         each = found[node.inputs[0]]
         return [(c // len(each), each[c % len(each)]) for c in range(channels)]
-    if not is_channelwise(node):
+    if relation is not Channels.SAME:
         return None
-    if node.op.name == "depthwise_conv2d":
+    if node.op.products is not None:
         x, w, bias = node.inputs
         if not isinstance(w, Constant) or not isinstance(bias, Constant):
             return None
@@ -125,8 +127,9 @@ def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
     parts = [_operand(value, found, channels) for value in node.inputs]
     if any(part is None for part in parts):
         return None
-    if node.op.name == "requantize" and len(node.attrs.multiplier) == channels:
-        parts.append(node.attrs.multiplier)
+    facts = node.op.channel_facts(node.attrs, channels)
+    if facts is not None:
+        parts.append(facts)
     return list(zip(*(part for part in parts if part is not None), strict=True))
 
 

@@ -16,9 +16,6 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.numerics.fixed_point import INT32_MAX
 from edgec.passes.rewriter import Rewriter
 
-#: Axis of the output channels in the weights of each operator that accumulates.
-_CHANNEL_AXIS = {"conv2d": 0, "dense": 0, "transpose_conv2d": 0, "depthwise_conv2d": 2}
-
 
 def narrow_accumulators(function: Function) -> Function:
     """The same function with int32 accumulators where they are proven to suffice."""
@@ -27,8 +24,8 @@ def narrow_accumulators(function: Function) -> Function:
 
 def accumulator_bound(node: Node) -> int | None:
     """The largest absolute value that an accumulator can have at any time; None if unknown."""
-    axis = _CHANNEL_AXIS.get(node.op.name)
-    if axis is None or node.output.type.is_float:
+    products = node.op.products
+    if products is None or node.output.type.is_float:
         return None
     x, weights, bias = node.inputs
     if not isinstance(weights, Constant) or not isinstance(bias, Constant):
@@ -36,7 +33,7 @@ def accumulator_bound(node: Node) -> int | None:
     zero_point = x.type.quant.zero_point[0] if x.type.quant is not None else 0
     limits = np.iinfo(x.type.dtype)
     largest = max(int(limits.max) - zero_point, zero_point - int(limits.min))
-    others = tuple(a for a in range(weights.data.ndim) if a != axis)
+    others = tuple(a for a in range(weights.data.ndim) if a != products.outputs)
     sizes = np.abs(weights.data.astype(np.int64)).sum(axis=others)
     bounds = (
         int(size) * largest + abs(int(start)) for size, start in zip(sizes, bias.data, strict=True)

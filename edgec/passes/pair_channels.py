@@ -22,17 +22,11 @@ import numpy.typing as npt
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.provenance import Origin
+from edgec.graph.traits import Channels, Products
 from edgec.graph.types import Array, Quant
+from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
 from edgec.targets.dsp.kernels.matrix import can_share_words
-
-#: Layers whose input and output channels have nothing to do with each other.
-PRODUCTS = ("conv2d", "dense")
-#: Operators whose output channel c depends on channel c alone of every operand.
-CHANNELWISE = ("requantize", "max_pool2d", "avg_pool2d", "depthwise_conv2d", "add")
-#: Axes of output channels in weights, and of input channels in those of PRODUCTS.
-OUTPUTS = {"conv2d": 0, "dense": 0, "depthwise_conv2d": 2}
-INPUTS = -1
 
 Order = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -49,7 +43,7 @@ def _orders(function: Function) -> dict[Value, Order]:
     classes = _classes(function)
     fitting: dict[Value, Flags] = {}
     for node in function.nodes:
-        if node.op.name in PRODUCTS and _follows(node) and node.output in classes:
+        if _mixes(node) and _follows(node) and node.output in classes:
             root = classes[node.output]
             weights = node.inputs[1]
             assert isinstance(weights, Constant)
@@ -102,7 +96,7 @@ def _classes(function: Function) -> dict[Value, Value]:
         fixed |= {state.before, state.after}
     for node in function.nodes:
         data = [value for value in node.inputs if not isinstance(value, Constant)]
-        if node.op.name in PRODUCTS and _follows(node):
+        if _mixes(node) and _follows(node):
             continue
         if _follows(node):
             for value in data:
@@ -118,17 +112,17 @@ def _follows(node: Node) -> bool:
     if len(node.outputs) != 1 or not node.output.type.shape:
         return False
     constants = [value for value in node.inputs if isinstance(value, Constant)]
-    channels = node.output.type.shape[-1]
-    if node.op.name in OUTPUTS:
+    if node.op.dot_products is not None:
         is_plain = len(constants) == 2 and node.inputs[0].type.dtype in ("int8", "int16")
-        same = node.inputs[0].type.shape[-1] == channels
-        return is_plain and (same or node.op.name in PRODUCTS)
-    if constants or node.inputs[0].type.shape[-1:] != (channels,):
+        return is_plain and channels_of(node) in (Channels.SAME, Channels.MIXED)
+    if constants or node.inputs[0].type.shape[-1:] != node.output.type.shape[-1:]:
         return False
-    if node.op.name == "reshape":
-        return True
-    has_same = all(value.type.shape[-1:] == (channels,) for value in node.inputs)
-    return node.op.name in CHANNELWISE and has_same
+    return channels_of(node) in (Channels.SAME, Channels.REPEATED)
+
+
+def _mixes(node: Node) -> bool:
+    """Whether input and output channels have nothing to do with each other."""
+    return channels_of(node) is Channels.MIXED
 
 
 class _Reorder:
@@ -144,10 +138,10 @@ class _Reorder:
             return None
         attrs = node.attrs
         order = self.orders.get(node.output)
-        if node.op.name in OUTPUTS:
-            inputs = (inputs[0], *self._weights(rewriter, node))
-        elif node.op.name == "requantize" and len(attrs.multiplier) > 1 and order is not None:
-            attrs = replace(attrs, multiplier=tuple(attrs.multiplier[c] for c in order))
+        if node.op.dot_products is not None:
+            inputs = (inputs[0], *self._weights(rewriter, node, node.op.dot_products))
+        elif order is not None:
+            attrs = node.op.attrs_for_channels(attrs, [int(c) for c in order])
         return rewriter.builder.node(
             node.op,
             inputs,
@@ -158,17 +152,18 @@ class _Reorder:
             sources=node.sources,
         ).outputs
 
-    def _weights(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
+    def _weights(self, rewriter: Rewriter, node: Node, products: Products) -> tuple[Value, Value]:
         x, w, b = node.inputs
         assert isinstance(w, Constant) and isinstance(b, Constant)
-        axis = OUTPUTS[node.op.name]
         data, quant, bias = w.data, w.type.quant, b.data
         order = self.orders.get(node.output)
         if order is not None:
-            data, bias = data.take(order, axis), bias[order]
-            quant = None if quant is None else quant.taken(axis, [int(c) for c in order])
-        if x in self.orders and node.op.name in PRODUCTS:
-            data = data.take(self.orders[x], INPUTS)
+            data, bias = data.take(order, products.outputs), bias[order]
+            quant = (
+                None if quant is None else quant.taken(products.outputs, [int(c) for c in order])
+            )
+        if x in self.orders and products.inputs is not None:
+            data = data.take(self.orders[x], products.inputs)
         return (
             _constant(rewriter, w, data, quant),
             _constant(rewriter, b, bias, b.type.quant),

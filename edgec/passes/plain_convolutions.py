@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.conv2d import Conv2d, Conv2dAttrs
 from edgec.passes.rewriter import Rewriter
 
 #: Most taps of a window that stays depthwise.
@@ -24,7 +24,8 @@ def plain_convolutions(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.op.name != "depthwise_conv2d" or inputs[0].type.shape[3] != 1:
+    products = node.op.products
+    if products is None or not products.is_depthwise or inputs[0].type.shape[3] != 1:
         return None
     weights = inputs[1]
     if not isinstance(weights, Constant) or inputs[0].type.is_float:
@@ -37,7 +38,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
     data = np.ascontiguousarray(weights.data.transpose(2, 0, 1)[..., None])
     old = node.attrs
     return rewriter.builder.node(
-        "conv2d",
+        Conv2d,
         [inputs[0], rewriter.builder.constant(f"{weights.name}.ohwi", data, quant), *inputs[2:]],
         Conv2dAttrs(old.stride, old.dilation, old.padding),
         name=node.name,

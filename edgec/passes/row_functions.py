@@ -9,7 +9,7 @@ which the window meets the same edges share a function.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from edgec.graph.ir import Constant, Node, Value
@@ -17,7 +17,7 @@ from edgec.graph.operator import RowWindow
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.simplify import simplify
-from edgec.ops.op import op_of
+from edgec.ops.op import SumParts, op_of
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.targets.target import Target
@@ -149,7 +149,7 @@ def row_group(group: Group, policy: Target) -> RowGroup | None:
 class RowSum:
     """A group that sums up all rows of its input as they come; made by `row_sum`.
 
-    start, add, finish: its functions, see `Op.lower_sum`. The accumulator is the output of the
+    start, add, finish: its functions, see `SumParts`. The accumulator is the output of the
     first two.
     """
 
@@ -177,10 +177,10 @@ def row_sum(group: Group, policy: Target) -> RowSum | None:
     node = group.nodes[0]
     if len(group.nodes) != 1 or not node.op.sums_rows(node.attrs, node.input_types):
         return None
-    parts = {name: Lowering(f"{node.op.name}_{name}") for name in ("start", "add", "finish")}
-    op_of(node).lower_sum(node, parts)
+    lowerings = [Lowering(f"{node.op.name}_{part.name}") for part in fields(SumParts)]
+    op_of(node).lower_sum(node, SumParts(*lowerings))
     functions = []
-    for part in parts.values():
+    for part in lowerings:
         best = policy.schedules(part.build(), "direct", part.tables)[0]
         functions.append(simplify(best.func))
     return RowSum(group, *functions)

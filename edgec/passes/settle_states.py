@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, State, Value
 from edgec.loop.overlap import overlap_distance
+from edgec.ops.copy import Copy
 from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
@@ -61,7 +62,7 @@ def settle_states(function: Function, groups: Sequence[LoweredGroup]) -> Functio
 
 
 def _copy(builder: GraphBuilder, value: Value, name: str) -> Value:
-    return builder.op("copy", [value], name=name, origins=[value.origin], sources=())
+    return builder.op(Copy, [value], name=name, origins=[value.origin], sources=())
 
 
 def _unsettled(

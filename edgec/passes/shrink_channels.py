@@ -22,23 +22,17 @@ import numpy.typing as npt
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.provenance import Origin
+from edgec.graph.traits import Channels, Interval, Products, padded
 from edgec.graph.types import Array, Quant
 from edgec.numerics.fixed_point import wrap_int32
-from edgec.ops.reshape import ReshapeAttrs
-from edgec.passes.channel_intervals import Interval, channel_intervals
+from edgec.passes.channel_intervals import channel_intervals
+from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
 
 #: Channel -> the stored integer that it always holds.
 Constants = dict[int, int]
 #: One flag per channel.
 Flags = npt.NDArray[np.bool_]
-#: Operators whose output channel c depends on input channel c alone.
-CHANNELWISE = (
-    "requantize", "max_pool2d", "avg_pool2d", "depthwise_conv2d", "add", "mul", "maximum",
-    "minimum", "prelu", "logistic", "tanh", "leaky_relu", "hard_swish", "reduce", "pad", "resize",
-    "concat",
-)  # fmt: skip
-ACCUMULATING = ("conv2d", "dense")
 #: Channels that kernels compute together.
 MULTIPLE = 4
 
@@ -126,7 +120,7 @@ def _fill_blocks(function: Function, needed: dict[Value, Flags]) -> bool:
     for node in function.nodes:
         flags = needed[node.outputs[0]]
         missing = -int(flags.sum()) % MULTIPLE
-        if node.op.name in ACCUMULATING and missing and len(flags) % MULTIPLE == 0:
+        if missing and channels_of(node) is Channels.MIXED and len(flags) % MULTIPLE == 0:
             flags[np.flatnonzero(~flags)[:missing]] = True
             filled = True
     return filled
@@ -140,19 +134,20 @@ def _cheapest(interval: Interval | None) -> int:
 def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, Interval]) -> None:
     wanted = needed[node.outputs[0]]
     data = [value for value in node.inputs if not isinstance(value, Constant)]
-    if node.op.name in ACCUMULATING and node.output.type.dtype == "int32":
+    relation = channels_of(node)
+    if relation is Channels.MIXED and node.output.type.dtype == "int32":
         x, w = node.inputs[:2]
         assert isinstance(w, Constant)
         used = np.any(w.data[wanted] != 0, axis=tuple(range(w.data.ndim - 1)))
         needed[x] |= used & ~_foldable(node, intervals)
-    elif _joins_channels(node):
+    elif relation is Channels.JOINED:
         for value, part in _parts(node, wanted):
             if value in needed:
                 needed[value] |= part
-    elif is_channelwise(node):
+    elif relation is Channels.SAME:
         for value in data:
             needed[value] |= wanted
-    elif node.op.name == "reshape" and repeats_channels(node):
+    elif relation is Channels.REPEATED:
         channels = len(needed[data[0]])
         needed[data[0]] |= wanted.reshape(-1, channels).any(axis=0)
     else:
@@ -167,7 +162,7 @@ def _foldable(node: Node, intervals: dict[Value, Interval]) -> Flags:
         return np.zeros(x.type.shape[-1], bool)
     low, high = intervals[x]
     constant: Flags = low == high
-    if any(any(pair) for pair in getattr(node.attrs, "padding", ())):
+    if padded(node.attrs):
         constant = constant & (low == x.type.quant.zero_point[0])
     return constant
 
@@ -179,51 +174,23 @@ def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
         for output in node.outputs:
             needed[output][:] = True
         return
-    flags = needed[node.output]
-    if _joins_channels(node):
+    flags, relation = needed[node.output], channels_of(node)
+    if relation is Channels.JOINED:
         for value, part in _parts(node, flags):
             part |= needed.get(value, True)
-    elif is_channelwise(node):
+    elif relation is Channels.SAME:
         for value in data:
             flags |= needed[value]
-    elif node.op.name == "reshape" and repeats_channels(node):
+    elif relation is Channels.REPEATED:
         flags |= np.tile(needed[data[0]], len(flags) // len(needed[data[0]]))
-    elif node.op.name not in ACCUMULATING:
+    elif relation is not Channels.MIXED:
         flags[:] = True
-
-
-def is_channelwise(node: Node) -> bool:
-    """Whether channel c of the output depends on channel c alone of every operand."""
-    if node.op.name not in CHANNELWISE or not node.output.type.shape:
-        return False
-    last = len(node.output.type.shape) - 1
-    if last in getattr(node.attrs, "axes", ()) or _joins_channels(node):
-        return False
-    if node.op.name == "pad" and any(node.attrs.padding[last]):
-        return False
-    channels = node.output.type.shape[last]
-    return all(v.type.shape[-1:] == (channels,) for v in _operands(node))
-
-
-def _operands(node: Node) -> list[Value]:
-    """The inputs that are activations."""
-    return [value for value in node.inputs if not isinstance(value, Constant)]
-
-
-def _joins_channels(node: Node) -> bool:
-    return node.op.name == "concat" and node.attrs.axis == len(node.output.type.shape) - 1
 
 
 def _parts(node: Node, flags: Flags) -> list[tuple[Value, Flags]]:
     """The operands of a concat along the channels, each with its part of the output's flags."""
     ends = np.cumsum([value.type.shape[-1] for value in node.inputs])
     return list(zip(node.inputs, np.split(flags, ends[:-1]), strict=True))
-
-
-def repeats_channels(node: Node) -> bool:
-    """A view that keeps the last axis or flattens whole axes into it."""
-    before, after = node.inputs[0].type.shape, node.output.type.shape
-    return bool(before and after and before[-1] and after[-1] and after[-1] % before[-1] == 0)
 
 
 class _Shrink:
@@ -242,19 +209,12 @@ class _Shrink:
         values = [v for v in (*node.inputs, *node.outputs) if not isinstance(v, Constant)]
         if all(self.needed[value].all() for value in values):
             return None
-        attrs = node.attrs
-        if node.op.name in ACCUMULATING:
-            inputs = (inputs[0], *self._accumulate(rewriter, node))
-        elif node.op.name == "depthwise_conv2d":
-            inputs = (inputs[0], *self._depthwise(rewriter, node))
-        elif node.op.name == "requantize" and len(attrs.multiplier) > 1:
-            chosen = tuple(attrs.multiplier[c] for c in self.kept(node.output))
-            attrs = replace(attrs, multiplier=chosen)
-        elif node.op.name in CHANNELWISE:
+        attrs, products = node.attrs, node.op.dot_products
+        if products is not None:
+            inputs = (inputs[0], *self._weights(rewriter, node, products))
+        else:
+            attrs = node.op.attrs_for_channels(attrs, self.kept(node.output))
             inputs = self._constants_of(rewriter, node, inputs)
-        elif node.op.name == "reshape":
-            shape = (*node.output.type.shape[:-1], len(self.kept(node.output)))
-            attrs = ReshapeAttrs(shape)
         made = rewriter.builder.node(
             node.op,
             inputs,
@@ -275,29 +235,35 @@ class _Shrink:
             removed=tuple(sorted(self.constants.get(value, {}).items())),
         )
 
-    def _accumulate(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
+    def _weights(self, rewriter: Rewriter, node: Node, products: Products) -> tuple[Value, Value]:
         """Weights without removed rows and columns, and the bias with their constants in it."""
         x, w, b = node.inputs
-        assert isinstance(w, Constant) and isinstance(b, Constant) and x.type.quant is not None
-        weights, bias = w.data, b.data.astype(np.int64)
+        assert isinstance(w, Constant) and isinstance(b, Constant)
+        rows, weights, bias = self.kept(node.output), w.data, b.data
+        if not products.is_depthwise:
+            bias = self._with_constants(x, w, b)
+            weights = weights.take(self.kept(x), products.inputs)
+        weights = weights.take(rows, products.outputs)
+        quant = None if w.type.quant is None else w.type.quant.taken(products.outputs, rows)
+        return _constant(rewriter, w, weights, quant), _constant(rewriter, b, bias[rows], None)
+
+    def _with_constants(self, x: Value, w: Constant, b: Constant) -> Array:
+        """The bias and what the removed input channels, which are constant, add to it."""
+        assert x.type.quant is not None
+        bias = b.data.astype(np.int64)
         for channel, constant in self.constants.get(x, {}).items():
-            taps = weights[..., channel].astype(np.int64).reshape(len(bias), -1).sum(axis=1)
+            taps = w.data[..., channel].astype(np.int64).reshape(len(bias), -1).sum(axis=1)
             bias = bias + taps * (constant - x.type.quant.zero_point[0])
         if b.type.dtype == "int32":
             bias = wrap_int32(bias)
-        rows, columns = self.kept(node.output), self.kept(x)
-        weights = weights[rows][..., columns]
-        return (
-            _constant(rewriter, w, weights, _sliced(w.type.quant, 0, rows)),
-            _constant(rewriter, b, bias[rows].astype(b.type.dtype), None),
-        )
+        return bias.astype(b.type.dtype)
 
     def _constants_of(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...]:
         """Constant operands without the channels that the output loses; one channel serves all."""
         flags = [self.needed[node.output]] * len(inputs)
-        if _joins_channels(node):
+        if channels_of(node) is Channels.JOINED:
             flags = [part for _, part in _parts(node, self.needed[node.output])]
         return tuple(
             _constant(rewriter, value, value.data[..., part], value.type.quant)
@@ -305,19 +271,6 @@ class _Shrink:
             else value
             for value, part in zip(inputs, flags, strict=True)
         )
-
-    def _depthwise(self, rewriter: Rewriter, node: Node) -> tuple[Value, Value]:
-        _, w, b = node.inputs
-        assert isinstance(w, Constant) and isinstance(b, Constant)
-        kept = self.kept(node.output)
-        return (
-            _constant(rewriter, w, w.data[..., kept], _sliced(w.type.quant, 2, kept)),
-            _constant(rewriter, b, b.data[kept], None),
-        )
-
-
-def _sliced(quant: Quant | None, axis: int, kept: list[int]) -> Quant | None:
-    return None if quant is None else quant.taken(axis, kept)
 
 
 def _constant(rewriter: Rewriter, old: Constant, data: Array, quant: Quant | None) -> Constant:

@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Storage
 from edgec.graph.types import Quant
-from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.requantize import Requantize, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
 
 #: What uint8 has more than int8.
@@ -27,20 +28,20 @@ def signed_bytes(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.op.name == "quantize" and _is_byte(node.output):
+    if node.op.storage is Storage.QUANTIZE and _is_byte(node.output):
         attrs = replace(node.attrs, output=_moved(node.attrs.output), dtype="int8")
         return _unsigned(rewriter, node, inputs[0], attrs)
     stored = _signed(rewriter, inputs[0]) if inputs else None
     if stored is None:
         return None
-    if node.op.name == "dequantize":
+    if node.op.storage is Storage.DEQUANTIZE:
         return rewriter.keep(node, (stored,))
     attrs = node.attrs
-    if node.op.name == "requantize" and _is_byte(node.output):
+    if node.op.storage is Storage.REQUANTIZE and _is_byte(node.output):
         low, high = attrs.minimum - MOVE, attrs.maximum - MOVE
         attrs = replace(attrs, output=_moved(attrs.output), minimum=low, maximum=high, dtype="int8")
         return _unsigned(rewriter, node, stored, attrs)
-    if node.op.name in ("reshape", "transpose"):
+    if node.op.rearranges:
         return _unsigned(rewriter, node, stored, attrs)
     return None
 
@@ -68,7 +69,7 @@ def _unsigned(rewriter: Rewriter, node: Node, x: Value, attrs: object) -> Sequen
     bounds = np.iinfo(output.type.dtype)
     back = RequantizeAttrs((1.0,), quant, int(bounds.min), int(bounds.max), "onnx", "uint8")
     return rewriter.builder.node(
-        "requantize", [stored], back, name=f"{node.name}/uint8", output_names=[output.name],
+        Requantize, [stored], back, name=f"{node.name}/uint8", output_names=[output.name],
         origins=[output.origin], sources=node.sources,
     ).outputs  # fmt: skip
 
@@ -82,8 +83,8 @@ def _signed(rewriter: Rewriter, value: Value) -> Value | None:
     node = rewriter.producer(value)
     if node is None:
         attrs = RequantizeAttrs((1.0,), quant, -MOVE, MOVE - 1, "onnx", "int8")
-        return rewriter.builder.op("requantize", [value], attrs, name=f"{value.name}/int8")
-    if node.op.name != "requantize":
+        return rewriter.builder.op(Requantize, [value], attrs, name=f"{value.name}/int8")
+    if node.op.storage is not Storage.REQUANTIZE:
         return None
     (stored,) = node.inputs
     is_same = stored.type.dtype == "int8" and stored.type.quant == quant

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.graph.traits import Movement
+from edgec.ops.reshape import Reshape, ReshapeAttrs
 from edgec.passes.rewriter import Rewriter
 
 
@@ -23,14 +24,14 @@ def simplify_views(function: Function) -> Function:
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     if _changes_nothing(node) and node.output not in rewriter.old.results:
         return inputs
-    if node.op.name == "transpose":
+    if node.op.movement is Movement.PERMUTE:
         if not _keeps_order(inputs[0].type.shape, node.attrs.permutation):
             return None
-    elif node.op.name != "reshape":
+    elif node.op.movement is not Movement.RESHAPE:
         return None
     value, shape = inputs[0], node.output.type.shape
     above = rewriter.producer(value)
-    if above is not None and above.op.name == "reshape":
+    if above is not None and above.op.movement is Movement.RESHAPE:
         value = above.inputs[0]
     if value.type.shape == shape and node.output not in rewriter.old.results:
         return (value,)
@@ -38,7 +39,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         data = value.data.reshape(shape)
         return (rewriter.builder.constant(node.output.name, data, origin=node.output.origin),)
     reshaped = rewriter.builder.op(
-        "reshape",
+        Reshape,
         [value],
         ReshapeAttrs(shape),
         name=node.name,
@@ -54,9 +55,7 @@ def _changes_nothing(node: Node) -> bool:
         return False
     if node.input_types[0] != node.output.type:
         return False
-    if node.op.name == "slice":
-        return not any(node.attrs.begin)  # backwards it would begin at the end
-    return node.op.name in ("pad", "concat")
+    return node.op.does_nothing(node.attrs)
 
 
 def _keeps_order(shape: tuple[int, ...], permutation: tuple[int, ...]) -> bool:

@@ -11,39 +11,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Fusion
+from edgec.graph.traits import Movement, Storage
 from edgec.ops.transpose import transposed
 from edgec.passes.rewriter import Rewriter
 
 Permutation = tuple[int, ...]
-
-
-def _inner(listed: Sequence[Any], permutation: Permutation) -> tuple[Any, ...]:
-    """What is listed by the axes of transpose(x), listed by the axes of x."""
-    return tuple(listed[permutation.index(axis)] for axis in range(len(permutation)))
-
-
-#: Operators with axes in their attributes: those for x, from those for transpose(x).
-AXES: dict[str, Callable[[Any, Permutation], Any]] = {
-    "concat": lambda attrs, order: replace(attrs, axis=order[attrs.axis]),
-    "pad": lambda attrs, order: replace(attrs, padding=_inner(attrs.padding, order)),
-    "slice": lambda attrs, order: replace(
-        attrs,
-        begin=_inner(attrs.begin, order),
-        stride=_inner(attrs.stride, order),
-        shape=_inner(attrs.shape, order),
-    ),
-    "reduce": lambda attrs, order: replace(
-        attrs, axes=tuple(sorted(order[axis] for axis in attrs.axes))
-    ),
-}
 
 
 def sink_transposes(function: Function) -> Function:
@@ -54,19 +32,16 @@ def sink_transposes(function: Function) -> Function:
 
 def _transpose_of(rewriter: Rewriter, value: Value) -> tuple[Value, Permutation] | None:
     node = rewriter.producer(value)
-    if node is None or node.op.name != "transpose":
+    if node is None or node.op.movement is not Movement.PERMUTE:
         return None
     return node.inputs[0], node.attrs.permutation
 
 
 def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.op.name == "transpose":
+    if node.op.movement is Movement.PERMUTE:
         return _compose(rewriter, node, inputs[0])
-    if node.op.name == "dense":
+    if node.op.products is not None and not node.op.products.window:
         return _absorb(rewriter, node, inputs)
-    rename = AXES.get(node.op.name)
-    if rename is None and node.op.fusion not in (Fusion.ELEMENTWISE, Fusion.BROADCAST):
-        return None
     if len(node.outputs) != 1:
         return None
     above = [_transpose_of(rewriter, value) for value in inputs]
@@ -75,6 +50,9 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
     if not known or any(p != known[0] or len(p) != len(output.type.shape) for p in known):
         return None
     permutation = known[0]
+    attrs = node.op.attrs_for_permutation(node.attrs, permutation)
+    if attrs is None:
+        return None
     inverse = tuple(int(axis) for axis in np.argsort(permutation))
     sunk: list[Value] = []
     for value, entry in zip(inputs, above, strict=True):
@@ -85,7 +63,7 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
     moved = rewriter.builder.op(
         node.op,
         sunk,
-        node.attrs if rename is None else rename(node.attrs, permutation),
+        attrs,
         name=node.name,
         output_names=[output.name],
         origins=[output.origin.transposed(inverse) if output.origin else None],
@@ -100,7 +78,7 @@ def _constant_before(rewriter: Rewriter, value: Value, inverse: Permutation) -> 
     A constant that is stored in integers of one scale stays so.
     """
     above = rewriter.producer(value)
-    if above is not None and above.op.name == "dequantize":
+    if above is not None and above.op.storage is Storage.DEQUANTIZE:
         stored = _constant_before(rewriter, above.inputs[0], inverse)
         if stored is None or stored is above.inputs[0]:
             return None if stored is None else value
@@ -139,16 +117,16 @@ def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequen
         above = rewriter.producer(value)
         if above is None or len(above.inputs) != 1:
             return None
-        if above.op.name == "transpose":
+        if above.op.movement is Movement.PERMUTE:
             break
-        if above.op.name == "reshape":
-            if any(n.op.name == "reshape" for n in chain):
+        if above.op.movement is Movement.RESHAPE:
+            if any(n.op.movement is Movement.RESHAPE for n in chain):
                 return None
         elif above.op.fusion is not Fusion.ELEMENTWISE:
             return None
         chain.append(above)
         value = above.inputs[0]
-    flat = [n for n in chain if n.op.name == "reshape"]
+    flat = [n for n in chain if n.op.movement is Movement.RESHAPE]
     source = above.inputs[0]
     if not flat or source.type.shape[0] != 1 or above.attrs.permutation[0] != 0:
         return None
@@ -171,7 +149,7 @@ def _permute_columns(
 ) -> Value | None:
     """Weights [O, K] whose K columns are reordered from `shape` order to the untransposed one."""
     above = rewriter.producer(weights)
-    if above is not None and above.op.name == "dequantize":
+    if above is not None and above.op.storage is Storage.DEQUANTIZE:
         inner = _permute_columns(rewriter, above.inputs[0], shape, permutation)
         if inner is None:
             return None
@@ -202,7 +180,7 @@ class _Hoist:
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        if node.op.name != "transpose":
+        if node.op.movement is not Movement.PERMUTE:
             return None
         hoisted = self.hoist(rewriter, inputs[0], node.attrs.permutation, node.name)
         return None if hoisted is None else (hoisted,)
@@ -220,7 +198,7 @@ class _Hoist:
         above = rewriter.producer(value)
         if above is None:
             return transposed(rewriter.builder, value, permutation, f"{value.name}.nhwc")
-        if above.op.name == "transpose":
+        if above.op.movement is Movement.PERMUTE:
             return None
         if (
             above.op.fusion is not Fusion.ELEMENTWISE

@@ -185,8 +185,9 @@ class _Segment:
             r = Var(f"r{number}", 0, member.rows.rows)
             body = self.row(number, member, r)
             nests.append(For(r, as_term(0), as_term(member.rows.rows), "serial", body))
-        if isinstance(self.members[-1].rows, RowSum):
-            nests = [self.sum_call("start"), *nests, self.sum_call("finish")]
+        total = self.members[-1].rows
+        if isinstance(total, RowSum):
+            nests = [self.sum_call(total, total.start), *nests, self.sum_call(total, total.finish)]
             nests.append(_part_end(len(self.members) - 1))
         buffers = dict.fromkeys(self.buffers.values())
         out = self.buffers[self.result]
@@ -202,7 +203,7 @@ class _Segment:
     def row(self, number: int, member: Member, r: Var) -> Stmt:
         """Compute one row: the function of its kind, then its end and the row can be seen."""
         if isinstance(member.rows, RowSum):
-            return Seq((self.sum_call("add", r), _part_end(number)))
+            return Seq((self.sum_call(member.rows, member.rows.add, r), _part_end(number)))
         stmt: Stmt | None = None
         for kind in reversed(member.rows.kinds):
             call = self.call(number, member.rows, member.variants[kind], kind, r)
@@ -242,11 +243,8 @@ class _Segment:
         self.callees[callee] = variant.function
         return Call(callee, tuple(args))
 
-    def sum_call(self, part: str, r: Var | None = None) -> Call:
-        """Start, add to or finish the sum at the end."""
-        rows = self.members[-1].rows
-        assert isinstance(rows, RowSum)
-        func: PrimFunc = getattr(rows, part)
+    def sum_call(self, rows: RowSum, func: PrimFunc, r: Var | None = None) -> Call:
+        """Start, add to or finish the sum at the end: one of its functions."""
         total = next(p for p in rows.start.params if p.name == "out")
         if not self.sums:
             self.sums.append(replace(total, name="total", scope="scratch"))
@@ -255,7 +253,7 @@ class _Segment:
             if param.name == "x":
                 assert r is not None
                 args.append(_row(self.buffers[rows.inputs[0]], as_term(r), 1, "reads"))
-            elif param.name == "out" and part == "finish":
+            elif param.name == "out" and func is rows.finish:
                 out = self.buffers[self.result]
                 args.append(_row(out, 0, out.shape[0], "writes"))
             else:

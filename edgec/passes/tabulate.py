@@ -12,16 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, get_op
+from edgec.graph.operator import get_op
 from edgec.graph.types import Array, TensorType
 from edgec.ops.lookup import LookupAttrs
-from edgec.ops.quantize import QuantizeAttrs
+from edgec.ops.quantize import Quantize, QuantizeAttrs
 from edgec.ops.table import OPERANDS
 
 #: Nodes between a dequantize and a quantize, at most.
 MOST_NODES = 32
-#: Operators that an expression does not go through.
-_ENDS = ("quantize", "dequantize", "copy")
 
 
 def is_elementwise(node: Node) -> bool:
@@ -31,8 +29,8 @@ def is_elementwise(node: Node) -> bool:
     """
     output = node.outputs[0].type
     return (
-        node.op.fusion in (Fusion.ELEMENTWISE, Fusion.BROADCAST)
-        and node.op.name not in _ENDS
+        node.op.is_elementwise
+        and node.op.storage is None
         and len(node.outputs) == 1
         and output.dtype == "float32"
         and all(
@@ -96,7 +94,7 @@ def tabulate(
 
     for node in (dequantize, *nodes):
         run(node)
-    op = get_op("quantize")
+    op = get_op(Quantize)
     (output,) = op.infer(attrs, types[result])
     (integers,) = op.evaluate(attrs, [known[result]], [types[result]], (output,))
     return LookupAttrs(tuple(int(v) for v in integers), attrs.output)

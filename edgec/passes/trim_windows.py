@@ -15,9 +15,6 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.ops.window import output_extent
 from edgec.passes.rewriter import Rewriter
 
-#: The axes of height and width of an operator's weights.
-WINDOW_AXES = {"conv2d": (1, 2), "depthwise_conv2d": (0, 1)}
-
 
 @dataclass(frozen=True)
 class Taps:
@@ -64,12 +61,12 @@ def trimmed(extent: int, outputs: int, taps: Taps) -> Taps | None:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    axes = WINDOW_AXES.get(node.op.name)
-    if axes is None or not isinstance(inputs[1], Constant):
+    products = node.op.dot_products
+    if products is None or not products.window or not isinstance(inputs[1], Constant):
         return None
     data, attrs = inputs[1].data, node.attrs
     found = []
-    for place, axis in enumerate(axes):
+    for place, axis in enumerate(products.window):
         taps = Taps(0, data.shape[axis], attrs.stride[place], attrs.dilation[place],
                     attrs.padding[place])  # fmt: skip
         extent, outputs = (v.type.shape[place + 1] for v in (inputs[0], node.outputs[0]))
@@ -91,7 +88,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         f"{inputs[1].name}.trimmed", np.ascontiguousarray(data), inputs[1].type.quant
     )
     return rewriter.builder.node(
-        node.op.name,
+        node.op,
         [inputs[0], weights, *inputs[2:]],
         new,
         name=node.name,

@@ -1,0 +1,18 @@
+"""Which input channels (indices of the last axis) an output channel of a node depends on."""
+
+from __future__ import annotations
+
+from edgec.graph.ir import Constant, Node
+from edgec.graph.traits import Channels
+
+
+def channels_of(node: Node) -> Channels:
+    """What the operator says, with SAME only where all operands have the output's channels."""
+    if len(node.outputs) != 1 or not node.output.type.shape:
+        return Channels.UNKNOWN
+    found = node.op.channels(node.attrs, node.input_types, node.output.type)
+    if found is not Channels.SAME:
+        return found
+    last = node.output.type.shape[-1:]
+    data = (value for value in node.inputs if not isinstance(value, Constant))
+    return found if all(v.type.shape[-1:] == last for v in data) else Channels.UNKNOWN
