@@ -4,6 +4,8 @@
   2. Register buffers whose indices are all constant become scalars, others local arrays, each
      declared where it is first needed.
   3. Runs of stores name their repeated values and base addresses (`access.py`).
+  4. Vectorized loops are vectors (`vectors.py`), with the serial loop for compilers that have none.
+     Parallel loops are those of OpenMP, and serial without it.
 
 Arena and scratch parameters may overlap, so only constants are `restrict`.
 """
@@ -11,7 +13,7 @@ Arena and scratch parameters may overlap, so only constants are `restrict`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.codegen.access import Place, common_places, place_of, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
@@ -22,7 +24,9 @@ from edgec.codegen.names import identifier
 from edgec.codegen.program import DTYPE_BYTES
 from edgec.codegen.ranges import Range, Ranges, accumulated_range
 from edgec.codegen.register import Element, Registers
+from edgec.codegen.vectors import Lanes
 from edgec.errors import ContractError
+from edgec.loop.access import accesses
 from edgec.loop.ir import (
     TRACE_PART,
     TRACE_ROW,
@@ -42,6 +46,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
+from edgec.loop.lanes import private_buffers, why_not_at_once
 from edgec.loop.microkernel import written_by
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.numerics.term import Term, Var
@@ -176,6 +181,7 @@ class _FunctionPrinter:
         self.registers = Registers(func.allocs, self.body)
         self.element_names: dict[Element, str] = {}
         self.pointers: dict[Place, tuple[str, int]] = {}
+        self.lanes: Lanes | None = None
         self.ranges = Ranges({b: known[b.name] for b in func.params if b.name in known})
         self.expr = self.printer({})
 
@@ -312,12 +318,18 @@ class _FunctionPrinter:
 
     def declaration(self, element: Element) -> str:
         buffer, flat = element
+        if self.lanes is not None and buffer in self.lanes.private:
+            size = f"[{buffer.elements}]" if flat is None else " = {0}"
+            name = self.buffer_names[buffer] if flat is None else self.element_name(element)
+            return f"{self.lanes.type_of(buffer.dtype)} {name}{size};"
         if flat is None:
             return f"{C_TYPE[buffer.dtype]} {self.buffer_names[buffer]}[{buffer.elements}];"
         return f"{C_TYPE[buffer.dtype]} {self.element_name(element)} = 0;"
 
     def run(self, run: list[Store], declared: Mapping[int, Element]) -> list[str]:
         """Stores one after the other, and before them the locals that they share."""
+        if self.lanes is not None:
+            return self.run_of_lanes(run, declared, self.lanes)
         lines: list[str] = []
         places = common_places(_accesses(run))
         for place, indices in places.items():
@@ -346,6 +358,18 @@ class _FunctionPrinter:
         self.pointers.clear()
         return lines
 
+    def run_of_lanes(
+        self, run: list[Store], declared: Mapping[int, Element], lanes: Lanes
+    ) -> list[str]:
+        """Stores of vectors one after the other."""
+        lines: list[str] = []
+        for position, store in enumerate(run):
+            *before, last = lanes.store(store)
+            if position in declared:
+                last = f"{lanes.type_of(store.buffer.dtype)} {last}"
+            lines += [*before, last]
+        return lines
+
     def in_registers(self, buffer: Buffer) -> bool:
         return buffer.scope == "register"
 
@@ -360,6 +384,12 @@ class _FunctionPrinter:
         return f"{target} = {value};"
 
     def loop(self, loop: For, depth: int) -> list[str]:
+        if loop.kind == "vectorized":
+            return self.vector_loop(loop, depth)
+        if loop.kind == "parallel":
+            self.require_at_once(loop)
+        elif loop.kind != "serial":
+            raise ContractError(f"{self.func.name}: C has no loop that is {loop.kind}")
         start = term_text(loop.start, self.var_name).text
         stop = term_text(loop.stop, self.var_name)
         shadowed = self.vars.get(loop.var)
@@ -367,7 +397,7 @@ class _FunctionPrinter:
         name = self.fresh(loop.var.name)
         self.used.add(f"{name}_stop")
         self.vars[loop.var] = name
-        if loop.stop.constant is not None:
+        if loop.stop.constant is not None or loop.kind == "parallel":  # OpenMP wants this form
             bounds = f"int32_t {name} = {start}; {name} < {stop.at(SUM)}"
         else:
             bounds = f"int32_t {name} = {start}, {name}_stop = {stop.text}; {name} < {name}_stop"
@@ -377,12 +407,52 @@ class _FunctionPrinter:
             *self.stmts(inner, depth + 1),
             f"{INDENT * depth}}}",
         ]
+        if loop.kind == "parallel":
+            lines = ["#if defined(_OPENMP)", "#pragma omp parallel for", "#endif", *lines]
         self.used = before
         if shadowed is None:
             del self.vars[loop.var]
         else:
             self.vars[loop.var] = shadowed
         return lines
+
+    def require_at_once(self, loop: For) -> None:
+        why = why_not_at_once(replace(self.func, body=Seq(self.body)), loop)
+        if why:
+            raise ContractError(
+                f"{self.func.name}: loop {loop.var.name} cannot be {loop.kind}: {why}"
+            )
+
+    def vector_loop(self, loop: For, depth: int) -> list[str]:
+        """All steps at once where the compiler has vectors, and the loop for others."""
+        self.require_at_once(loop)
+        expanded = replace(self.func, body=Seq(self.body))
+        private = frozenset(
+            buffer
+            for buffer in private_buffers(expanded, loop)
+            if all(
+                loop.var not in index.variables()
+                for access in accesses(loop, of=(buffer,))
+                for index in access.indices or ()
+            )
+        )
+        known = self.registers.undeclared()
+        serial = self.loop(replace(loop, kind="serial"), depth)
+        self.registers = known
+        lanes = Lanes(loop, self.expr, self.flat_element, self.numbered, private)
+        self.lanes = lanes
+        body = self.stmts(_listed(loop.body), depth + 1)
+        self.lanes = None
+        types = [f"{INDENT * (depth + 1)}{line}" for line in lanes.types.values()]
+        vector = [f"{INDENT * depth}{{", *types, *body, f"{INDENT * depth}}}"]
+        return ["#if EC_VECTORS", *vector, "#else", *serial, "#endif"]
+
+    def flat_element(self, buffer: Buffer, flat: Term) -> str:
+        """An element by its position in memory."""
+        is_array = self.registers.is_array(buffer)
+        if buffer.scope == "register" and not is_array and flat.constant is not None:
+            return self.element_name((buffer, flat.constant))
+        return f"{self.buffer_name(buffer)}[{term_text(flat, self.var_name).text}]"
 
     def condition(self, stmt: If, depth: int) -> list[str]:
         left = term_text(stmt.left, self.var_name)

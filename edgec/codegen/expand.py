@@ -10,7 +10,7 @@
   3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
      number of a step.
   4. Two loops that walk evenly through everything become one (`collapse.py`).
-What remains are serial loops, If, Store, Call and Seq.
+What remains are loops (serial, vectorized, parallel), If, Store, Call and Seq.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class _Expander:
         # A variable that an outer, substituted loop had too must not keep the outer value.
         inner = {var: value for var, value in values.items() if var != loop.var}
         body = self.stmts(loop.body, inner, {**first, loop.var: here})
-        return [For(loop.var, start, stop, "serial", _joined(body))] if body else []
+        kind = "serial" if loop.kind == "unrolled" else loop.kind
+        return [For(loop.var, start, stop, kind, _joined(body))] if body else []
 
     def _block(
         self, block: Block, values: Mapping[Var, Term], first: Mapping[Var, _First]

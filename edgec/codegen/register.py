@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 
 from edgec.codegen.c_term import flat_term
 from edgec.loop.ir import (
@@ -46,6 +47,16 @@ class Registers:
         if buffer not in self._allocs or buffer in self._arrays:
             return None
         return buffer, flat_term(indices, buffer.shape).offset
+
+    def is_array(self, buffer: Buffer) -> bool:
+        """Whether a register buffer is a local array."""
+        return buffer in self._arrays
+
+    def undeclared(self) -> Registers:
+        """The same with what is declared until now, for writing a statement twice."""
+        other = copy(self)
+        other._declared = set(self._declared)
+        return other
 
     def uses(self, stmt: Stmt) -> Counter[Element]:
         """How often a statement accesses each element."""

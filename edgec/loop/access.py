@@ -126,6 +126,14 @@ def _reads(expr: Expr, loops: tuple[For, ...], of: Collection[Buffer] | None) ->
             yield Access(part.buffer, indices, loops, False)
 
 
+def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
+    """The position of an element in memory."""
+    total = as_term(0)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        total = total * extent + index
+    return total
+
+
 def reads(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers read inside."""
     return _touched(stmt)[0]

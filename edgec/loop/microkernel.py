@@ -131,6 +131,25 @@ def kernels_of(func: PrimFunc) -> frozenset[str]:
     return frozenset(s.callee for s, _ in walk(func.body) if isinstance(s, Call)) & set(_REGISTRY)
 
 
+def is_microkernel(name: str) -> bool:
+    """Whether a microkernel has this name."""
+    return name in _REGISTRY
+
+
+def _meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:
+    """The nest that a call stands for, its indices 0."""
+    sizes = [arg.value for arg in call.args if isinstance(arg, Const)][: len(kernel.sizes)]
+    return meaning_of(kernel, (*(int(n) for n in sizes), *(0 for _ in kernel.indices)))
+
+
+def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:
+    """The pointers of a microkernel's call, and how many elements its meaning has behind each."""
+    kernel = get_microkernel(call.callee)
+    refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
+    params = kernel.pointers(_meaning_of_call(kernel, call))
+    return [(ref, param.elements) for ref, param in zip(refs, params, strict=True)]
+
+
 def written_by(call: Call) -> frozenset[Buffer]:
     """The buffers that a call writes; of an unknown callee, all that are not constant."""
     refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
@@ -139,8 +158,7 @@ def written_by(call: Call) -> frozenset[Buffer]:
     kernel = _REGISTRY.get(call.callee)
     if kernel is None:
         return frozenset(ref.buffer for ref in refs if ref.buffer.scope != "constant")
-    sizes = [arg.value for arg in call.args if isinstance(arg, Const)][: len(kernel.sizes)]
-    meaning = meaning_of(kernel, (*(int(n) for n in sizes), *(0 for _ in kernel.indices)))
+    meaning = _meaning_of_call(kernel, call)
     written = writes(meaning.body)
     pairs = zip(kernel.pointers(meaning), refs, strict=True)
     return frozenset(ref.buffer for param, ref in pairs if param in written)

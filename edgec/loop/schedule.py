@@ -24,6 +24,7 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc, Scope
+from edgec.loop.lanes import require_at_once
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
 from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
@@ -88,7 +89,9 @@ class Schedule:
         self._rng = random.Random(self.seed)
 
     def _apply(self, primitive: Callable[..., tuple[PrimFunc, Any]], **args: Any) -> Any:
-        self.func, result = primitive(self.func, **args)
+        func, result = primitive(self.func, **args)
+        require_at_once(func)
+        self.func = func
         self.trace.append(Step(primitive.__name__, args))
         return result
 

@@ -2,7 +2,8 @@
 
 Names are unique, buffers declared, variables in scope; a variable's bounds cover its loop's range;
 types agree; constants are not written; no index is always outside its buffer, where anything runs;
-a block's body speaks only of its axes, and a block that reduces also accumulates.
+a block's body speaks only of its axes, and a block that reduces also accumulates; the steps of a
+vectorized or parallel loop touch nothing that another one writes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
+from edgec.loop.lanes import why_not_at_once
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
@@ -183,6 +185,9 @@ class _Verifier:
         if loop.kind in ("unrolled", "vectorized"):
             fixed = (loop.stop - loop.start).constant is not None
             self.require(fixed, f"{loop.kind}, but its extent is not constant")
+        if loop.kind in ("vectorized", "parallel"):
+            why = why_not_at_once(self.func, loop)
+            self.require(not why, f"{loop.kind}, but {why}")
         never = term_range(loop.stop - loop.start, loops)[1] <= 0
         self.idle += never
         self.stmt(loop.body, {**scope, loop.var.name: loop.var}, (*loops, loop))

@@ -191,8 +191,8 @@ def set_kind(func: PrimFunc, loop: str, kind: ForKind) -> tuple[PrimFunc, None]:
 
         for i in 0..4 { S[i] }    ->    unrolled for i in 0..4 { S[i] }
 
-    unrolled and vectorized need a constant extent; vectorized and parallel need that no block
-    reduces over the loop.
+    unrolled and vectorized need a constant extent; vectorized and parallel need steps that may run
+    at once, see `edgec.loop.lanes`: no block reduces over the loop.
     """
     old, _ = find_loop(func, loop)
     if kind in ("unrolled", "vectorized") and constant_extent(old) is None:

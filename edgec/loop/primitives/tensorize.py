@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import accesses
+from edgec.loop.access import accesses, flat_address
 from edgec.loop.ir import (
     Binary,
     Buffer,
@@ -178,14 +178,6 @@ def _same_number(meant: Const, found: Expr) -> bool:
     if meant.dtype == "float32":
         return np.float32(meant.value).tobytes() == np.float32(found.value).tobytes()
     return meant == found
-
-
-def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
-    """The position of an element in memory."""
-    total = as_term(0)
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        total = total * extent + index
-    return total
 
 
 def _tidied(buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Term, ...]:

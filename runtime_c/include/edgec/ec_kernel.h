@@ -61,6 +61,15 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_FILL(to, value, bytes) memset((to), (value), (bytes))
 #endif
 
+/* Whether the compiler has vectors of GNU C and converts them. EC_NO_VECTORS leaves them out. */
+#if defined(__clang__) && !defined(EC_NO_VECTORS)
+#define EC_VECTORS 1
+#elif defined(__GNUC__) && !defined(EC_NO_VECTORS)
+#define EC_VECTORS (__GNUC__ >= 9)
+#else
+#define EC_VECTORS 0
+#endif
+
 /* A pointer that is known to be aligned to four bytes. */
 #if defined(__GNUC__)
 #define EC_WORDS(pointer) __builtin_assume_aligned((pointer), 4)

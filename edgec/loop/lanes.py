@@ -1,0 +1,145 @@
+"""Whether the steps of a loop may run at once: as the lanes of a vector, or on several threads.
+
+    vectorized for c in 0..8 {            parallel for h in 0..32 {
+      acc[c] = acc[c] + x[k] * w[k, c]      for w in 0..32 { out[h, w] = f(x[h, w]) }
+    }                                     }
+
+No step may touch what another step writes: of each buffer that is written inside, the elements of
+a step lie within fewer elements than the loop moves from one step to the next. A register buffer
+that is used inside alone is private: every lane, and every thread, has one of its own.
+
+The planner may let an output take the place of an input, by the order of the serial loop. So only
+the last store of a vectorized loop may leave the registers: every lane has then read before the
+first one writes. A parallel loop has no order; `edgec.loop.overlap` knows that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import accesses, flat_address, term_range
+from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Stmt, Store
+from edgec.loop.microkernel import is_microkernel, pointed_at, written_by
+from edgec.loop.rewrite import walk
+from edgec.loop.simplify import lower_blocks
+from edgec.numerics.term import Term, as_term
+
+#: Lanes of a vector: a power of two; what a core cannot hold in one register takes several.
+LANES = (2, 4, 8, 16, 32, 64)
+
+
+def private_buffers(func: PrimFunc, loop: For) -> frozenset[Buffer]:
+    """The register buffers that nothing outside the loop uses."""
+    inside: dict[Buffer, int] = {}
+    for access in accesses(loop):
+        inside[access.buffer] = inside.get(access.buffer, 0) + 1
+    for access in accesses(func.body):
+        if access.buffer in inside:
+            inside[access.buffer] -= 1
+    return frozenset(b for b, rest in inside.items() if b.scope == "register" and rest == 0)
+
+
+def why_not_at_once(func: PrimFunc, loop: For) -> str:
+    """Why a loop may not be vectorized or parallel, as its kind says; nothing if it may."""
+    private = private_buffers(func, loop)
+    if loop.kind == "vectorized":
+        extent = (loop.stop - loop.start).constant
+        if extent not in LANES:
+            return f"a vector has {', '.join(map(str, LANES))} lanes, not {extent}"
+        why = _why_no_vector(loop, private)
+        if why:
+            return why
+    lowered = lower_blocks(loop)
+    assert isinstance(lowered, For)
+    return _dependence(lowered, private)
+
+
+def require_at_once(func: PrimFunc) -> None:
+    """Raise ScheduleError unless every vectorized or parallel loop of the function may be one."""
+    for stmt, _ in walk(func.body):
+        if isinstance(stmt, For) and stmt.kind in ("vectorized", "parallel"):
+            why = why_not_at_once(func, stmt)
+            if why:
+                raise ScheduleError(f"loop {stmt.var.name} cannot be {stmt.kind}: {why}")
+
+
+def _why_no_vector(loop: For, private: frozenset[Buffer]) -> str:
+    statements = [stmt for stmt, _ in walk(loop.body)]
+    for stmt in statements:
+        if isinstance(stmt, Call):
+            return f"it calls {stmt.callee}"
+        terms: tuple[Term, ...] = ()
+        if isinstance(stmt, For):
+            terms = (stmt.start, stmt.stop)
+        elif isinstance(stmt, If):
+            terms = (stmt.left, stmt.right)
+        if any(loop.var in term.variables() for term in terms):
+            return "what is inside runs for some lanes only"
+    if any(isinstance(stmt, Block) for stmt in statements):
+        return ""  # temporaries may still move to registers
+    stores = [stmt for stmt in statements if isinstance(stmt, Store)]
+    early = [s for s in stores[:-1] if s.buffer.scope != "register" and s.buffer not in private]
+    return f"it stores {early[0].buffer.name} before its last statement" if early else ""
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """Elements from an address on, which one step of the loops inside reads or writes."""
+
+    buffer: Buffer
+    address: Term | None
+    elements: int
+    loops: tuple[For, ...]
+    is_write: bool
+
+
+def _dependence(loop: For, private: frozenset[Buffer]) -> str:
+    found = _touches(loop.body)
+    for buffer in {t.buffer for t in found if t.is_write} - private:
+        if not _are_apart(loop, [t for t in found if t.buffer == buffer]):
+            return f"its steps share elements of {buffer.name}"
+    return ""
+
+
+def _touches(body: Stmt) -> list[_Touch]:
+    """What a statement touches; of a kernel's pointers, all that its meaning has behind them."""
+    found: list[_Touch] = []
+    for stmt, path in walk(body):
+        loops = tuple(s for s in path if isinstance(s, For))
+        if isinstance(stmt, Call) and is_microkernel(stmt.callee):
+            written = written_by(stmt)
+            for ref, elements in pointed_at(stmt):
+                address = flat_address(ref.buffer, ref.indices)
+                found.append(_Touch(ref.buffer, address, elements, loops, ref.buffer in written))
+        elif isinstance(stmt, (Store, Call)):
+            for access in accesses(stmt, loops):
+                address = None
+                if access.indices is not None:
+                    address = flat_address(access.buffer, access.indices)
+                touch = _Touch(access.buffer, address, 1, access.loops, access.is_write)
+                found.append(touch)
+    return found
+
+
+def _are_apart(loop: For, touched: list[_Touch]) -> bool:
+    """Whether no two steps touch one element, of which some are written."""
+    first: Term | None = None
+    step = 0
+    ends: list[int] = []
+    for touch in touched:
+        if touch.address is None:
+            return False
+        coefficient = dict(touch.address.parts).get(loop.var, 0)
+        rest = touch.address - as_term(loop.var) * coefficient
+        inside = {s.var for s in touch.loops}
+        if loop.var in rest.variables() or not coefficient:
+            return False
+        if first is None:
+            outer = [part for part in rest.parts if not Term((part,), 0).variables() & inside]
+            first, step = Term(tuple(outer), rest.offset), coefficient
+        if coefficient != step or (rest - first).variables() - inside:
+            return False
+        low, high = term_range(rest - first, touch.loops)
+        ends += (low, high + touch.elements - 1)
+    return not ends or max(ends) - min(ends) < abs(step)
