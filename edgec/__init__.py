@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgec.api import Model
+    from edgec.api import Model, TorchModel
 
 __version__ = "0.1.0"
 
@@ -21,3 +21,10 @@ def compile(path: Any, **options: Any) -> Model:
     from edgec.api import compile as compile_file  # keeps `import edgec` and `--help` fast
 
     return compile_file(path, **options)
+
+
+def from_torch(module: Any, example_inputs: Any) -> TorchModel:
+    """Import a PyTorch module: see `edgec.api.from_torch`."""
+    from edgec.api import from_torch as import_module
+
+    return import_module(module, example_inputs)

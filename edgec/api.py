@@ -14,9 +14,10 @@ from edgec.build.staging import staged_file
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.float_model import float_function
+from edgec.graph.ir import Module
 from edgec.graph.types import Array
 from edgec.options import Options
-from edgec.pipeline import Compiled, compile_model
+from edgec.pipeline import Compiled, compile_model, compile_module
 from edgec.post_training import (
     PostTraining,
     Recipe,
@@ -104,12 +105,57 @@ def compile(
     name = engine or default_engine(chosen)
     require_engine(name, chosen)  # before all the work
     compiled = _compiled(Path(path), chosen, Options(**options), calibration)
+    return _built(compiled, chosen, name, output)
+
+
+class TorchModel:
+    """A PyTorch module as edgec sees it: imported, not yet built.
+
+    module: the graph. Made by `from_torch`.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def build(
+        self,
+        *,
+        board: str = "host",
+        engine: str | None = None,
+        output: str | Path | None = None,
+        **options: Any,
+    ) -> Model:
+        """Compile and build for a board; parameters as of `compile`."""
+        chosen = load_board(board)
+        name = engine or default_engine(chosen)
+        require_engine(name, chosen)
+        compiled = compile_module(self.module, chosen.core, Options(**options), board=chosen)
+        return _built(compiled, chosen, name, output)
+
+
+def from_torch(module: Any, example_inputs: Sequence[Any]) -> TorchModel:
+    """Import a PyTorch module (`torch.nn.Module`) or an `ExportedProgram`.
+
+    example_inputs: tensors of the shapes and dtypes that the model will get. Buffers that the
+    module changes become state that is kept between runs. Raises ImportFailed with every operator
+    that is not supported, by module name and source line; ToolMissing without torch.
+    """
+    from edgec.frontends.torch_export import exported, import_program
+
+    is_program = hasattr(module, "graph_signature")
+    program = module if is_program else exported(module, example_inputs)
+    name = "model" if is_program else type(module).__name__.lower()
+    return TorchModel(import_program(program, f"{name}.pt2"))
+
+
+def _built(compiled: Compiled, board: Board, engine: str, output: str | Path | None) -> Model:
+    """A compiled model as a project in `output`, or in a folder that goes with the model."""
     folder = None
     if output is None:
         folder = tempfile.TemporaryDirectory(prefix="edgec_")
         output = Path(folder.name) / "project"
     try:
-        model = Model(compiled, deploy(compiled, chosen, Path(output)), chosen, name)
+        model = Model(compiled, deploy(compiled, board, Path(output)), board, engine)
     except BaseException:
         if folder is not None:
             folder.cleanup()

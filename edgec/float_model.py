@@ -31,7 +31,9 @@ def float_function(
     """
     module = import_model(path, shapes=shapes, values=values)
     main = without_states(module.main) if from_start else module.main
-    function = undo_dynamic_range(with_passes(main, "onnx" if module.format == "onnx" else "tflm"))
+    function = undo_dynamic_range(
+        with_passes(main, "onnx" if module.format in ("onnx", "torch") else "tflm")
+    )
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
             f"{path.name} is quantized already",

@@ -187,7 +187,9 @@ def compile_module(
     stages.write("import", print_module(imported))
 
     module = imported
-    rounding: Rounding = options.match or ("onnx" if imported.format == "onnx" else "tflm")
+    rounding: Rounding = options.match or (
+        "onnx" if imported.format in ("onnx", "torch") else "tflm"
+    )
     for name, run in PASSES:
         module = module.with_every(run, rounding)
         verify_module(module)

@@ -29,7 +29,7 @@ from edgec.cli.progress import tell_lost, transfer_bar
               help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
 @click.option("--random", "random_cases", type=click.IntRange(min=1), metavar="N",
               help="N generated cases (seeds 1 to N); the default is 4.")  # fmt: skip
-@click.option("--reference", type=click.Choice(["tflm", "litert", "onnx"]),
+@click.option("--reference", type=click.Choice(["tflm", "litert", "onnx", "torch"]),
               help="Framework to compare with; by the format if not given.")  # fmt: skip
 @click.option("--layers", is_flag=True, help="Compare every layer, not only the outputs.")
 @compile_options

@@ -10,6 +10,8 @@ from edgec.graph.ir import Module
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
+#: First bytes of a zip archive, as PyTorch's exported programs are.
+_ZIP = b"PK\x03\x04"
 #: First byte of an ONNX file: protobuf field 1 (ir_version), a varint.
 _ONNX = 0x08
 
@@ -32,7 +34,7 @@ def import_model(
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
-        hint = "give the path of a .tflite or .onnx file"
+        hint = "give the path of a .tflite, .onnx or .pt2 file"
         raise ImportFailed(f"cannot read {path}: {error.strerror}", hint=hint) from None
     suffix = path.suffix.lower()
     if head[4:8] == _TFLITE or suffix == ".tflite":
@@ -45,11 +47,17 @@ def import_model(
         if values:
             raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
         return import_tflite(path, match=match)
+    if head[:4] == _ZIP or suffix == ".pt2":
+        from edgec.frontends.torch_export import import_torch
+
+        if shapes or values:
+            raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given from outside")
+        return import_torch(path)
     if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
         from edgec.frontends.onnx import import_onnx
 
         return import_onnx(path, match=match, shapes=shapes, values=values)
     raise ImportFailed(
-        f"{path} is {'empty' if not head else 'neither TFLite nor ONNX'}",
-        hint="edgec reads .tflite and .onnx files",
+        f"{path} is {'empty' if not head else 'neither TFLite, ONNX nor PyTorch'}",
+        hint="edgec reads .tflite, .onnx and .pt2 files",
     )

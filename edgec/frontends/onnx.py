@@ -11,11 +11,11 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
+from edgec.frontends.imported import folded, named
 from edgec.frontends.onnx_constants import cast_truth, computed, is_known_kind
 from edgec.frontends.onnx_external import external_tensors
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
@@ -212,9 +212,9 @@ class _GraphImporter:
             self.problems.append(f"{kind}  node {name!r}: it makes more than 1 GiB")
             return
         if kind not in KEPT:
-            made = self.folded(made, first)
+            made = folded(self.builder, made, first)
         for output, value in zip(node.output, made, strict=False):
-            self.values[output] = self.named(value, output, first)
+            self.values[output] = named(self.builder, value, output, first)
 
     def is_logic(self, kind: str, node: Any) -> bool:
         """Whether a node makes numbers of known truth values."""
@@ -264,34 +264,6 @@ class _GraphImporter:
                 self.values[output] = self.values[entry.name]
             elif not self.problems:
                 raise ImportFailed(f"its output {entry.name!r} is never computed")
-
-    def folded(self, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
-        """Constants where the nodes that were just made compute with nothing else.
-
-        Importers need shapes and axes as constants, which exporters compute node by node.
-        """
-        known: dict[Value, Constant] = {}
-        for node in self.builder.nodes[first:]:
-            inputs = [known.get(value, value) for value in node.inputs]
-            if node.op.name == "dequantize" or not all(isinstance(v, Constant) for v in inputs):
-                return made
-            known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
-        if not all(value in known or isinstance(value, Constant) for value in made):
-            return made
-        del self.builder.nodes[first:]
-        return tuple(known.get(value, value) for value in made)
-
-    def named(self, value: Value, name: str, first: int) -> Value:
-        """Give the value that a source node computes the source's tensor name and provenance."""
-        for position in range(first, len(self.builder.nodes)):
-            node = self.builder.nodes[position]
-            if value in node.outputs:
-                origin = Origin(name, value.type.shape)
-                fresh = Value(self.builder.unique(name), value.type, origin)
-                outputs = tuple(fresh if v is value else v for v in node.outputs)
-                self.builder.nodes[position] = replace(node, outputs=outputs)
-                return fresh
-        return value
 
     def constant_node(self, node: Any, name: str) -> None:
         for attribute in node.attribute:

@@ -204,7 +204,7 @@ class Function:
 class Module:
     """All functions of a model; `main` is the entry.
 
-    source: file name of the model (no folder). format: "tflite", "onnx" or "text".
+    source: file name of the model (no folder). format: "tflite", "onnx", "torch" or "text".
     """
 
     functions: Mapping[str, Function]

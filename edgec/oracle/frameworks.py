@@ -5,6 +5,7 @@
 | `tflm`   | .tflite | TFLite Micro's interpreter: the same bits as real firmware |
 | `litert` | .tflite | LiteRT with its reference kernels: a second opinion        |
 | `onnx`   | .onnx   | ONNX Runtime on the CPU                                    |
+| `torch`  | .pt2    | PyTorch on the CPU, one operator after the other           |
 
 The packages are the extra `edgec[verify]`; they are imported when an oracle is opened.
 """
@@ -342,30 +343,42 @@ class OnnxRuntimeOracle(Oracle):
         return result
 
 
+#: The only reference that runs files of this suffix.
+_REFERENCES = {".onnx": "onnx", ".pt2": "torch"}
+
+
 def open_oracle(
     model_file: Path, reference: str | None = None, values: Mapping[str, float] | None = None
 ) -> Oracle:
-    """Open `model_file` in `reference` ("tflm", "litert", "onnx"; None: by the file's ending).
+    """Open `model_file` in `reference` ("tflm", "litert", "onnx", "torch"; None: by its ending).
 
     values: of inputs of an ONNX file that are always this number (`Options.input_values`).
 
     Raises ToolMissing when the package is absent, ImportFailed or RunFailed when the framework
     refuses the file.
     """
-    name = reference or ("onnx" if model_file.suffix == ".onnx" else "tflm")
+    name = reference or _REFERENCES.get(model_file.suffix, TfliteMicroOracle.name)
     oracles: dict[str, Callable[[Path], Oracle]] = {
         TfliteMicroOracle.name: TfliteMicroOracle,
         LiteRtOracle.name: LiteRtOracle,
         OnnxRuntimeOracle.name: partial(OnnxRuntimeOracle, values=values),
+        "torch": _open_torch,
     }
     if name not in oracles:
         raise RunFailed(f"no reference is called '{name}'", hint=f"known: {', '.join(oracles)}")
-    if (name == "onnx") != (model_file.suffix == ".onnx"):
+    own = _REFERENCES.get(model_file.suffix)
+    if name != own and (own is not None or name in _REFERENCES.values()):
         raise RunFailed(
             f"the reference {name} cannot run {model_file.name}",
-            hint="onnx runs .onnx files, tflm and litert run .tflite files",
+            hint="onnx runs .onnx files, torch .pt2 files, tflm and litert .tflite files",
         )
     return oracles[name](model_file)
+
+
+def _open_torch(model_file: Path) -> Oracle:
+    from edgec.oracle.torch_program import TorchOracle
+
+    return TorchOracle(model_file)
 
 
 def run_oracle(

@@ -42,7 +42,7 @@ FOREIGN = {
     "onnx": ("edgec/frontends/", "edgec/oracle/"),
     "tflite": ("edgec/frontends/", "edgec/oracle/"),
     "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
-    "torch": ("edgec/frontends/",),
+    "torch": ("edgec/frontends/", "edgec/oracle/"),
     "unicorn": ("edgec/sim/",),
 }
 

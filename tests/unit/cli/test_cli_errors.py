@@ -35,7 +35,7 @@ def names(folder: Path) -> set[str]:
         ("empty.tflite", b"", "no TFL3 identifier"),
         ("empty.onnx", b"", "no ONNX graph"),
         ("empty", b"", "is empty"),
-        ("text.txt", b"hello\n", "neither TFLite nor ONNX"),
+        ("text.txt", b"hello\n", "neither TFLite, ONNX nor PyTorch"),
         ("text.tflite", b"hello world\n", "no TFL3 identifier"),
         ("text.onnx", b"hello world\n", "not a readable ONNX model"),
         ("head.tflite", b"\x1c\0\0\0TFL3", "damaged"),

@@ -42,7 +42,7 @@ def test_words_for_what_is_no_model(tmp_path) -> None:
             import_model(path)
         return caught.value.render()
 
-    assert "neither TFLite nor ONNX" in message("notes.txt", b"hello, world")
+    assert "neither TFLite, ONNX nor PyTorch" in message("notes.txt", b"hello, world")
     assert "is empty" in message("empty", b"")
     assert "is not a TFLite model" in message("m.tflite", b"hello, world")
     assert "cannot read" in message("absent.tflite", None)

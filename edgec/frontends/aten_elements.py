@@ -1,0 +1,317 @@
+"""ATen operators that compute element by element, and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.frontends.aten import Call, Operand, Result, aten, axes_of, ints
+from edgec.graph.ir import Value
+
+#: One value in, one out, the same meaning.
+_UNARY = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
+    "atan": "Atan", "atanh": "Atanh", "bitwise_not": "BitwiseNot", "ceil": "Ceil", "cos": "Cos",
+    "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "isinf": "IsInf",
+    "isnan": "IsNaN", "log": "Log", "logical_not": "Not", "neg": "Neg", "reciprocal": "Reciprocal",
+    "relu": "Relu", "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
+    "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+}  # fmt: skip
+#: Two operands of the result's dtype.
+_ARITHMETIC = {
+    "mul": "Mul", "maximum": "Max", "minimum": "Min", "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor",
+}  # fmt: skip
+_COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
+                "ge": "GreaterOrEqual"}  # fmt: skip
+_LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+_FLOATS = ("float32", "float16", "float64")
+
+
+def _operands(call: Call, dtype: str, *given: Operand) -> list[Operand]:
+    """All operands in one dtype, numbers as scalars of it."""
+    return [call.cast(x, dtype) if isinstance(x, Value) else call.like(x, dtype) for x in given]
+
+
+def _common(a: Operand, b: Operand) -> str:
+    """The dtype in which two operands are compared: that of values wins over numbers."""
+    types = [x.type.dtype for x in (a, b) if isinstance(x, Value)]
+    if len(types) == 2:
+        return str(np.promote_types(*types)) if types[0] != types[1] else types[0]
+    number = b if isinstance(a, Value) else a
+    if isinstance(number, float) and types[0] not in _FLOATS:
+        return "float32"
+    return types[0]
+
+
+def _register() -> None:
+    for name, kind in _UNARY.items():
+
+        def unary(call: Call, x: Value, kind: str = kind) -> Result:
+            in_floats = call.dtype in _FLOATS
+            return call.onnx(kind, call.cast(x, call.dtype) if in_floats else x)
+
+        aten(f"{name}.default")(unary)
+    for name, kind in _ARITHMETIC.items():
+
+        def binary(call: Call, a: Operand, b: Operand, kind: str = kind) -> Result:
+            return call.onnx(kind, *_operands(call, call.dtype, a, b))
+
+        aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.default")(binary)
+    for name, kind in _COMPARISONS.items():
+
+        def compare(call: Call, a: Operand, b: Operand, kind: str = kind) -> Result:
+            return call.onnx(kind, *_operands(call, _common(a, b), a, b))
+
+        aten(f"{name}.Tensor", f"{name}.Scalar")(compare)
+    for name, kind in _LOGIC.items():
+
+        def logic(call: Call, a: Value, b: Value, kind: str = kind) -> Result:
+            return call.onnx(kind, *_operands(call, "bool", a, b))
+
+        aten(f"{name}.default")(logic)
+
+
+_register()
+
+
+@aten("ne.Tensor", "ne.Scalar")
+def not_equal(call: Call, a: Operand, b: Operand) -> Result:
+    """a != b."""
+    return call.onnx("Not", call.onnx("Equal", *_operands(call, _common(a, b), a, b)))
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
+    """a + alpha b."""
+    return _scaled(call, "Add", a, b, alpha)
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def subtract(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
+    """a - alpha b."""
+    return _scaled(call, "Sub", a, b, alpha)
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def subtract_reversed(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
+    """b - alpha a."""
+    return _scaled(call, "Sub", b, a, alpha)
+
+
+def _scaled(call: Call, kind: str, a: Operand, b: Operand, alpha: float) -> Value:
+    first, second = _operands(call, call.dtype, a, b)
+    if alpha != 1:
+        second = call.onnx("Mul", second, call.like(alpha, call.dtype))
+    return call.onnx(kind, first, second)
+
+
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
+def divide(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None) -> Result:
+    """a / b, as it is, or rounded down ("floor") or towards zero ("trunc")."""
+    first, second = _operands(call, call.dtype, a, b)
+    quotient = call.onnx("Div", first, second)
+    if rounding_mode is None or (rounding_mode == "trunc" and call.dtype not in _FLOATS):
+        return quotient
+    if rounding_mode == "trunc":
+        return _truncated(call, quotient)
+    if call.dtype in _FLOATS:
+        return call.onnx("Floor", quotient)
+    raise ImportFailed("a quotient of integers that is rounded down is not supported")
+
+
+@aten("trunc.default")
+def truncate(call: Call, x: Value) -> Result:
+    """Without the fraction."""
+    return _truncated(call, x) if call.dtype in _FLOATS else x
+
+
+def _truncated(call: Call, x: Value) -> Value:
+    return call.onnx("Mul", call.onnx("Sign", x), call.onnx("Floor", call.onnx("Abs", x)))
+
+
+@aten("remainder.Tensor", "remainder.Scalar")
+def remainder(call: Call, a: Operand, b: Operand) -> Result:
+    """a modulo b with the sign of b."""
+    first, second = _operands(call, call.dtype, a, b)
+    if call.dtype not in _FLOATS:
+        return call.onnx("Mod", first, second, fmod=0)
+    whole = call.onnx("Mul", call.onnx("Floor", call.onnx("Div", first, second)), second)
+    return call.onnx("Sub", first, whole)
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def fmod(call: Call, a: Operand, b: Operand) -> Result:
+    """a modulo b with the sign of a."""
+    return call.onnx("Mod", *_operands(call, call.dtype, a, b), fmod=1)
+
+
+@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(call: Call, a: Operand, b: Operand) -> Result:
+    """a to the power of b."""
+    return call.onnx("Pow", *_operands(call, call.dtype, a, b))
+
+
+@aten("rsqrt.default")
+def reciprocal_root(call: Call, x: Value) -> Result:
+    """1 / sqrt(x)."""
+    return call.onnx("Div", call.like(1.0, call.dtype), call.onnx("Sqrt", x))
+
+
+@aten("expm1.default")
+def exponential_less_one(call: Call, x: Value) -> Result:
+    """e**x - 1 (near 0 less precise than torch's)."""
+    return call.onnx("Sub", call.onnx("Exp", x), call.like(1.0, call.dtype))
+
+
+@aten("log1p.default")
+def logarithm_of_one_more(call: Call, x: Value) -> Result:
+    """log(1 + x) (near 0 less precise than torch's)."""
+    return call.onnx("Log", call.onnx("Add", x, call.like(1.0, call.dtype)))
+
+
+@aten("log2.default")
+def logarithm_base_2(call: Call, x: Value) -> Result:
+    """The logarithm to base 2."""
+    return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(2), call.dtype))
+
+
+@aten("log10.default")
+def logarithm_base_10(call: Call, x: Value) -> Result:
+    """The logarithm to base 10."""
+    return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(10), call.dtype))
+
+
+@aten("gelu.default")
+def gelu(call: Call, x: Value, approximate: str = "none") -> Result:
+    """x times the probability that a normal number is smaller."""
+    return call.onnx("Gelu", x, approximate=approximate)
+
+
+@aten("elu.default")
+def elu(call: Call, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Result:
+    """scale * x for positive x, else scale * alpha * (exp(input_scale x) - 1)."""
+    if input_scale != 1:
+        raise ImportFailed("elu with an input scale is not supported")
+    made = call.onnx("Elu", x, alpha=float(alpha))
+    return made if scale == 1 else call.onnx("Mul", made, call.like(scale, call.dtype))
+
+
+@aten("leaky_relu.default")
+def leaky_relu(call: Call, x: Value, negative_slope: float = 0.01) -> Result:
+    """x, or negative_slope * x where x is negative."""
+    return call.onnx("LeakyRelu", x, alpha=float(negative_slope))
+
+
+@aten("hardtanh.default", "clamp.default", "clamp.Tensor")
+def clamp(call: Call, x: Value, low: Operand = None, high: Operand = None) -> Result:
+    """x within bounds, each of which may be absent."""
+    bounds = [call.like(bound, call.dtype) for bound in (low, high)]
+    return call.onnx("Clip", call.cast(x, call.dtype), *bounds)
+
+
+@aten("where.self")
+def where(call: Call, condition: Value, a: Operand, b: Operand) -> Result:
+    """a where the condition holds, else b."""
+    return call.onnx("Where", call.cast(condition, "bool"), *_operands(call, call.dtype, a, b))
+
+
+@aten("mean.dim", "mean.default")
+def mean(call: Call, x: Value, axes: Sequence[int] | None = None, keep: bool = False,
+         dtype: object = None) -> Result:  # fmt: skip
+    """The mean over axes."""
+    return _reduced(call, "ReduceMean", x, axes, keep)
+
+
+@aten("sum.dim_IntList", "sum.default")
+def total(call: Call, x: Value, axes: Sequence[int] | None = None, keep: bool = False,
+          dtype: object = None) -> Result:  # fmt: skip
+    """The sum over axes."""
+    return _reduced(call, "ReduceSum", x, axes, keep)
+
+
+@aten("amax.default")
+def maximum_over(call: Call, x: Value, axes: Sequence[int] = (), keep: bool = False) -> Result:
+    """The largest over axes."""
+    return _reduced(call, "ReduceMax", x, axes, keep)
+
+
+@aten("amin.default")
+def minimum_over(call: Call, x: Value, axes: Sequence[int] = (), keep: bool = False) -> Result:
+    """The smallest over axes."""
+    return _reduced(call, "ReduceMin", x, axes, keep)
+
+
+@aten("prod.default", "prod.dim_int")
+def product(call: Call, x: Value, axis: int | None = None, keep: bool = False,
+            dtype: object = None) -> Result:  # fmt: skip
+    """The product over an axis."""
+    return _reduced(call, "ReduceProd", x, axis, keep)
+
+
+@aten("max.dim")
+def maximum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
+    """The largest along an axis, and its index where something reads it."""
+    return _reduced(call, "ReduceMax", x, axis, keep), _place(call, "ArgMax", x, axis, keep)
+
+
+@aten("min.dim")
+def minimum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
+    """The smallest along an axis, and its index where something reads it."""
+    return _reduced(call, "ReduceMin", x, axis, keep), _place(call, "ArgMin", x, axis, keep)
+
+
+@aten("argmax.default")
+def place_of_maximum(call: Call, x: Value, axis: int | None = None, keep: bool = False) -> Result:
+    """The index of the largest."""
+    return _argument(call, "ArgMax", x, axis, keep)
+
+
+@aten("argmin.default")
+def place_of_minimum(call: Call, x: Value, axis: int | None = None, keep: bool = False) -> Result:
+    """The index of the smallest."""
+    return _argument(call, "ArgMin", x, axis, keep)
+
+
+@aten("var.correction", "var.dim")
+def variance(call: Call, x: Value, axes: Sequence[int] | None = None, correction: float | None = 1,
+             keepdim: bool = False) -> Result:  # fmt: skip
+    """The mean of squared differences to the mean, with Bessel's correction."""
+    chosen = axes_of(axes, x.type)
+    centred = call.onnx("Sub", x, _reduced(call, "ReduceMean", x, chosen, True))
+    squares = _reduced(call, "ReduceSum", call.onnx("Mul", centred, centred), chosen, keepdim)
+    count = math.prod(x.type.shape[axis] for axis in chosen)
+    divisor = count - (1 if correction is None else correction)
+    return call.onnx("Div", squares, call.like(float(divisor), call.dtype))
+
+
+@aten("cumsum.default")
+def running_sum(call: Call, x: Value, axis: int, dtype: object = None) -> Result:
+    """Sums of all elements up to each."""
+    return call.onnx("CumSum", call.cast(x, call.dtype), np.asarray(axis, np.int64))
+
+
+def _reduced(
+    call: Call, kind: str, x: Value, axes: int | Sequence[int] | None, keep: bool
+) -> Value:
+    chosen = axes_of(axes, x.type)
+    if not chosen:
+        return x
+    return call.onnx(kind, call.cast(x, call.dtype), ints(chosen), keepdims=int(keep))
+
+
+def _place(call: Call, kind: str, x: Value, axis: int, keep: bool) -> Value | None:
+    """The second result of max and min, which most models drop: None if it is not supported."""
+    try:
+        return _argument(call, kind, x, axis, keep)
+    except ImportFailed:
+        return None
+
+
+def _argument(call: Call, kind: str, x: Value, axis: int | None, keep: bool) -> Value:
+    if axis is None:
+        x, axis = call.shaped(x, [x.type.elements]), 0
+    return call.onnx(kind, x, axis=axis % max(len(x.type.shape), 1), keepdims=int(keep))

@@ -1,0 +1,253 @@
+"""ATen operators with weights or windows, normalizations, and quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.frontends.aten import Call, Operand, Result, aten, ints, library
+from edgec.graph.ir import Constant, Value
+
+
+def _doubled(padding: Sequence[int]) -> tuple[int, ...]:
+    """ONNX's pads: all at the beginning of the axes, then all at their end."""
+    return (*padding, *padding)
+
+
+def _repeated(numbers: Sequence[int], count: int) -> tuple[int, ...]:
+    """One number for each axis; torch allows one for all."""
+    return tuple(numbers) * (count if len(numbers) == 1 else 1)
+
+
+@aten("convolution.default")
+def convolution(
+    call: Call, x: Value, weights: Value, bias: Value | None, stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+    output_padding: Sequence[int], groups: int,
+) -> Result:  # fmt: skip
+    """A convolution or, transposed, its gradient, over one to three axes."""
+    rank = len(weights.type.shape) - 2
+    operands: list[Operand] = [x, weights] if bias is None else [x, weights, bias]
+    common = {
+        "strides": _repeated(stride, rank), "dilations": _repeated(dilation, rank),
+        "pads": _doubled(_repeated(padding, rank)), "group": groups,
+        "kernel_shape": weights.type.shape[2:],
+    }  # fmt: skip
+    if transposed:
+        extra = {"output_padding": _repeated(output_padding, rank)}
+        return call.onnx("ConvTranspose", *operands, **common, **extra)
+    return call.onnx("Conv", *operands, **common)
+
+
+@aten("addmm.default")
+def dense(call: Call, bias: Value, x: Value, y: Value, beta: float = 1, alpha: float = 1) -> Result:
+    """beta * bias + alpha * x @ y."""
+    if isinstance(y, Constant) and alpha == beta == 1 and len(bias.type.shape) == 1:
+        return call.onnx("Gemm", x, y, bias)
+    product = _times(call, call.onnx("MatMul", x, y), alpha)
+    return call.onnx("Add", product, _times(call, bias, beta))
+
+
+@aten("mm.default", "bmm.default", "matmul.default")
+def product(call: Call, x: Value, y: Value) -> Result:
+    """The product of matrices."""
+    return call.onnx("MatMul", x, y)
+
+
+@aten("baddbmm.default")
+def batched_dense(call: Call, bias: Value, x: Value, y: Value, beta: float = 1,
+                  alpha: float = 1) -> Result:  # fmt: skip
+    """beta * bias + alpha * x @ y, for each matrix of a batch."""
+    return call.onnx("Add", _times(call, call.onnx("MatMul", x, y), alpha),
+                     _times(call, bias, beta))  # fmt: skip
+
+
+def _times(call: Call, x: Value, factor: float) -> Value:
+    return x if factor == 1 else call.onnx("Mul", x, call.like(factor, call.dtype))
+
+
+@aten("max_pool2d_with_indices.default")
+def max_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
+             padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,),
+             ceil_mode: bool = False) -> Result:  # fmt: skip
+    """The largest of each window; the indices are not computed."""
+    window = _window(kernel, stride, padding, ceil_mode)
+    return _pooled(call, "MaxPool", x, {**window, "dilations": _repeated(dilation, 2)}), None
+
+
+@aten("avg_pool2d.default")
+def average_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
+                 padding: Sequence[int] = (0,), ceil_mode: bool = False,
+                 count_include_pad: bool = True, divisor_override: int | None = None,
+                 ) -> Result:  # fmt: skip
+    """The mean of each window."""
+    if divisor_override is not None:
+        raise ImportFailed("a divisor of its own is not supported")
+    window = _window(kernel, stride, padding, ceil_mode)
+    counted = int(count_include_pad and any(padding))
+    return _pooled(call, "AveragePool", x, {**window, "count_include_pad": counted})
+
+
+@aten("avg_pool1d.default")
+def average_pool_1d(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
+                    padding: Sequence[int] = (0,), ceil_mode: bool = False,
+                    count_include_pad: bool = True) -> Result:  # fmt: skip
+    """The mean of each window along the last axis."""
+    *outer, length = x.type.shape
+    image = call.shaped(x, [*outer, 1, length])
+    made = average_pool(
+        call, image, [1, *kernel], [1, *(stride or kernel)], [0, *padding], ceil_mode,
+        count_include_pad,
+    )  # fmt: skip
+    assert isinstance(made, Value)
+    return call.shaped(made, call.shape)
+
+
+@aten("_adaptive_avg_pool2d.default")
+def adaptive_average_pool(call: Call, x: Value, size: Sequence[int]) -> Result:
+    """Means of equal parts of an image."""
+    extents = x.type.shape[-2:]
+    if any(extent % wanted for extent, wanted in zip(extents, size, strict=True)):
+        raise ImportFailed(f"{list(extents)} in {list(size)} parts of unequal size")
+    kernel = [extent // wanted for extent, wanted in zip(extents, size, strict=True)]
+    return average_pool(call, x, kernel)
+
+
+def _window(
+    kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool
+) -> dict[str, object]:
+    """The attributes that pools share."""
+    shape = _repeated(kernel, 2)
+    return {
+        "kernel_shape": shape, "strides": _repeated(stride or shape, 2),
+        "pads": _doubled(_repeated(padding, 2)), "ceil_mode": int(ceil_mode),
+    }  # fmt: skip
+
+
+def _pooled(call: Call, kind: str, x: Value, attributes: dict[str, object]) -> Value:
+    """A pool over [N, C, H, W] or [C, H, W]."""
+    image = x if len(x.type.shape) == 4 else call.shaped(x, (1, *x.type.shape))
+    return call.shaped(call.onnx(kind, image, **attributes), call.shape)
+
+
+@aten("_native_batch_norm_legit_no_training.default")
+def batch_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, mean: Value,
+               variance: Value, momentum: float, eps: float) -> Result:  # fmt: skip
+    """Normalization by stored statistics."""
+    channels = x.type.shape[1]
+    scale = weight if weight is not None else np.ones(channels, np.float32)
+    shift = bias if bias is not None else np.zeros(channels, np.float32)
+    made = call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
+    return made, None, None
+
+
+@aten("native_layer_norm.default")
+def layer_norm(call: Call, x: Value, shape: Sequence[int], weight: Value | None,
+               bias: Value | None, eps: float) -> Result:  # fmt: skip
+    """Normalization over the last axes."""
+    scale = weight if weight is not None else np.ones(tuple(shape), np.float32)
+    operands: list[Operand] = [x, scale] if bias is None else [x, scale, bias]
+    made = call.onnx("LayerNormalization", *operands, axis=-len(shape), epsilon=eps)
+    return made, None, None
+
+
+@aten("native_group_norm.default")
+def group_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, batch: int,
+               channels: int, size: int, groups: int, eps: float) -> Result:  # fmt: skip
+    """Normalization over groups of channels: of rows, then a factor and a sum for each channel."""
+    rows = call.shaped(x, [batch * groups, channels // groups * size])
+    ones = np.ones(channels // groups * size, np.float32)
+    made = call.shaped(call.onnx("LayerNormalization", rows, ones, axis=-1, epsilon=eps),
+                       x.type.shape)  # fmt: skip
+    form = [channels, *(1 for _ in x.type.shape[2:])]
+    for kind, operand in (("Mul", weight), ("Add", bias)):
+        if operand is not None:
+            made = call.onnx(kind, made, call.shaped(operand, form))
+    return made, None, None
+
+
+@aten("_softmax.default")
+def softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) -> Result:
+    """exp(x) by its sum along an axis."""
+    return call.onnx("Softmax", x, axis=axis)
+
+
+@aten("_log_softmax.default")
+def log_softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) -> Result:
+    """The logarithm of softmax."""
+    return call.onnx("LogSoftmax", x, axis=axis)
+
+
+@aten("upsample_nearest2d.vec")
+def upsample_nearest(call: Call, x: Value, size: Sequence[int] | None,
+                     factors: Sequence[float] | None) -> Result:  # fmt: skip
+    """An image of another size, each pixel as it is."""
+    return call.onnx("Resize", x, None, None, ints(call.shape), mode="nearest",
+                     coordinate_transformation_mode="asymmetric",
+                     nearest_mode="floor")  # fmt: skip
+
+
+@aten("upsample_bilinear2d.vec")
+def upsample_bilinear(call: Call, x: Value, size: Sequence[int] | None, align_corners: bool,
+                      factors: Sequence[float] | None) -> Result:  # fmt: skip
+    """An image of another size, between four pixels each."""
+    mode = "align_corners" if align_corners else "half_pixel"
+    return call.onnx("Resize", x, None, None, ints(call.shape), mode="linear",
+                     coordinate_transformation_mode=mode)  # fmt: skip
+
+
+@library("quantized_decomposed", "quantize_per_tensor.default", "quantize_per_tensor.tensor")
+def quantize(call: Call, x: Value, scale: Operand, zero_point: Operand, low: int, high: int,
+             dtype: object) -> Result:  # fmt: skip
+    """Stored integers of a value; fewer bits than the dtype has are a Clip."""
+    return _quantized(call, x, scale, zero_point, (low, high), {})
+
+
+@library("quantized_decomposed", "quantize_per_channel.default")
+def quantize_by_channel(call: Call, x: Value, scales: Value, zero_points: Value, axis: int,
+                        low: int, high: int, dtype: object) -> Result:  # fmt: skip
+    """Stored integers of a value with a scale for each channel."""
+    return _quantized(call, x, scales, zero_points, (low, high), {"axis": axis})
+
+
+def _quantized(
+    call: Call, x: Value, scale: Operand, zero_point: Operand, limits: tuple[int, int],
+    attributes: dict[str, int],
+) -> Value:  # fmt: skip
+    stored = call.onnx(
+        "QuantizeLinear", x, _number(call, scale, "float32"), _number(call, zero_point, call.dtype),
+        **attributes,
+    )  # fmt: skip
+    info = np.iinfo(np.dtype(call.dtype))
+    if limits == (info.min, info.max):
+        return stored
+    bounds = [call.like(limit, call.dtype) for limit in limits]
+    return call.onnx("Clip", stored, *bounds)
+
+
+@library("quantized_decomposed", "dequantize_per_tensor.default", "dequantize_per_tensor.tensor")
+def dequantize(call: Call, x: Value, scale: Operand, zero_point: Operand, low: int, high: int,
+               dtype: object, out_dtype: object = None) -> Result:  # fmt: skip
+    """The real numbers that stored integers stand for."""
+    return call.onnx("DequantizeLinear", x, _number(call, scale, "float32"),
+                     _number(call, zero_point, x.type.dtype))  # fmt: skip
+
+
+@library("quantized_decomposed", "dequantize_per_channel.default")
+def dequantize_by_channel(call: Call, x: Value, scales: Value, zero_points: Value | None,
+                          axis: int, low: int, high: int, dtype: object,
+                          out_dtype: object = None) -> Result:  # fmt: skip
+    """The real numbers that stored integers stand for, with a scale for each channel."""
+    zeros = None if zero_points is None else _number(call, zero_points, x.type.dtype)
+    return call.onnx("DequantizeLinear", x, _number(call, scales, "float32"), zeros, axis=axis)
+
+
+def _number(call: Call, given: Operand, dtype: str) -> Operand:
+    """A scale or zero point as a constant of this dtype."""
+    if isinstance(given, Constant):
+        return given.data.astype(dtype)
+    if isinstance(given, Value):
+        raise ImportFailed("parameters of quantization that are computed are not supported")
+    return call.like(given, dtype)

@@ -1,0 +1,225 @@
+"""ATen operators that move elements, and those that make constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.frontends.aten import Call, Operand, Result, aten, ints
+from edgec.graph.ir import Value
+from edgec.graph.types import Array
+
+
+@aten("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default",
+      "squeeze.dim", "squeeze.dims", "squeeze.default", "view_copy.default")  # fmt: skip
+def view(call: Call, x: Value, *_: object) -> Result:
+    """The same elements in the shape that torch derives."""
+    return call.shaped(x, call.shape)
+
+
+@aten("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default",
+      "contiguous.default", "_to_copy.default", "_to_dim_order_copy.default",
+      "to.dtype")  # fmt: skip
+def copy(call: Call, x: Value, *_: object, **__: object) -> Result:
+    """The same elements, perhaps in another dtype; layouts of memory have no meaning here."""
+    return call.cast(x, call.dtype)
+
+
+@aten("copy.default")
+def overwrite(call: Call, x: Value, source: Value, non_blocking: bool = False) -> Result:
+    """What a buffer becomes."""
+    return expand(call, call.cast(source, call.dtype))
+
+
+@aten("permute.default")
+def permute(call: Call, x: Value, axes: Sequence[int]) -> Result:
+    """Axes in another order."""
+    return call.onnx("Transpose", x, perm=tuple(axis % len(axes) for axis in axes))
+
+
+@aten("t.default")
+def matrix_transpose(call: Call, x: Value) -> Result:
+    """A matrix with its axes swapped."""
+    return x if len(x.type.shape) < 2 else permute(call, x, (1, 0))
+
+
+@aten("transpose.int")
+def transpose(call: Call, x: Value, first: int, second: int) -> Result:
+    """Two axes swapped."""
+    order = list(range(len(x.type.shape)))
+    order[first], order[second] = order[second], order[first]
+    return permute(call, x, order)
+
+
+@aten("expand.default")
+def expand(call: Call, x: Value, *_: object) -> Result:
+    """Axes of extent 1 repeated."""
+    return x if x.type.shape == call.shape else call.onnx("Expand", x, ints(call.shape))
+
+
+@aten("repeat.default")
+def repeat(call: Call, x: Value, repeats: Sequence[int]) -> Result:
+    """The whole tensor again and again along each axis."""
+    extra = len(repeats) - len(x.type.shape)
+    return call.onnx("Tile", call.shaped(x, (*(1,) * extra, *x.type.shape)), ints(repeats))
+
+
+@aten("cat.default")
+def concatenate(call: Call, values: Sequence[Value], axis: int = 0) -> Result:
+    """Values joined along an axis; torch leaves out those without elements."""
+    kept = [value for value in values if value.type.elements]
+    return kept[0] if len(kept) == 1 else call.onnx("Concat", *kept, axis=axis)
+
+
+@aten("stack.default")
+def stack(call: Call, values: Sequence[Value], axis: int = 0) -> Result:
+    """Values joined along a new axis."""
+    form = list(call.shape)
+    form[axis] = 1
+    return concatenate(call, [call.shaped(value, form) for value in values],
+                       axis % len(form))  # fmt: skip
+
+
+@aten("slice.Tensor", "slice_copy.Tensor")
+def cut(call: Call, x: Value, axis: int = 0, start: int | None = None, end: int | None = None,
+        step: int = 1) -> Result:  # fmt: skip
+    """Every step-th element along an axis."""
+    first, last, _ = slice(start, end, step).indices(x.type.shape[axis])
+    if (first, last, step) == (0, x.type.shape[axis], 1):
+        return x
+    return call.onnx("Slice", x, ints([first]), ints([last]), ints([axis % len(x.type.shape)]),
+                     ints([step]))  # fmt: skip
+
+
+@aten("select.int", "select_copy.int")
+def select(call: Call, x: Value, axis: int, index: int) -> Result:
+    """One index of an axis, which goes."""
+    place = index % x.type.shape[axis]
+    part = cut(call, x, axis, place, place + 1)
+    assert isinstance(part, Value)
+    return call.shaped(part, call.shape)
+
+
+@aten("split_with_sizes.default", "split_with_sizes_copy.default")
+def split(call: Call, x: Value, sizes: Sequence[int], axis: int = 0) -> Result:
+    """Parts of these sizes along an axis."""
+    return call.onnx_all("Split", x, ints(sizes), results=len(sizes), axis=axis)
+
+
+@aten("flip.default")
+def flip(call: Call, x: Value, axes: Sequence[int]) -> Result:
+    """Axes in reversed order."""
+    chosen = [axis % len(x.type.shape) for axis in axes]
+    least = np.iinfo(np.int64).min + 1
+    return call.onnx("Slice", x, ints([-1] * len(chosen)), ints([least] * len(chosen)),
+                     ints(chosen), ints([-1] * len(chosen)))  # fmt: skip
+
+
+@aten("constant_pad_nd.default")
+def pad(call: Call, x: Value, widths: Sequence[int], value: float = 0) -> Result:
+    """A constant around a tensor; negative widths cut."""
+    return _padded(call, x, widths, "constant", call.like(value, call.dtype))
+
+
+@aten("reflection_pad1d.default", "reflection_pad2d.default")
+def pad_by_reflection(call: Call, x: Value, widths: Sequence[int]) -> Result:
+    """The mirrored border around a tensor."""
+    return _padded(call, x, widths, "reflect", None)
+
+
+@aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def pad_by_edge(call: Call, x: Value, widths: Sequence[int]) -> Result:
+    """The outermost elements again."""
+    return _padded(call, x, widths, "edge", None)
+
+
+def _padded(call: Call, x: Value, widths: Sequence[int], mode: str, fill: Operand) -> Value:
+    """torch gives (before, after) of the last axis first."""
+    rank = len(x.type.shape)
+    before, after = [0] * rank, [0] * rank
+    for position in range(len(widths) // 2):
+        before[rank - 1 - position] = widths[2 * position]
+        after[rank - 1 - position] = widths[2 * position + 1]
+    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
+        if first < 0 or last < 0:
+            part = cut(call, x, axis, max(-first, 0), x.type.shape[axis] + min(last, 0))
+            assert isinstance(part, Value)
+            x, before[axis], after[axis] = part, max(first, 0), max(last, 0)
+    return call.onnx("Pad", x, ints([*before, *after]), fill, mode=mode)
+
+
+@aten("embedding.default")
+def embedding(call: Call, weights: Value, indices: Value, *_: object) -> Result:
+    """A row of the weights for each index."""
+    return call.onnx("Gather", weights, indices, axis=0)
+
+
+@aten("index_select.default")
+def index_select(call: Call, x: Value, axis: int, indices: Value) -> Result:
+    """These indices of an axis."""
+    return call.onnx("Gather", x, indices, axis=axis)
+
+
+@aten("gather.default")
+def gather(call: Call, x: Value, axis: int, indices: Value, sparse_grad: bool = False) -> Result:
+    """An element for each index, the other coordinates its own."""
+    return call.onnx("GatherElements", x, indices, axis=axis)
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(call: Call, x: Value, indices: Sequence[Value | None]) -> Result:
+    """Indexing by tensors: of one axis, or of all leading axes together."""
+    given = [(axis, value) for axis, value in enumerate(indices) if value is not None]
+    if len(given) == 1:
+        axis, places = given[0]
+        if places.type.dtype == "bool":
+            raise ImportFailed("the number of elements that a mask selects is not known")
+        return call.onnx("Gather", x, places, axis=axis)
+    if [axis for axis, _ in given] != list(range(len(given))):
+        raise ImportFailed("indices of several axes must be those of the first ones")
+    shape = np.broadcast_shapes(*(value.type.shape for _, value in given))
+    columns = []
+    for axis, value in given:
+        full = value if value.type.shape == shape else call.onnx("Expand", value, ints(shape))
+        negative = call.like(x.type.shape[axis], full.type.dtype)
+        wrapped = call.onnx("Mod", full, negative)
+        columns.append(call.shaped(wrapped, [*shape, 1]))
+    return call.onnx("GatherND", x, call.onnx("Concat", *columns, axis=-1))
+
+
+@aten("full.default", "full_like.default", "new_full.default", "scalar_tensor.default",
+      "fill.Scalar")  # fmt: skip
+def full(call: Call, *arguments: object, **_: object) -> Result:
+    """The same number everywhere."""
+    numbers = [a for a in arguments if isinstance(a, (int, float))]
+    return _made(call, np.full(call.shape, numbers[-1]))
+
+
+@aten("zeros.default", "zeros_like.default", "empty.memory_format")
+def zeros(call: Call, *_: object, **__: object) -> Result:
+    """Zeros; also where torch leaves memory as it is."""
+    return _made(call, np.zeros(call.shape))
+
+
+@aten("ones.default", "ones_like.default")
+def ones(call: Call, *_: object, **__: object) -> Result:
+    """Ones."""
+    return _made(call, np.ones(call.shape))
+
+
+@aten("arange.start_step")
+def arange(call: Call, start: float, end: float, step: float = 1, **_: object) -> Result:
+    """Numbers at equal distances."""
+    return _made(call, start + step * np.arange(call.shape[0]))
+
+
+@aten("eye.default", "eye.m")
+def eye(call: Call, *_: object, **__: object) -> Result:
+    """Ones on the diagonal."""
+    return _made(call, np.eye(call.shape[0], call.shape[1]))
+
+
+def _made(call: Call, data: Array) -> Value:
+    return call.builder.constant(call.name, data.astype(call.dtype))

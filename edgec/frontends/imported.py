@@ -1,0 +1,39 @@
+"""What an importer has just appended: folded where it is constant, named as in the source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.evaluate import evaluate_constant
+from edgec.graph.ir import Constant, Value
+from edgec.graph.provenance import Origin
+
+
+def folded(builder: GraphBuilder, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
+    """Constants where the nodes from number `first` on compute with nothing else.
+
+    Importers need shapes and axes as constants, which exporters compute node by node.
+    """
+    known: dict[Value, Constant] = {}
+    for node in builder.nodes[first:]:
+        inputs = [known.get(value, value) for value in node.inputs]
+        if node.op.name == "dequantize" or not all(isinstance(v, Constant) for v in inputs):
+            return made
+        known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
+    if not all(value in known or isinstance(value, Constant) for value in made):
+        return made
+    del builder.nodes[first:]
+    return tuple(known.get(value, value) for value in made)
+
+
+def named(builder: GraphBuilder, value: Value, name: str, first: int) -> Value:
+    """Give a value of the nodes from `first` on the source tensor's name and provenance."""
+    for position in range(first, len(builder.nodes)):
+        node = builder.nodes[position]
+        if value in node.outputs:
+            fresh = Value(builder.unique(name), value.type, Origin(name, value.type.shape))
+            outputs = tuple(fresh if v is value else v for v in node.outputs)
+            builder.nodes[position] = replace(node, outputs=outputs)
+            return fresh
+    return value

@@ -1,0 +1,318 @@
+"""PyTorch's exported programs to graph IR.
+
+`torch.export` writes the training IR: torch's own decompositions make Core ATen of it, and
+`edgec/frontends/aten*.py` says which ONNX operators each of those is. Buffers that the program
+changes become states. Layers are called by their module's name in the user's class, such as
+`block1.conv`.
+
+torch is the extra `edgec[torch]` and is imported only here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+import edgec.frontends.aten_elements
+import edgec.frontends.aten_layers
+import edgec.frontends.aten_shapes  # the three register their operators
+import edgec.ops
+from edgec.errors import EdgecError, ImportFailed, ToolMissing
+from edgec.frontends.aten import Call, find_aten
+from edgec.frontends.aten_composites import kept_operators
+from edgec.frontends.imported import named
+from edgec.frontends.torch_archive import checked_archive
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Module, Value
+from edgec.graph.provenance import Origin
+from edgec.graph.types import DTYPES, Array, TensorType
+from edgec.ops.op import MALFORMED_NODE
+
+#: What a node is where its result is a tuple of several tensors.
+_GETITEM = "getitem"
+
+
+def import_torch(path: Path) -> Module:
+    """Read a `.pt2` file. Raises ImportFailed for one that is damaged or would run code."""
+    _torch()
+    return _imported(load_program(checked_archive(path), path.name), path.name)
+
+
+def load_program(archive: BinaryIO, name: str) -> Any:
+    """The program of a checked archive, as Core ATen. Raises ImportFailed."""
+    torch = _torch()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return _decomposed(torch.export.load(archive))
+    except Exception as error:  # whatever torch raises for a file that it cannot read
+        raise ImportFailed(
+            f"torch {torch.__version__} cannot read {name}",
+            details=(str(error).partition("\n")[0][:200],),
+            hint="export the model again with the torch that is installed here",
+        ) from None
+
+
+def import_program(program: Any, source: str = "model.pt2") -> Module:
+    """An `ExportedProgram` as a module whose `main` has its inputs and outputs.
+
+    Raises ImportFailed with every operator that is not supported, by module and source line.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        decomposed = _decomposed(program)
+    return _imported(decomposed, source)
+
+
+def _decomposed(program: Any) -> Any:
+    """The program as Core ATen, and the composites that have an importer of their own.
+
+    Quantization by torchao stays as it is: its operators have no decompositions.
+    """
+    torch = _torch()
+    edgec.ops.load()
+    table = torch.export.default_decompositions()
+    for name in kept_operators():
+        operator, overload = name.split(".")
+        table.pop(getattr(getattr(torch.ops.aten, operator), overload), None)
+    return program.run_decompositions(table)
+
+
+def _imported(program: Any, source: str) -> Module:
+    edgec.ops.load()
+    function = _ProgramImporter(program, source).run()
+    return Module({"main": function}, source=source, format="torch")
+
+
+def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
+    """`torch.export.export` of a module in evaluation mode, its error as an ImportFailed."""
+    torch = _torch()
+    module = module.eval() if hasattr(module, "eval") else module
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return torch.export.export(module, tuple(example_inputs), **options)
+    except Exception as error:  # torch.export raises errors of many classes
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise ImportFailed(
+            f"torch.export cannot export {type(module).__name__}",
+            details=tuple(lines[:6]),
+            hint="see torch.export's documentation of what it can trace",
+        ) from None
+
+
+def _torch() -> Any:
+    try:
+        import torch
+        import torch.export
+    except ImportError as error:
+        raise ToolMissing(
+            "PyTorch is not installed", details=(str(error),), hint="pip install 'edgec[torch]'"
+        ) from None
+    return torch
+
+
+class _ProgramImporter:
+    """Imports one program node by node, collecting what is unsupported."""
+
+    def __init__(self, program: Any, source: str) -> None:
+        self.program = program
+        self.source = source
+        self.builder = GraphBuilder()
+        self.values: dict[str, Any] = {}  # by the name of the FX node
+        self.problems: list[str] = []
+        self.states: dict[str, Value] = {}  # by the buffer's name
+        self.names: set[str] = set()
+
+    def run(self) -> Any:
+        """The function, or ImportFailed with all problems."""
+        self.inputs()
+        results: tuple[Any, ...] = ()
+        for node in self.program.graph.nodes:
+            if node.op == "call_function":
+                self.node(node)
+            elif node.op == "output":
+                results = node.args[0]
+        if self.problems:
+            count = len(self.problems)
+            raise ImportFailed(
+                f"{count} operator{'s' if count > 1 else ''} of {self.source}"
+                f" {'are' if count > 1 else 'is'} not supported",
+                details=tuple(self.problems),
+                hint="`edgec ops` lists what is supported",
+            )
+        return self.finished([r.name if hasattr(r, "name") else None for r in results])
+
+    def finished(self, results: list[str | None]) -> Any:
+        """The function, once states know what they become."""
+        outputs: list[Value] = []
+        for spec, name in zip(self.program.graph_signature.output_specs, results, strict=True):
+            kind = spec.kind.name
+            if kind not in ("USER_OUTPUT", "BUFFER_MUTATION") or name is None:
+                raise ImportFailed(f"{self.source}: the result {name} ({kind}) is not supported")
+            value = self.values[name]
+            if kind == "BUFFER_MUTATION":
+                self.builder.become(self.states[spec.target], value)
+            else:
+                outputs.append(value)
+        return self.builder.finish(outputs)
+
+    def inputs(self) -> None:
+        """Parameters become constants, changed buffers states, the rest the model's inputs."""
+        signature = self.program.graph_signature
+        changed = set(signature.buffers_to_mutate.values())
+        nodes = [node for node in self.program.graph.nodes if node.op == "placeholder"]
+        stored = {**self.program.state_dict, **self.program.constants}
+        for spec, node in zip(signature.input_specs, nodes, strict=True):
+            if spec.kind.name == "USER_INPUT":
+                type_ = self.input_type(node)
+                self.values[node.name] = self.builder.param(
+                    node.name, type_, Origin(node.name, type_.shape)
+                )
+                continue
+            if spec.target not in stored:
+                raise ImportFailed(
+                    f"{self.source}: {spec.target!r} ({spec.kind.name}) is no tensor"
+                )
+            data = self.array(stored[spec.target], spec.target)
+            if spec.target in changed:
+                type_ = TensorType(data.shape, data.dtype.name)
+                origin = Origin(node.name, type_.shape)
+                state = self.builder.state(spec.target, type_, data, origin)
+                self.states[spec.target] = self.values[node.name] = state
+            else:
+                origin = Origin(node.name, data.shape)
+                self.values[node.name] = self.builder.constant(spec.target, data, origin=origin)
+
+    def input_type(self, node: Any) -> TensorType:
+        value = node.meta.get("val")
+        if not hasattr(value, "shape"):
+            raise ImportFailed(f"{self.source}: input {node.name!r} is no tensor")
+        return TensorType(self.static(value.shape, f"input {node.name!r}"), self.dtype(value))
+
+    def static(self, shape: Any, what: str) -> tuple[int, ...]:
+        """A shape of numbers. Raises ImportFailed where a dimension is open."""
+        for position, extent in enumerate(shape):
+            if not isinstance(extent, int):
+                raise ImportFailed(
+                    f"{self.source}: dimension {position} of {what} is open ({extent})",
+                    hint="export without dynamic_shapes",
+                )
+        return tuple(shape)
+
+    def dtype(self, tensor: Any) -> str:
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name not in DTYPES:
+            raise ImportFailed(f"{self.source}: tensors of {name} are not supported")
+        return name
+
+    def array(self, tensor: Any, name: str) -> Array:
+        self.dtype(tensor)
+        if tensor.is_sparse or tensor.is_quantized:
+            raise ImportFailed(f"{self.source}: {name!r} is no dense tensor")
+        return np.array(tensor.detach().cpu().contiguous().numpy(), order="C")
+
+    def node(self, node: Any) -> None:
+        """Import one call."""
+        name = str(node.target) if hasattr(node.target, "_schema") else node.target.__name__
+        if name == _GETITEM:
+            self.values[node.name] = self.part(node)
+            return
+        function = find_aten(name)
+        layer = self.layer(node)
+        if function is None:
+            self.problems.append(f"{name}  {self.place(node, layer)}: there is no importer")
+            return
+        arguments = self.mapped(node.args)
+        options = {k: v for k, v in self.mapped(node.kwargs).items() if k not in _IGNORED}
+        if _holds_missing(arguments) or _holds_missing(options):
+            return  # it follows from an unsupported node
+        first = len(self.builder.nodes)
+        try:
+            call = self.call(node, layer)
+            made = function(call, *arguments, **options)
+        except EdgecError as error:
+            self.problems.append(f"{name}  {self.place(node, layer)}: {error.message}")
+            return
+        except MALFORMED_NODE as error:
+            self.problems.append(f"{name}  {self.place(node, layer)}: {error}")
+            return
+        if isinstance(made, tuple):
+            self.values[node.name] = tuple(
+                self.named(value, f"{node.name}.{i}" if i else node.name, first)
+                for i, value in enumerate(made)
+            )
+        else:
+            self.values[node.name] = self.named(made, node.name, first)
+
+    def call(self, node: Any, layer: str) -> Call:
+        value = node.meta.get("val")
+        value = value[0] if isinstance(value, (tuple, list)) else value
+        shape = self.static(value.shape, "a result") if hasattr(value, "shape") else ()
+        dtype = self.dtype(value) if hasattr(value, "dtype") else "int64"
+        return Call(self.builder, layer, shape, dtype)
+
+    def named(self, value: Value | None, name: str, first: int) -> Value | None:
+        """The value under the program's name of it, if a new node makes it."""
+        if value is None or isinstance(value, Constant):
+            return value
+        return named(self.builder, value, name, first)
+
+    def part(self, node: Any) -> Any:
+        """One result of a node with several."""
+        whole = self.values.get(node.args[0].name)
+        if not isinstance(whole, tuple):
+            return _MISSING if whole is None else whole
+        value = whole[node.args[1]]
+        if value is None and node.users:
+            layer = self.layer(node.args[0])
+            self.problems.append(
+                f"{node.args[0].target}  {self.place(node, layer)}: result {node.args[1]}"
+                " is not supported"
+            )
+        return _MISSING if value is None else value
+
+    def mapped(self, argument: Any) -> Any:
+        """Arguments with graph values in place of FX nodes."""
+        if hasattr(argument, "op") and hasattr(argument, "meta"):
+            return self.values.get(argument.name, _MISSING)
+        if isinstance(argument, (list, tuple)):
+            return [self.mapped(entry) for entry in argument]
+        if isinstance(argument, Mapping):
+            return {key: self.mapped(entry) for key, entry in argument.items()}
+        return argument
+
+    def layer(self, node: Any) -> str:
+        """The module that a node belongs to, with the node's own name where it is not alone."""
+        modules = list((node.meta.get("nn_module_stack") or {}).values())
+        path = str(modules[-1][0]) if modules else ""
+        name = (
+            path if path and path not in self.names else ".".join(filter(None, (path, node.name)))
+        )
+        self.names.add(name)
+        return name
+
+    def place(self, node: Any, layer: str) -> str:
+        """For errors: the module, and the user's line if torch knows it."""
+        lines = [
+            line.strip()
+            for line in str(node.meta.get("stack_trace") or "").splitlines()
+            if line.strip().startswith("File ")
+        ]
+        own = [line for line in lines if "/torch/" not in line] or lines
+        return f"node {layer!r}" + (f" ({own[-1]})" if own else "")
+
+
+#: A value that could not be imported.
+_MISSING = object()
+#: Options that say where torch computes something, which has no meaning here.
+_IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
+
+
+def _holds_missing(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_missing(entry) for entry in value)
+    if isinstance(value, dict):
+        return any(_holds_missing(entry) for entry in value.values())
+    return value is _MISSING

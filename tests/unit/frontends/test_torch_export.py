@@ -1,0 +1,182 @@
+"""PyTorch modules become graphs that compute what PyTorch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import edgec  # noqa: E402
+from edgec.errors import ImportFailed  # noqa: E402
+from edgec.frontends.torch_export import exported, import_program, import_torch  # noqa: E402
+from edgec.graph.interpret import Interpretation  # noqa: E402
+from edgec.oracle.frameworks import open_oracle  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+
+class Calls(nn.Module):
+    """A function of a tensor with modules as its weights."""
+
+    def __init__(self, function: Callable[..., Any], *modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        self.layers = nn.ModuleList(modules)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(self.layers, *inputs)
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 8, (4, 2), 2, (2, 1)), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 8, 3, 1, 1, groups=8, bias=False), nn.BatchNorm2d(8), nn.ReLU6(),
+        nn.Conv2d(8, 12, 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(12, 5), nn.Softmax(-1),
+    )  # fmt: skip
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
+    "convolutions": (convolutions, ((1, 1, 12, 8),)),
+    "one dimension": (
+        lambda: nn.Sequential(nn.Conv1d(4, 6, 3, dilation=2, padding=2), nn.SiLU()), ((1, 4, 9),)
+    ),
+    "transposed": (
+        lambda: nn.Sequential(nn.ConvTranspose2d(4, 3, 3, 2, 1, output_padding=1), nn.PReLU(3)),
+        ((1, 4, 5, 5),),
+    ),
+    "pools": (
+        lambda: Calls(lambda _, x: functional.max_pool2d(functional.avg_pool2d(x, 2), 2, 1)),
+        ((1, 3, 8, 8),),
+    ),
+    "lstm": (
+        lambda: Calls(lambda m, x: m[0](x)[0], nn.LSTM(5, 7, 2, batch_first=True)), ((1, 6, 5),)
+    ),
+    "gru": (lambda: Calls(lambda m, x: m[0](x)[0], nn.GRU(3, 4)), ((5, 1, 3),)),
+    "encoder": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu"),
+        ((1, 5, 8),),
+    ),
+    "causal attention": (
+        lambda: Calls(
+            lambda _, x: functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        ),
+        ((2, 3, 5, 4),),
+    ),
+    "normalizations": (
+        lambda: nn.Sequential(nn.GroupNorm(2, 8), nn.LayerNorm([8, 4, 4])), ((1, 8, 4, 4),)
+    ),
+    "upsampling": (
+        lambda: Calls(
+            lambda _, x: torch.cat(
+                [functional.interpolate(x, scale_factor=2.0),
+                 functional.interpolate(x, size=(8, 8), mode="bilinear")], 1
+            )
+        ),
+        ((1, 3, 4, 4),),
+    ),
+    "statistics": (
+        lambda: Calls(lambda _, x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)),
+        ((2, 8),),
+    ),
+    "parts": (
+        lambda: Calls(lambda _, x: torch.stack([x[:, ::2], x[:, 1::2].flip(-1)], 1).sum((0, 2))),
+        ((2, 8),),
+    ),
+    "padding": (
+        lambda: Calls(lambda _, x: functional.pad(x, (1, -1, 2, 0), value=1.5)), ((1, 2, 5, 5),)
+    ),
+    "einsum": (
+        lambda: Calls(lambda _, x, y: torch.einsum("bij,bjk->bki", x, y)), ((2, 3, 4), (2, 4, 5))
+    ),
+    "arithmetic": (
+        lambda: Calls(lambda _, x: torch.rsqrt(x * x + 1) - x.abs().clamp(0.1) / 3 + (1 - x) ** 2),
+        ((2, 8),),
+    ),
+    "pixel shuffle": (lambda: nn.PixelShuffle(2), ((1, 8, 3, 3),)),
+}  # fmt: skip
+
+
+def inputs_of(shapes: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
+    generator = torch.Generator().manual_seed(1)
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_graph_computes_what_torch_does(name: str) -> None:
+    make, shapes = CASES[name]
+    torch.manual_seed(2)
+    module, inputs = make().eval(), inputs_of(shapes)
+    function = import_program(exported(module, inputs)).main
+    with torch.no_grad():
+        expected = module(*inputs).numpy()
+    (answer,) = Interpretation(function).run([value.numpy() for value in inputs])
+    assert answer.dtype == expected.dtype
+    np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=2e-6)
+
+
+class Remembers(nn.Module):
+    """A model whose buffer is an average of what it saw."""
+
+    mean: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(6, 4), nn.Tanh())
+        self.register_buffer("mean", torch.full((1, 4), 0.25))
+
+    def forward(self, x: Any) -> Any:
+        y = self.block(x)
+        self.mean.copy_(0.5 * self.mean + 0.5 * y)
+        return y - self.mean
+
+
+def test_changed_buffers_are_state_and_layers_keep_their_names(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    module, (x,) = Remembers().eval(), inputs_of(((1, 6),))
+    program = exported(module, (x,))
+    path = tmp_path / "remembers.pt2"
+    torch.export.save(program, path)
+    function = import_torch(path).main
+    assert [state.before.name for state in function.states] == ["mean"]
+    assert "block.0" in {node.name for node in function.nodes}
+    running, oracle = Interpretation(function), open_oracle(path)
+    for _ in range(3):
+        with torch.no_grad():
+            expected = module(x).numpy()
+        np.testing.assert_allclose(running.run([x.numpy()])[0], expected, rtol=1e-5, atol=1e-6)
+        (told,) = oracle.run([x.numpy()]).outputs
+        np.testing.assert_allclose(told, expected, rtol=1e-6)
+
+
+def test_from_torch_builds_and_runs() -> None:
+    torch.manual_seed(4)
+    module, (x,) = convolutions().eval(), inputs_of(((1, 1, 12, 8),))
+    with edgec.from_torch(module, (x,)).build(board="host") as model:
+        answer = model.run(x.numpy())
+    with torch.no_grad():
+        np.testing.assert_allclose(answer, module(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_everything_unsupported_is_named_with_its_module_and_line() -> None:
+    module = Calls(lambda m, x: m[0](torch.digamma(x)).sort(-1)[0], nn.Linear(3, 3)).eval()
+    with pytest.raises(ImportFailed) as caught:
+        edgec.from_torch(module, (torch.ones(1, 3),))
+    text = caught.value.render()
+    assert "2 operators" in text and "aten.digamma.default" in text and "aten.sort" in text
+    assert "test_torch_export.py" in text
+
+
+def test_an_open_dimension_is_refused() -> None:
+    batch = torch.export.Dim("batch", min=2, max=8)
+    program = exported(nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: batch},))
+    with pytest.raises(ImportFailed, match="is open"):
+        import_program(program)
