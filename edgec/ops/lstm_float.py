@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics import float_math
 from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
+from edgec.ops.onnx_recurrent import one_direction
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
@@ -276,13 +278,16 @@ def _in_own_order(rows: Array) -> Array:
 
 @from_onnx("LSTM", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX LSTM, forward, with its default activations: (Y, Y_h, Y_c)."""
+    """ONNX LSTM with its default activations, in all directions: (Y, Y_h, Y_c)."""
+    return one_direction(builder, raw, partial(_import_forward, builder))
+
+
+def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
+    """One direction of an LSTM node."""
     inputs = (*raw.inputs, *(None for _ in range(8 - len(raw.inputs))))
     x, w, r, b, lengths, h, c, peephole = inputs
-    if lengths is not None or peephole is not None or raw.attribute("layout", 0):
-        raise ImportFailed("sequence lengths, peepholes and batch-first layout are not supported")
-    if raw.attribute("direction", "forward") != "forward" or raw.attribute("clip", None):
-        raise ImportFailed("only the direction forward without clip is supported")
+    if lengths is not None or peephole is not None or raw.attribute("clip", None):
+        raise ImportFailed("sequence lengths, peepholes and clip are not supported")
     kinds = raw.attribute("activations", None)
     if kinds is not None and tuple(kinds) != ("Sigmoid", "Tanh", "Tanh"):
         raise ImportFailed(f"activations {kinds}")

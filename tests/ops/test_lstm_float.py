@@ -52,7 +52,8 @@ def test_against_onnxruntime(bias: bool, states: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"direction": "reverse"}, "only the direction forward"),
+        ({"direction": "sideways"}, "direction 'sideways' is unknown"),
+        ({"clip": 0.5}, "clip"),
         ({"activations": ["Relu", "Tanh", "Tanh"]}, "activations"),
         ({"input_forget": 1}, "coupled gates"),
     ],
