@@ -7,7 +7,7 @@ they are other shapes of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgec.graph.ir import Constant, Function, Node, Value
@@ -50,9 +50,8 @@ class Group:
         return sum(node.macs for node in self.nodes)
 
 
-#: Whether a group takes in no more, by its operators, the dtype of the first input and its
-#: multiply-accumulates.
-IsWhole = Callable[[tuple[str, ...], str, int, str], bool]
+#: Whether a group of these nodes does not take in the node that comes next.
+IsWhole = Callable[[Sequence[Node], Node], bool]
 
 
 def fuse_groups(
@@ -84,7 +83,7 @@ def fuse_groups(
             if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
                 # Two plain element-wise nodes gain little; keep dtypes of a group simple.
                 break
-            if is_whole is not None and _is_whole(members, reader, is_whole):
+            if is_whole is not None and is_whole(members, reader):
                 break
             members.append(reader)
         taken.update(members)
@@ -92,12 +91,6 @@ def fuse_groups(
         inputs = dict.fromkeys(v for m in members for v in m.inputs if v not in inside)
         groups.append(Group(tuple(members), tuple(inputs)))
     return tuple(groups)
-
-
-def _is_whole(members: list[Node], reader: Node, is_whole: IsWhole) -> bool:
-    operators = tuple(member.op.name for member in members)
-    macs = sum(member.macs for member in members)
-    return is_whole(operators, members[0].inputs[0].type.dtype, macs, reader.op.name)
 
 
 def storage(function: Function) -> dict[Value, Value]:

@@ -155,18 +155,18 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
     With `until_free`, forms behind one with a variant without scratch are left out: they are
     slower, and matter only for where the output may lie.
     """
+    values: dict[str, Value] = {}
+
+    def lower(form: str, rescaling: str) -> Lowering:
+        lowering, found = _define(group, form, rescaling)
+        values.update(found)
+        return lowering
+
     variants: list[Variant] = []
-    operators = tuple(node.op.name for node in group.nodes)
-    for form in policy.forms(operators, group.nodes[0].inputs[0].type.dtype):
+    for offers in policy.menu(lower):
+        variants += (_variant(offer.schedule, offer.lowering, values) for offer in offers)
         if until_free and any(not variant.places for variant in variants):
             break
-        lowering, values = _define(group, form, policy.rescaling)
-        variants += (
-            _variant(schedule, lowering, values)
-            for schedule in policy.schedules(
-                lowering.build(), form, lowering.tables, lowering.window
-            )
-        )
     return LoweredGroup(group, tuple(variants))
 
 

@@ -181,8 +181,8 @@ def row_sum(group: Group, policy: Target) -> RowSum | None:
     op_of(node).lower_sum(node, SumParts(*lowerings))
     functions = []
     for part in lowerings:
-        best = policy.schedules(part.build(), "direct", part.tables)[0]
-        functions.append(simplify(best.func))
+        best = next(offer for offers in policy.menu(lambda *_, part=part: part) for offer in offers)
+        functions.append(simplify(best.schedule.func))
     return RowSum(group, *functions)
 
 

@@ -22,6 +22,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
+from edgec.loop.move_rows import kernel_for
 from edgec.loop.primitives.lookup import find_buffer, with_changes
 from edgec.loop.rewrite import Rewriter, sequence
 from edgec.loop.row_order import Touch, touches
@@ -87,8 +88,6 @@ def _alive(order: list[Touch]) -> int:
 
 
 def _fold_window(func: PrimFunc, buffer: Buffer, order: list[Touch]) -> PrimFunc:
-    from edgec.loop.move_rows import kernel_for  # microkernels are made with schedules
-
     loop = _loop_around(func.body, buffer)
     if loop is None or loop.start.variables() & {loop.var}:
         raise ScheduleError(f"fold_storage: no loop holds all uses of {buffer.name}")

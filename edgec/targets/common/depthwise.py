@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
-from edgec.loop.lowering import PLANE
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import (
@@ -14,14 +13,6 @@ from edgec.targets.common.nests import (
     output_loops,
 )
 from edgec.targets.common.per_element import MOST_STRAIGHT, window_loops
-
-
-def plane_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms on planes for a group of these operators; without padding they yield no schedule.
-
-    A convolution whose accumulators are themselves the output has no other.
-    """
-    return (PLANE,) if operators[0] == "depthwise_conv2d" and len(operators) > 1 else ()
 
 
 def schedule_planes(schedule: Schedule, straight: bool) -> None:

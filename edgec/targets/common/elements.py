@@ -8,71 +8,29 @@ from math import prod
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
-from edgec.loop.lowering import FLOORED
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import find_param, output_loops, with_constant
 
 #: One of many calls is worth it from so many elements on.
 FEWEST_ELEMENTS = 16
-#: A sum of fewer elements saves less time than the kernel takes code, unless it is one row of many.
-FEWEST_SUMS = 512
 #: Multipliers below this leave a product of two int8 in 16 bits, a zero point added.
 MOST_MULTIPLIER = 1 << 30
 #: Shifts to the right that do, and leave room for a zero point on top.
 SHIFTS = range(-20, 0)
 
 
-def schedule_mul(func: PrimFunc, unit: str) -> Schedule | None:
-    """A product of int8 on the kernel of `dsp` or `mve`; None for all others.
+def schedule_mul(func: PrimFunc, unit: str) -> list[Schedule]:
+    """A product of int8 on the kernel of `dsp` or `mve`; none for all others.
 
     Where channels of a whole image are multiplied by a number each, a call does those of a pixel.
     """
     found = _operands(func)
     if found is None:
-        return None
+        return []
     operands, kernel, sizes = found
-    return on_elements(func, operands, f"ec_{kernel}_s8_{unit}", sizes)
-
-
-def sum_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """The form of sums that a kernel computes."""
-    return (FLOORED,) if operators in (("add",), ("sub",)) else ()
-
-
-def schedule_add(func: PrimFunc, *, in_rows: bool = False) -> Schedule | None:
-    """A sum of two tensors, lowered in the form FLOORED, on a kernel; None for all others.
-
-    in_rows: the function is called for each row of an image.
-    """
-    if not in_rows and find_param(func, "out").elements < FEWEST_SUMS:
-        return None
-    limited = _limited(func)
-    moved = limited and with_constant(limited, "sub")
-    shifted = moved and moved[1] == 128 and with_constant(moved[0], "shr")
-    if not shifted or shifted[1] != 16 or not isinstance(shifted[0], Binary):
-        return None
-    total = with_constant(shifted[0].left, "add")
-    factors = [total and _floored_factor(total[0]), _floored_factor(shifted[0].right)]
-    if shifted[0].op != "add" or total is None or None in factors:
-        return None
-    (first, second), (operand, other) = zip(*filter(None, factors), strict=True)
-    sizes = {"first": first, "second": second, "constant": total[1]}
-    return on_elements(func, (operand, other), "ec_add_s8_dsp", sizes, multiple=4)
-
-
-def _floored_factor(term: Expr) -> tuple[int, Buffer] | None:
-    """The factor and the buffer of int32(int64(x) * factor >> 8)."""
-    shifted = with_constant(term.value, "shr") if isinstance(term, Cast) else None
-    product = shifted and shifted[1] == 8 and with_constant(shifted[0], "mul")
-    if not product:
-        return None
-    loaded: Expr = product[0]
-    while isinstance(loaded, Cast):
-        loaded = loaded.value
-    if not isinstance(loaded, Load) or loaded.buffer.dtype != "int8":
-        return None
-    return product[1], loaded.buffer
+    made = on_elements(func, operands, f"ec_{kernel}_s8_{unit}", sizes)
+    return [] if made is None else [made]
 
 
 def on_elements(
@@ -111,10 +69,10 @@ def on_elements(
 
 def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int]] | None:
     """Both buffers of a product, and the kernel that rescales it so, with its numbers."""
-    limited = _limited(func)
-    if limited is None:
+    bounded = limited(func)
+    if bounded is None:
         return None
-    rescaled, zero_point = with_constant(limited, "add") or (limited, 0)
+    rescaled, zero_point = with_constant(bounded, "add") or (bounded, 0)
     if not isinstance(rescaled, Intrinsic):
         return None
     product, *rest = rescaled.args
@@ -123,7 +81,7 @@ def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int
         return None
     if rescaled.name == "requantize_tflm" and numbers[1] in SHIFTS:
         kernel, sizes = "mul", {"shift": numbers[1], "zero_point": zero_point}
-    elif rescaled.name == "multiply_add_high" and numbers[1] == HALF and rescaled is limited:
+    elif rescaled.name == "multiply_add_high" and numbers[1] == HALF and rescaled is bounded:
         if numbers[0] >= MOST_MULTIPLIER:
             return None
         kernel, sizes = "mul_high", {"zero_point": numbers[2]}
@@ -144,15 +102,15 @@ def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int
     return (buffers[0], buffers[1]), kernel, sizes
 
 
-def _limited(func: PrimFunc) -> Expr | None:
+def limited(func: PrimFunc) -> Expr | None:
     """What a function of one statement limits to all of int8 and stores."""
     stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
     if len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None
-    limited: Expr = stores[0].value.value
+    rest: Expr = stores[0].value.value
     for op, bound in (("min", 127), ("max", -128)):
-        inner = with_constant(limited, op)
+        inner = with_constant(rest, op)
         if inner is None or inner[1] != bound:
             return None
-        limited = inner[0]
-    return limited
+        rest = inner[0]
+    return rest

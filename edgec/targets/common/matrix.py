@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edgec.loop.lowering import GATHERED
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
@@ -28,11 +27,6 @@ FEW_PRODUCTS = 1000
 GATHERED_INPUTS = range(24, 65)
 #: Output channels that make up for gathering.
 FEWEST_CHANNELS = 8
-
-
-def gathered_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms of gathered windows for a group of these operators; not each yields a schedule."""
-    return (GATHERED,) if operators == ("conv2d", "requantize") else ()
 
 
 def schedule_gathered(

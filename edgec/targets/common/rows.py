@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edgec.errors import ScheduleError
 from edgec.loop.access import accesses, region
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
@@ -15,9 +14,6 @@ from edgec.targets.common.nests import decompose, find_param, largest_divisor, o
 UNROLLED_ELEMENTS = 4
 #: Elements that are worth it where several statements make one.
 FEWEST_ELEMENTS = 100
-#: Rows of softmax that are worth the calls of kernels, and elements that are worth their code.
-SHORTEST_ROW = 8
-FEWEST_IN_ROWS = 256
 #: The sum of a part of a row, of which the row's total is added.
 PART = "part"
 #: Instructions of a function from which on straight code is not worth its bytes.
@@ -59,27 +55,6 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
             _unroll_pairs(schedule)
     elif straight > 1:
         _unroll_pairs(schedule)
-
-
-def schedule_softmax(func: PrimFunc) -> Schedule | None:
-    """Softmax of int8 on kernels for the DSP extension; None for short rows and few elements."""
-    out = find_param(func, "out")
-    count = out.shape[-1] if out.shape else 0
-    if out.dtype != "int8" or count < SHORTEST_ROW or out.elements < FEWEST_IN_ROWS:
-        return None
-    schedule = Schedule(func)
-    schedule_rows(schedule, 1)
-    schedule.simplify()
-    try:
-        for loop, kernel in (
-            ("largest_k", "ec_largest_s8_dsp"),
-            ("total_k", "ec_sum_exponentials_s8_dsp"),
-            (f"out_d{len(out.shape) - 1}", "ec_softmax_s8_dsp"),
-        ):
-            schedule.tensorize(loop, kernel, {"count": count})
-    except ScheduleError:
-        return None
-    return schedule
 
 
 def _unroll_pairs(schedule: Schedule) -> None:

@@ -11,8 +11,9 @@ from edgec.loop.primitives.steps import steps_along
 from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
-from edgec.loop.window import Window
+from edgec.targets.common.loops import LOOPS
 from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.common.sums import WEIGHTED, Kind
 from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
@@ -27,73 +28,110 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     UPPER,
     float_bits,
 )
+from edgec.targets.rule import Nest
 
-#: Functions that have a kernel, also of float16 and of integers that count steps.
-FLOAT_KERNELS = ("conv2d", "dense", "depthwise_conv2d")
-
-
-def float_schedules(func: PrimFunc, window: Window | None) -> list[Schedule]:
-    """A call for each row of outputs; empty where the kernels cannot do it."""
-    return _schedules(Schedule(func), window, DEPTHWISE if _is_depthwise(func) else CONV)
+#: So many float16 weights stay so, even where loops of float32 would be as fast: a kilobyte.
+MANY_HALVES = 512
 
 
-def narrow_halves(func: PrimFunc, window: Window | None, weights: Array) -> list[Schedule]:
-    """The same with weights stored as float16, where they are such and a kernel reads them."""
-    if func.name not in FLOAT_KERNELS or not fits_halves(weights):
+def is_float_sum(nest: Nest) -> bool:
+    """Whether there are kernels for such sums."""
+    return nest.sums is not None and nest.sums.kind in WEIGHTED and nest.dtype == "float32"
+
+
+def schedule_floats(nest: Nest) -> list[Schedule]:
+    """A call for each row, the weights as they are, or as fewer bytes.
+
+    Float16 weights stay so but for `time`: on kernels that costs next to nothing. What integers
+    that count steps save and cost is weighed later, for `balanced`.
+    """
+    weights, optimize = nest.tables.get("w"), nest.options.optimize
+    if weights is None:
         return []
-    schedule = Schedule(func)
+    narrow = [] if nest.is_fast else narrow_halves(nest, weights)
+    kernels = narrow or float_schedules(nest)
+    # Rows would be slower than what they are compared with, and values then not stream.
+    if not narrow and optimize == "balanced" and not nest.in_rows:
+        kernels += narrow_steps(nest, weights)
+    return kernels
+
+
+def schedule_small_floats(nest: Nest) -> list[Schedule]:
+    """Loops, and calls for each row whose weights are fewer bytes."""
+    loops = next(rule for rule in LOOPS if rule.match(nest)).apply(nest)
+    weights = nest.tables.get("w")
+    if weights is None or nest.in_rows:
+        return loops
+    return [*loops, *(narrow_steps(nest, weights) or narrow_halves(nest, weights))]
+
+
+def replaces_loops(nest: Nest, found: list[Schedule]) -> bool:
+    """Whether loops need not be offered beside these kernels.
+
+    Estimates are for scalars; on vectors the kernels are several times as fast as loops. Rows of
+    one layer would else choose apart, and keep its weights in two orders.
+    """
+    has_halves = any(step.primitive == "pack_halves" for step in found[0].trace)
+    is_large = has_halves and nest.tables["w"].size >= MANY_HALVES
+    return nest.core.has("mve") or nest.in_rows or is_large
+
+
+def float_schedules(nest: Nest) -> list[Schedule]:
+    """A call for each row of outputs; empty where the kernels cannot do it."""
+    return _schedules(nest, Schedule(nest.func), DEPTHWISE if _is_depthwise(nest) else CONV)
+
+
+def narrow_halves(nest: Nest, weights: Array) -> list[Schedule]:
+    """The same with weights stored as float16, where they are such and a kernel reads them."""
+    if not fits_halves(weights):
+        return []
+    schedule = Schedule(nest.func)
     schedule.pack_halves("w")
-    return _schedules(schedule, window, DEPTHWISE_HALVES if _is_depthwise(func) else CONV_HALVES)
+    return _schedules(nest, schedule, DEPTHWISE_HALVES if _is_depthwise(nest) else CONV_HALVES)
 
 
-def narrow_steps(
-    func: PrimFunc, window: Window | None, weights: Array, *, is_small: bool = False
-) -> list[Schedule]:
+def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
     """The same with weights stored as int8, or four bits, that count the steps of their channel.
 
     Where groups of inputs have steps of their own, they are stored in four bits and in eight. What
     needs none is offered with the kernel of groups, too, which others of the model may call. Those
     of depthwise convolutions, which are few, are bytes: where four bits would do, or size counts.
     """
-    axis = 2 if _is_depthwise(func) else 0
-    steps = steps_along(weights, axis) if func.name in FLOAT_KERNELS else None
+    axis = 2 if _is_depthwise(nest) else 0
+    steps = steps_along(weights, axis)
     if steps is None:
         return []
-    schedule = Schedule(func)
+    schedule = Schedule(nest.func)
     schedule.pack_steps("w", axis, steps.tolist())
     counts = schedule.repacked["w"](weights)
     is_short = fits_nibbles(counts)
-    if _is_depthwise(func):
-        return _schedules(schedule, window, DEPTHWISE_STEPS) if is_short or is_small else []
-    found = _schedules(schedule, window, CONV_NIBBLES if is_short else CONV_STEPS)
+    if _is_depthwise(nest):
+        is_worth_it = is_short or nest.is_small
+        return _schedules(nest, schedule, DEPTHWISE_STEPS) if is_worth_it else []
+    found = _schedules(nest, schedule, CONV_NIBBLES if is_short else CONV_STEPS)
     shifts = find_shifts(counts)
     if not is_short and (shifts is None or shifts[1].max() > MOST_SHIFT):
         return found
-    grouped = Schedule(func)
+    grouped = Schedule(nest.func)
     grouped.pack_steps("w", 0, steps.tolist())
     if shifts is not None:
         grouped.pack_shifts("w", shifts[1].shape, shifts[1].reshape(-1).tolist())
     group = 0 if shifts is None else shifts[0]
-    return [*found, *_schedules(grouped, window, CONV_GROUPS, group)]
+    return [*found, *_schedules(nest, grouped, CONV_GROUPS, group)]
 
 
-def _schedules(
-    schedule: Schedule, window: Window | None, kernel: str, group: int = 0
-) -> list[Schedule]:
+def _schedules(nest: Nest, schedule: Schedule, kernel: str, group: int = 0) -> list[Schedule]:
     """group: the inputs that share steps."""
-    func = schedule.func
-    if func.name not in FLOAT_KERNELS or find_param(func, "x").dtype != "float32":
-        return []
-    limits = find_limits(func)
+    limits = find_limits(schedule.func)
     if limits is None:
         return []
     if kernel == CONV_GROUPS:
         limits["group"] = group
     try:
-        if window is None:
+        if nest.window is None:
             _dense(schedule, limits, kernel)
         else:
-            _rows(schedule, window, limits, kernel)
+            _rows(nest, schedule, limits, kernel)
     except ScheduleError:
         return []
     return [schedule]
@@ -110,11 +148,13 @@ def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
     schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
 
 
-def _rows(schedule: Schedule, window: Window, limits: dict[str, int], kernel: str) -> None:
+def _rows(nest: Nest, schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
+    window = nest.window
+    assert window is not None
     _, height, width, channels = find_param(schedule.func, "out").shape
     schedule.compute_at("acc", "out_d3")
     decompose(schedule, "acc")
-    is_depthwise = _is_depthwise(schedule.func)
+    is_depthwise = _is_depthwise(nest)
     if window.is_pixel and not is_depthwise and height > 1 and width > 1:
         loop = schedule.fuse("out_d1", "out_d2")
         schedule.simplify()
@@ -142,8 +182,8 @@ def _rows(schedule: Schedule, window: Window, limits: dict[str, int], kernel: st
     schedule.tensorize(loop, kernel, sizes, {"row": row})
 
 
-def _is_depthwise(func: PrimFunc) -> bool:
-    return func.name == "depthwise_conv2d"
+def _is_depthwise(nest: Nest) -> bool:
+    return nest.sums is not None and nest.sums.kind is Kind.CHANNEL_WINDOWS
 
 
 def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:

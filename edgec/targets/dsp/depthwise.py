@@ -8,7 +8,6 @@ from edgec.errors import ScheduleError
 from edgec.loop.gathered import COLUMN
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMN_PLANES, DEPTHWISE_WINDOWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -29,33 +28,20 @@ from edgec.targets.common.nests import (
 from edgec.targets.dsp.kernels.depthwise import ZERO_POINT, fits_stream
 from edgec.targets.dsp.kernels.depthwise_row import KERNELS, fits_row
 from edgec.targets.dsp.kernels.windows import CHANNELS, MOST_TAPS, fits_windows
+from edgec.targets.rule import Nest
 
 #: Columns of outputs in a tile: few, for little scratch, but each tile packs two more.
 WIDEST_TILE, NARROWEST_TILE = 24, 8
 
 
-def column_forms(operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule."""
-    return (
-        (COLUMN_PLANES, DEPTHWISE_WINDOWS)
-        if operators == ("depthwise_conv2d", "requantize")
-        else ()
-    )
+def column_schedules(nest: Nest) -> list[Schedule]:
+    """Schedules of a function lowered in column planes; none where kernels cannot do it.
 
-
-def column_schedules(
-    func: PrimFunc,
-    tables: Mapping[str, Array],
-    window: Window | None,
-    features: frozenset[str],
-) -> list[Schedule]:
-    """Schedules of a function lowered in column planes; none where microkernels cannot do it.
-
-    features: of the core.
     The fastest packs four channels at once, and needs planes for all of them.
     """
+    func, tables, window = nest.func, nest.tables, nest.window
     limits = find_limits(func)
-    if window is None or limits is None or not limits.rescaling.needs <= features:
+    if window is None or limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
     rescaling, zero_point = limits.rescaling, limits.zero_point
     if rescaling is TFLM and zero_point != ZERO_POINT:
@@ -141,27 +127,21 @@ def _schedule(
     return schedule
 
 
-def window_schedules(
-    func: PrimFunc,
-    tables: Mapping[str, Array],
-    window: Window | None,
-    features: frozenset[str],
-    *,
-    by_two: bool,
-) -> list[Schedule]:
+def window_schedules(nest: Nest) -> list[Schedule]:
     """The schedules of a function that reads its windows where they are, the fastest first.
 
-    by_two: whether rows of windows that step by two may have their own kernel: it is fast, but
-    takes code beside that for all windows, and no output may follow its input as closely.
+    Rows of windows that step by two have a kernel of their own: it is fast, but takes code beside
+    that for all windows, and no output may follow its input as closely.
     """
+    func, tables, window = nest.func, nest.tables, nest.window
     limits = find_limits(func)
-    if window is None or limits is None or not limits.rescaling.needs <= features:
+    if window is None or limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
     constants = settled(tables, limits.rescaling, limits.zero_point)
     if not has_plain_scales(constants):
         return []
     found = []
-    by_rows = by_two or window.stride[0] == 1
+    by_rows = not nest.is_small or window.stride[0] == 1
     for schedule in (
         _row_schedule(func, window, constants, limits) if by_rows else None,
         _window_schedule(func, window, constants, limits),

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from edgec.errors import ScheduleError
-from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import DEPTHWISE_WINDOWS, SHORTS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
-from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.kernels.rescaling import TFLM16_TO_8
 from edgec.targets.common.limits import find_ending, find_limits
@@ -19,37 +14,16 @@ from edgec.targets.common.nests import decompose, find_param, output_loops
 from edgec.targets.dsp.kernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.targets.dsp.kernels.windows import CHANNELS
 from edgec.targets.dsp.kernels.windows_int16 import LIMITED, MOST_COLUMNS, WINDOWS
-
-FORMS = {
-    "conv2d": (SHORTS,),
-    "dense": (SHORTS,),
-    "depthwise_conv2d": (DEPTHWISE_WINDOWS,),
-}
+from edgec.targets.rule import Nest
 
 
-def short_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule.
-
-    asm: whether kernels may be assembly. The C in the place of depthwise ones is slower than loops.
-    """
-    if operators[1:] != ("requantize",) or (operators[0] == "depthwise_conv2d" and not asm):
-        return ()
-    return FORMS.get(operators[0], ())
-
-
-def schedule_shorts(
-    func: PrimFunc,
-    tables: Mapping[str, Array],
-    window: Window | None,
-    features: frozenset[str],
-    *,
-    tails: bool,
-) -> list[Schedule]:
+def schedule_shorts(nest: Nest) -> list[Schedule]:
     """A product in a call for each pixel; empty where the kernels cannot do it.
 
-    features: of the core. tails: whether kernels of the DSP extension may take inputs that are no
-    multiple of four: they are faster than loops, but take more code.
+    Kernels of the DSP extension take inputs that are no multiple of four for time alone: they are
+    faster than loops, but take more code.
     """
+    func, tables, window = nest.func, nest.tables, nest.window
     *_, pixel, last = output_loops(func, "out", "out")
     channels, *taps = tables["w"].shape
     ending = find_ending(func)
@@ -60,8 +34,8 @@ def schedule_shorts(
         sums
         for sums in sorted(ALL_SUMS, key=lambda s: s.unit == "dsp")  # vectors before those
         if (sums.dtype, sums.function) == made
-        and sums.unit in features
-        and (tails or not sums.has_tail)
+        and sums.unit in nest.core.features
+        and (nest.is_fast or not sums.has_tail)
         and sums.fits(tables["w"][0].size)
     ]
     if not fits:
@@ -99,10 +73,11 @@ def _gather_windows(schedule: Schedule, window: Window) -> None:
     schedule.func, schedule.trace = trial.func, [*schedule.trace, *trial.trace]
 
 
-def schedule_short_windows(func: PrimFunc, window: Window | None) -> list[Schedule]:
+def schedule_short_windows(nest: Nest) -> list[Schedule]:
     """A depthwise convolution, row by row, that reads its windows where they are; empty where the
     kernel cannot do it.
     """
+    func, window = nest.func, nest.window
     limits = find_limits(func)
     if window is None or limits is None:
         return []

@@ -8,12 +8,13 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, ROW
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
+from edgec.options import Options
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
     has_plain_scales,
@@ -25,15 +26,11 @@ from edgec.targets.common.constant_channels import (
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
+from edgec.targets.core import Core
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
 from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
-
-#: Forms worth trying for a convolution or dense with its requantize, the fastest first.
-FORMS = {
-    "conv2d": (PADDED_COLUMNS, COLUMNS, ROW),
-    "dense": (ROW, OFFSET_ROW, PLAIN_ROW),
-}
+from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
@@ -41,14 +38,29 @@ END = "_end"
 MOST_TAPS = 80
 
 
-def product_forms(operators: tuple[str, ...], asm: bool = True) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule.
+def pairs_channels(core: Core, options: Options) -> bool:
+    """Whether channels may stand in another order, for kernels that take them two by two.
 
-    asm: whether kernels may be assembly. The C in the place of offsets is slower than others.
+    It brings weights of -128 to these kernels, which are fast, but take scratch and code.
     """
-    if operators[1:] != ("requantize",):
-        return ()
-    return tuple(form for form in FORMS.get(operators[0], ()) if asm or form != OFFSET_ROW)
+    return options.optimize == "time" and core.has("dsp") and not core.has("mve")
+
+
+def product_schedules(nest: Nest) -> list[Schedule]:
+    """A group lowered as a product, with weights of all bits that they may have."""
+
+    def scheduled(*, in_rows: bool = False, nibbles: bool = False) -> Schedule | None:
+        return schedule_product(
+            nest.func, nest.form, nest.tables, nest.window, nest.core.features,
+            paired=pairs_channels(nest.core, nest.options), in_rows=in_rows, nibbles=nibbles,
+        )  # fmt: skip
+
+    short = scheduled(nibbles=True) if 4 in nest.weight_bits else None
+    if short is not None and 8 not in nest.weight_bits:
+        return [short]
+    found = [scheduled(in_rows=True)] if nest.in_rows else []
+    found += [scheduled(), short]
+    return [product for product in found if product is not None]
 
 
 def schedule_product(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, For, Load, PrimFunc, Store
 from edgec.loop.microkernel import get_microkernel
@@ -9,45 +11,37 @@ from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Var
 from edgec.targets.common.nests import find_param
-from edgec.targets.dsp.kernels.pool import MOST_TAPS, POOLED, SUMMED
+from edgec.targets.dsp.kernels.pool import MOST_TAPS, SUMMED
+from edgec.targets.rule import Nest
 
 
-def schedule_on_dsp(func: PrimFunc) -> Schedule | None:
-    """A pool, a mean or a sum of channels on the DSP extension; None for all others."""
-    schedule = Schedule(func)
-    dtypes = {buffer.name: buffer.dtype for buffer in func.params}
-    if dtypes.get("x") != "int8":
-        return None
+def schedule_pool(
+    nest: Nest, kernel: str, lanes: int = 1, most: int | None = None
+) -> list[Schedule]:
+    """A pool of whole windows, a call for each pixel or row; none where the kernel cannot do it."""
+    return _tried(nest, lambda schedule: _pool(schedule, kernel, lanes, most))
+
+
+def schedule_row_sum(nest: Nest) -> list[Schedule]:
+    """A row added to the sums of its channels."""
+    return _tried(nest, _add_rows)
+
+
+def schedule_image_sum(nest: Nest) -> list[Schedule]:
+    """The sums of all channels of an image, and then what becomes of each."""
+    return _tried(nest, _sum_image)
+
+
+def _tried(nest: Nest, apply: Callable[[Schedule], None]) -> list[Schedule]:
+    schedule = Schedule(nest.func)
     try:
-        if func.name == "max_pool2d":
-            _pool(schedule, "ec_max_pool_s8_dsp", POOLED)
-        elif func.name == "avg_pool2d":
-            _pool(schedule, "ec_mean_s8_dsp", POOLED, MOST_TAPS)
-        elif func.name == "avg_pool2d_add":
-            _add_rows(schedule)
-        elif func.name == "reduce":
-            _sum_image(schedule)
-        else:
-            return None
+        apply(schedule)
     except ScheduleError:
-        return None
-    return schedule
+        return []
+    return [schedule]
 
 
-def schedule_max_pool(schedule: Schedule, kernel: str) -> bool:
-    """Whether the function is a max pool of whole windows of int8, and now a call for each row."""
-    if find_param(schedule.func, "x").dtype != "int8":
-        return False
-    trial = Schedule(schedule.func)
-    try:
-        _pool(trial, kernel)
-    except ScheduleError:
-        return False
-    schedule.func, schedule.trace = trial.func, trial.trace
-    return True
-
-
-def _pool(schedule: Schedule, kernel: str, lanes: int = 1, most_taps: int | None = None) -> None:
+def _pool(schedule: Schedule, kernel: str, lanes: int, most_taps: int | None) -> None:
     """A pool on a kernel for a pixel or a row; ScheduleError where that cannot do it."""
     x, out = (find_param(schedule.func, name) for name in ("x", "out"))
     if out.shape[3] % lanes:

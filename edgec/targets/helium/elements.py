@@ -8,9 +8,9 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
 from edgec.loop.rewrite import buffers_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.elements import on_elements, schedule_mul
+from edgec.targets.common.elements import on_elements
 from edgec.targets.common.nests import find_param
-from edgec.targets.dsp.pools import schedule_max_pool
+from edgec.targets.rule import Nest
 
 #: Channels that a vector holds.
 MEAN_CHANNELS = 16
@@ -20,65 +20,51 @@ REAL_CHANNELS = 8
 LEAST_SCALE = 2.0**-60
 
 
-def schedule_on_vectors(schedule: Schedule) -> bool:
-    """Whether the function is one that a microkernel does as a whole, and now a call of it."""
-    if schedule.func.name == "avg_pool2d":
-        return schedule_mean(schedule) or schedule_real_mean(schedule)
-    if schedule.func.name == "max_pool2d":
-        return schedule_max_pool(schedule, "ec_max_pool_s8_mve")
-    product = schedule_mul(schedule.func, "mve")
-    if product is not None:
-        schedule.func, schedule.trace = product.func, product.trace
-        return True
-    return schedule_linear_sum(schedule)
-
-
-def schedule_linear_sum(schedule: Schedule) -> bool:
-    """Whether the function is a linear sum of two tensors, and now calls."""
-    sizes = linear_sum_sizes(schedule.func)
+def schedule_linear_sum(nest: Nest) -> list[Schedule]:
+    """A linear sum of two tensors as calls; none for others."""
+    func = nest.func
+    sizes = linear_sum_sizes(func)
     if sizes is None:
-        return False
-    operands = [buffer for buffer in schedule.func.params if buffer.name != "out"]
-    trial = on_elements(schedule.func, operands, "ec_linear_sum_s8_mve", sizes)
-    if trial is None:
-        return False
-    schedule.func, schedule.trace = trial.func, trial.trace
-    return True
+        return []
+    operands = [buffer for buffer in func.params if buffer.name != "out"]
+    found = on_elements(func, operands, "ec_linear_sum_s8_mve", sizes)
+    return [] if found is None else [found]
 
 
-def schedule_mean(schedule: Schedule) -> bool:
-    """Whether the function is the mean of each channel of a whole image, and now a call."""
-    x, out = (find_param(schedule.func, name) for name in ("x", "out"))
-    limits = _limits(schedule.func)
+def schedule_mean(nest: Nest) -> list[Schedule]:
+    """The mean of each channel of a whole image; none for others."""
+    func = nest.func
+    x, out = (find_param(func, name) for name in ("x", "out"))
+    limits = _limits(func)
     if limits is None or len(out.shape) != 4 or out.elements != out.shape[3]:
-        return False
+        return []
     if x.dtype != "int8" or out.shape[3] < MEAN_CHANNELS:
-        return False
-    trial = Schedule(schedule.func)
+        return []
+    schedule = Schedule(func)
     _, height, width, channels = x.shape
     sizes = {"kernel_h": height, "kernel_w": width, "channels": channels, **limits}
     try:
-        trial.compute_at("acc", "out_d3")
-        trial.decompose_reduction("acc", "acc_kh")
-        trial.simplify()
-        trial.tensorize("out_d3", "ec_mean_s8_mve", sizes)
+        schedule.compute_at("acc", "out_d3")
+        schedule.decompose_reduction("acc", "acc_kh")
+        schedule.simplify()
+        schedule.tensorize("out_d3", "ec_mean_s8_mve", sizes)
     except ScheduleError:
-        return False
-    schedule.func, schedule.trace = trial.func, trial.trace
-    return True
+        return []
+    return [schedule]
 
 
-def schedule_real_mean(schedule: Schedule) -> bool:
-    """Whether the function is such a mean in floats, and its sums now a call."""
-    x, out = (find_param(schedule.func, name) for name in ("x", "out"))
-    sums = buffers_of(schedule.func).get("acc")
+def schedule_real_mean(nest: Nest) -> list[Schedule]:
+    """Such a mean in floats, its sums on a kernel; none for others."""
+    func = nest.func
+    x, out = (find_param(func, name) for name in ("x", "out"))
+    sums = buffers_of(func).get("acc")
     if sums is None or sums.dtype != "float32" or x.dtype != "int8" or len(out.shape) != 4:
-        return False
+        return []
     if out.elements != out.shape[3] or out.shape[3] % REAL_CHANNELS:
-        return False
+        return []
     consts = [
         part
-        for stmt, _ in walk(schedule.func.body)
+        for stmt, _ in walk(func.body)
         if isinstance(stmt, Store) and stmt.buffer == sums
         for part in subexpressions(stmt.value)
         if isinstance(part, Const)
@@ -86,20 +72,19 @@ def schedule_real_mean(schedule: Schedule) -> bool:
     scales = [np.float32(c.value) for c in consts if c.dtype == "float32" and c.value != 0.0]
     points = [int(c.value) for c in consts if c.dtype == "int32"]
     if len(scales) != 1 or len(points) > 1 or scales[0] < LEAST_SCALE:
-        return False
-    trial = Schedule(schedule.func)
+        return []
+    schedule = Schedule(func)
     _, height, width, channels = x.shape
     sizes = {"kernel_h": height, "kernel_w": width, "channels": channels}
     sizes |= {"zero_point": sum(points), "scale_bits": int(scales[0].view(np.int32))}
     try:
-        trial.cache_write("acc", "acc_c")
-        trial.decompose_reduction("acc", "acc_kh")
-        trial.simplify()
-        trial.tensorize("acc_c", "ec_sum_real_channels_s8_mve", sizes)
+        schedule.cache_write("acc", "acc_c")
+        schedule.decompose_reduction("acc", "acc_kh")
+        schedule.simplify()
+        schedule.tensorize("acc_c", "ec_sum_real_channels_s8_mve", sizes)
     except ScheduleError:
-        return False
-    schedule.func, schedule.trace = trial.func, trial.trace
-    return True
+        return []
+    return [schedule]
 
 
 def _limits(func: PrimFunc) -> dict[str, int] | None:

@@ -21,69 +21,46 @@ from edgec.loop.window import Window
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.common.sums import Kind
 from edgec.targets.helium.kernels.depthwise import fits_pairs
 from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
 from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
 from edgec.targets.helium.kernels.nibbles import GROUPS, MOST_DEPTH, NIBBLES, step_of
 from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED
+from edgec.targets.rule import Nest
 
 #: Scales of floats are below this, or what they give is, so that a zero point fits beside it.
 MOST_SCALE, MOST_RESULT = 0.5, 1 << 30
 #: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
 MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
-#: Forms worth trying for an operator with its requantize, the fastest first.
-FORMS = {
-    "conv2d": (MATRIX, WINDOW_ROWS, COLUMN_ROWS),
-    "dense": (MATRIX,),
-    "depthwise_conv2d": (COLUMN_ROWS, WINDOW_ROWS),
-}
 
+def schedule_vectors(nest: Nest) -> list[Schedule]:
+    """A function lowered in one of the forms on kernels; empty where they cannot do it.
 
-def mve_forms(operators: tuple[str, ...], dtype: str) -> tuple[str, ...]:
-    """Forms for a group of these operators; what does not fit them yields no schedule.
-
-    dtype: of the first operator's input.
+    For time, taps of depthwise windows may be paired anew, so that weights of -128 fit. Weights are
+    stored in four bits only where they fit; in eight where they do not.
     """
-    if operators[1:] != ("requantize",) or dtype not in ("int8", "int16"):
-        return ()
-    return FORMS.get(operators[0], ())
-
-
-def schedule_vectors(
-    func: PrimFunc,
-    form: str,
-    tables: Mapping[str, Array],
-    window: Window | None,
-    features: frozenset[str],
-    *,
-    paired: bool = False,
-    bits: tuple[int, ...] = (8, 4),
-) -> list[Schedule]:
-    """A function lowered in one of the forms on microkernels; empty where they cannot do it.
-
-    features: of the core. paired: taps of depthwise windows may be paired anew, so that weights of
-    -128 fit. bits: that weights may be stored in; four only where they fit, and if there are no
-    others, eight where they do not.
-    """
+    func, form, tables, window = nest.func, nest.form, nest.tables, nest.window
+    bits = nest.weight_bits
     limits = find_limits(func)
-    if limits is None or not limits.rescaling.needs <= features:
+    if limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
     if limits.rescaling.result == "int8" and not _fits_scales(tables):
         return []
     storages = [limits]
-    short = _in_four_bits(func, form, tables["w"], limits) if 4 in bits else None
+    short = _in_four_bits(nest, tables["w"], limits) if 4 in bits else None
     if short is not None:
         storages = [limits, short] if 8 in bits else [short]
     found = []
-    for rows, limits in product(_rows_at_once(func, form, window), storages):
+    for rows, limits in product(_rows_at_once(nest), storages):
         schedule = Schedule(func)
         try:
             if form == MATRIX:
                 _matrix(schedule, limits, window)
-            elif form == WINDOW_ROWS and func.name == "depthwise_conv2d":
+            elif form == WINDOW_ROWS and _is_depthwise(nest):
                 if limits.rescaling in RESCALINGS:
-                    _require_pairs(tables["w"], paired or rows == 1)
+                    _require_pairs(tables["w"], nest.is_fast or rows == 1)
                     _require_room(tables)
                 _depthwise_rows(schedule, limits, window, rows)
             elif form == WINDOW_ROWS:
@@ -96,34 +73,39 @@ def schedule_vectors(
     return found
 
 
-def _fits_nibbles(func: PrimFunc, form: str, w: Array, rescaling: Rescaling) -> bool:
+def _is_depthwise(nest: Nest) -> bool:
+    return nest.sums is not None and nest.sums.kind is Kind.CHANNEL_WINDOWS
+
+
+def _fits_nibbles(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
     """Whether there are kernels by weights of four bits, and these are such weights."""
-    is_known = func.name != "depthwise_conv2d" or form == COLUMN_ROWS
-    depth = w.size // find_param(func, "out").shape[-1]
+    is_known = not _is_depthwise(nest) or nest.form == COLUMN_ROWS
+    depth = w.size // find_param(nest.func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
 
 
-def _in_four_bits(func: PrimFunc, form: str, w: Array, limits: Limits) -> Limits | None:
+def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
     """How kernels store these weights in four bits, with shifts of groups if they have such."""
-    if _fits_nibbles(func, form, w, limits.rescaling):
+    if _fits_nibbles(nest, w, limits.rescaling):
         return replace(limits, weights=NIBBLES)
-    if limits.rescaling is not ONNX or func.name == "depthwise_conv2d":
+    if limits.rescaling is not ONNX or _is_depthwise(nest):
         return None
-    rows = w.reshape(len(w), w.shape[1] if form == WINDOW_ROWS else 1, -1)
+    rows = w.reshape(len(w), w.shape[1] if nest.form == WINDOW_ROWS else 1, -1)
     step = step_of(rows)
     return replace(limits, weights=GROUPS, slices=step) if step else None
 
 
-def _rows_at_once(func: PrimFunc, form: str, window: Window | None) -> list[int]:
+def _rows_at_once(nest: Nest) -> list[int]:
     """For how many rows of the output the input is padded at once, the most first.
 
     Neighbouring rows share most of what they read; scratch is what that costs.
     """
+    func, form, window = nest.func, nest.form, nest.window
     if form == MATRIX or window is None:
         return [1]
     _, height, width, _ = find_param(func, "out").shape
     itemsize = itemsize_of(func)
-    if form == WINDOW_ROWS and (not window.is_padded or func.name != "depthwise_conv2d"):
+    if form == WINDOW_ROWS and not (window.is_padded and _is_depthwise(nest)):
         return [1]  # a convolution takes much longer than a copy
     inner = window.padded(height) if window.is_padded else window
     row_bytes = inner.shape[1] * inner.shape[2] * itemsize if window.is_padded else 0

@@ -5,20 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgec.errors import ContractError, ScheduleError
 from edgec.loop.define import Definition
 from edgec.loop.gathered import input_of, offset_pair
 from edgec.loop.interpret import interpret
 from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
 from edgec.loop.overlap import overlap_distance
-from edgec.loop.parser import parse_term
 from edgec.loop.printer import print_func
-from edgec.loop.schedule import Schedule, replay
+from edgec.loop.schedule import replay
 from edgec.loop.values import clamp, int8, int16, int32
 from edgec.loop.window import Window
-from edgec.numerics.term import Var
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
-from edgec.targets.dsp.matrix import product_forms, schedule_product, settled
+from edgec.targets.dsp.matrix import schedule_product, settled
 
 RNG = np.random.default_rng(11)
 FEATURES = frozenset({"dsp"})
@@ -331,45 +328,3 @@ def test_constant_channels_are_told_by_small_numbers():
     before = interpret(func, {"x": x, **constants})["out"]
     assert np.array_equal(interpret(func, {"x": x, **small})["out"], before)
     assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is not None
-
-
-def test_forms_are_for_products_with_their_requantize():
-    assert COLUMNS in product_forms(("conv2d", "requantize"))
-    assert product_forms(("dense", "requantize")) == (ROW, OFFSET_ROW, PLAIN_ROW)
-    assert product_forms(("dense", "requantize"), asm=False) == (ROW, PLAIN_ROW)
-    assert product_forms(("conv2d",)) == ()
-    assert product_forms(("softmax",)) == ()
-
-
-def test_split_that_shifts_its_last_step():
-    b = Definition("double")
-    x = b.input("x", (8,), "int32")
-    out = b.output("out", (8,), "int32")
-    b.compute(out, lambda i: x[i] * 2)
-    s = Schedule(b.build())
-    s.split("out_i", 3, tail="shift")
-    text = print_func(s.func)
-    assert "min(" in text
-    assert "if " not in text
-    values = np.arange(8, dtype=np.int32)
-    assert np.array_equal(interpret(s.func, {"x": values})["out"], values * 2)
-    with pytest.raises(ScheduleError, match="fewer than 9"):
-        Schedule(b.build()).split("out_i", 9, tail="shift")
-
-
-def test_split_does_not_repeat_updates():
-    b = Definition("total")
-    x = b.input("x", (8,), "int32")
-    out = b.output("out", (1,), "int32")
-    b.reduce(out, [("k", 0, 8)], init=lambda i: 0, update=lambda acc, i, k: acc + x[k])
-    with pytest.raises(ScheduleError, match="update out"):
-        Schedule(b.build()).split("out_k", 3, tail="shift")
-
-
-def test_terms_are_parsed_in_their_scope():
-    i = Var("i", 0, 9)
-    assert str(parse_term("min(i*3, 20)", {"i": i})) == "min(i*3, 20)"
-    with pytest.raises(ContractError):
-        parse_term("j + 1", {"i": i})
-    with pytest.raises(ContractError):
-        parse_term("i i", {"i": i})

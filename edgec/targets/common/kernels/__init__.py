@@ -3,11 +3,13 @@
 from edgec.targets.common.kernels import (
     gather_plane,
     rescaling,
+    shift_down,
     window,
 )
 
 __all__ = [
     "gather_plane",
     "rescaling",
+    "shift_down",
     "window",
 ]

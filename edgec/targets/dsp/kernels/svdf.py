@@ -1,7 +1,4 @@
-"""Filters over time: what kernels of their dot products mean, and how their past moves down.
-
-`runtime_c/kernels/dsp/svdf.h`, `helium/svdf.h` and `common/shift_down.h`.
-"""
+"""Filters over time (`runtime_c/kernels/dsp/svdf.h`): what kernels of their dot products mean."""
 
 from __future__ import annotations
 
@@ -17,19 +14,9 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Stream, register
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import clamp, int8, int32, intrinsic
+from edgec.targets.common.kernels.shift_down import LANES, SUFFIXES
 
 Array = npt.NDArray[Any]
-
-SUFFIXES = {"int8": "s8", "int16": "s16"}
-
-
-def shift_down(dtype: str, count: int) -> PrimFunc:
-    """out[i] = x[i + 1] for i < count."""
-    b = Definition("shift_down")
-    out = b.output("out", (count,), dtype)
-    x = b.input("x", (count + 1,), dtype)
-    b.compute(out, lambda i: x[i + 1])
-    return b.build()
 
 
 def svdf_time(dtype: str, units: int, taps: int, zero_point: int) -> PrimFunc:
@@ -62,10 +49,6 @@ def svdf_time(dtype: str, units: int, taps: int, zero_point: int) -> PrimFunc:
     return schedule.func
 
 
-#: Values of a word.
-LANES = {"int8": 4, "int16": 2}
-
-
 def _pack(arrays: Mapping[str, Array], units: int, **_: int) -> Array:
     bias = np.ascontiguousarray(arrays["bias"], "<i4").reshape(units, 1)
     weights = np.ascontiguousarray(arrays["w"]).reshape(units, -1).view("<i4")
@@ -86,24 +69,7 @@ def _on_dsp(dtype: str, units: int, taps: int, **_: int) -> float:
     return 40 + units * (14 + (10 if dtype == "int8" else 5) * (taps // LANES[dtype]))
 
 
-def _on_vectors(dtype: str, units: int, taps: int, **_: int) -> float:
-    return 40 + units * (24 + 4 * -(-taps // (4 * LANES[dtype])))
-
-
 for _dtype, _suffix in SUFFIXES.items():
-    register(
-        Microkernel(
-            f"ec_shift_down_{_suffix}",
-            partial(shift_down, _dtype),
-            sizes=("count",),
-            header="common/shift_down.h",
-            needs=frozenset({"unaligned"}),
-            in_order=("out_i", 4 * LANES[_dtype]),
-            reads_first=True,
-            instructions=lambda count, lanes=LANES[_dtype]: 30 + 3.2 * count / lanes,
-            code_bytes=60,
-        )
-    )
     register(
         Microkernel(
             f"ec_svdf_time_{_suffix}_dsp",
@@ -116,17 +82,5 @@ for _dtype, _suffix in SUFFIXES.items():
             stream=Stream(("bias", "w"), partial(_words, _dtype), _pack, partial(_unpack, _dtype)),
             instructions=partial(_on_dsp, _dtype),
             code_bytes=130,
-        )
-    )
-    register(
-        Microkernel(
-            f"ec_svdf_time_{_suffix}_mve",
-            partial(svdf_time, _dtype),
-            sizes=("units", "taps", "zero_point"),
-            header="helium/svdf.h",
-            needs=frozenset({"mve"}),
-            in_order=("out_u", 1),
-            instructions=partial(_on_vectors, _dtype),
-            code_bytes=150,
         )
     )

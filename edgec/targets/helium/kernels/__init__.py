@@ -7,6 +7,7 @@ from edgec.targets.helium.kernels import (
     matrix,
     nibbles,
     rows,
+    svdf,
 )
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "matrix",
     "nibbles",
     "rows",
+    "svdf",
 ]

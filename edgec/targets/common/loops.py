@@ -1,0 +1,161 @@
+"""Rules of plain loops: what every core runs where no kernel matches.
+
+The last rules of every target. One of them schedules each nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgec.loop.lowering import GATHERED, PLANE
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.depthwise import schedule_planes
+from edgec.targets.common.matrix import (
+    CHANNELS_AT_ONCE,
+    UNROLLED_INPUTS,
+    schedule_computed_matrix,
+    schedule_gathered,
+    schedule_matrix,
+)
+from edgec.targets.common.per_element import (
+    STRAIGHT_ROWS,
+    has_short_windows,
+    schedule_per_element,
+    schedule_windows,
+)
+from edgec.targets.common.recurrent import is_filter, is_lstm, schedule_filters, schedule_lstm
+from edgec.targets.common.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.targets.common.sums import Kind
+from edgec.targets.common.svdf import schedule_push
+from edgec.targets.common.weights import begin, finish
+from edgec.targets.rule import Nest, Rule, always
+
+#: Inputs in straight code, and the most channels whose windows are gathered, where it is long.
+NARROW_STRAIGHT, NARROW_CHANNELS = 2, 4
+
+
+def _finished(apply: Callable[[Nest, Schedule], object]) -> Callable[[Nest], list[Schedule]]:
+    """A rule's `apply` of a function that schedules the loops; it returns False where they do not
+    fit.
+    """
+
+    def schedules(nest: Nest) -> list[Schedule]:
+        schedule = begin(nest)
+        return [] if apply(nest, schedule) is False else [finish(nest, schedule)]
+
+    return schedules
+
+
+def _unrolled(nest: Nest) -> int:
+    return 1 if nest.is_small else UNROLLED_ELEMENTS
+
+
+def sums_windows(nest: Nest) -> bool:
+    """Sums of products over windows of all input channels, rescaled."""
+    sums = nest.sums
+    return sums is not None and sums.kind is Kind.WINDOWS and sums.is_rescaled
+
+
+def _sums_channels(nest: Nest) -> bool:
+    sums = nest.sums
+    return sums is not None and sums.kind is Kind.CHANNEL_WINDOWS and not sums.is_output
+
+
+def _is_kind(*kinds: Kind) -> Callable[[Nest], bool]:
+    return lambda nest: nest.sums is not None and nest.sums.kind in kinds
+
+
+def _gathered(nest: Nest, schedule: Schedule) -> bool:
+    assert nest.window is not None
+    straight, most = UNROLLED_INPUTS, 1
+    if nest.spares_code:
+        straight, most = NARROW_STRAIGHT, NARROW_CHANNELS
+    return schedule_gathered(schedule, straight, nest.window, most)
+
+
+def _planes(nest: Nest, schedule: Schedule) -> bool:
+    if not {"plane", "acc"} <= nest.temporaries:
+        return False
+    schedule_planes(schedule, straight=not nest.is_small)
+    return True
+
+
+def _short_windows(nest: Nest) -> list[Schedule]:
+    """Straight code, and slower, but so that the output follows its input through memory."""
+    straight, by_rows = begin(nest), begin(nest)
+    schedule_windows(straight)
+    schedule_per_element(by_rows)
+    return [finish(nest, straight), finish(nest, by_rows)]
+
+
+def _per_element(nest: Nest, schedule: Schedule) -> None:
+    is_wide = nest.trades_scratch and not nest.is_small
+    schedule_per_element(schedule, STRAIGHT_ROWS if is_wide else range(0))
+
+
+#: Where the windows of a convolution are copied before they are used.
+GATHERED_RULE = Rule(
+    "gathered windows",
+    lambda nest: nest.dtype == "int8" and sums_windows(nest),
+    _finished(_gathered),
+    lacks=frozenset({"dsp"}),
+    kernels=("ec_gather_window_s8",),
+    levels=("balanced", "time", "ram"),
+    form=GATHERED,
+)
+
+RULES = (
+    Rule(
+        "planes of channels", _sums_channels, _finished(_planes),
+        kernels=("ec_gather_plane_*",), form=PLANE,
+    ),
+    Rule(
+        "a line that moves on", lambda nest: nest.dtype in ("int8", "int16"),
+        lambda nest: schedule_push(nest.func),
+        needs=frozenset({"unaligned"}), kernels=("ec_shift_down_*",),
+    ),
+)  # fmt: skip
+
+
+def _elements(nest: Nest, schedule: Schedule) -> None:
+    schedule_elements(schedule, _unrolled(nest))
+
+
+def _lstm(nest: Nest, schedule: Schedule) -> None:
+    schedule_lstm(schedule, _unrolled(nest), nest.tables)
+
+
+def _filters(nest: Nest, schedule: Schedule) -> None:
+    schedule_filters(schedule, _unrolled(nest))
+
+
+def _rows(nest: Nest, schedule: Schedule) -> None:
+    schedule_rows(schedule, _unrolled(nest))
+
+
+def _computed_matrix(nest: Nest, schedule: Schedule) -> None:
+    schedule_computed_matrix(schedule, 1 if nest.is_small else CHANNELS_AT_ONCE)
+
+
+def _matrix(nest: Nest, schedule: Schedule) -> None:
+    schedule_matrix(schedule, 1 if nest.is_small else UNROLLED_INPUTS, nest.spares_code)
+
+
+def _has_short_windows(nest: Nest) -> bool:
+    return not nest.is_small and has_short_windows(nest.func)
+
+
+#: Each is the whole answer for the nests that it matches.
+LOOPS = tuple(
+    Rule(name, match, apply, ends_menu=always)
+    for name, match, apply in (
+        ("elements", lambda nest: not nest.temporaries, _finished(_elements)),
+        ("gates", is_lstm, _finished(_lstm)),
+        ("filters", is_filter, _finished(_filters)),
+        ("rows", lambda nest: "acc" not in nest.temporaries, _finished(_rows)),
+        ("computed matrices", _is_kind(Kind.COMPUTED), _finished(_computed_matrix)),
+        ("weighted sums", _is_kind(Kind.MATRIX, Kind.WINDOWS), _finished(_matrix)),
+        ("short windows", _has_short_windows, _short_windows),
+        ("sums", lambda nest: True, _finished(_per_element)),
+    )
+)

@@ -1,0 +1,41 @@
+"""Cortex-M: its rules in order, those of vectors first and plain loops last."""
+
+from __future__ import annotations
+
+from edgec.targets.common import loops
+from edgec.targets.cortex_m.float_rows import (
+    is_float_sum,
+    replaces_loops,
+    schedule_floats,
+    schedule_small_floats,
+)
+from edgec.targets.dsp import rules as dsp
+from edgec.targets.helium import rules as helium
+from edgec.targets.rule import Rule, always
+
+FLOATS = (
+    Rule(
+        "rows of floats", is_float_sum, schedule_floats,
+        needs=frozenset({"fpu"}), levels=("balanced", "time", "ram"), ends_menu=replaces_loops,
+        kernels=("ec_conv_row_f32*", "ec_depthwise_row_f32*"),
+    ),
+    Rule(
+        "rows of floats in few bytes", is_float_sum, schedule_small_floats,
+        needs=frozenset({"fpu"}), levels=("size",), ends_menu=always,
+        kernels=("ec_conv_row_f32_*", "ec_depthwise_row_f32_*"),
+    ),
+)  # fmt: skip
+
+RULES = (
+    *helium.RECURRENT,
+    *dsp.RECURRENT,
+    *helium.PRODUCTS,
+    *dsp.SHORTS,
+    *dsp.PRODUCTS,
+    loops.GATHERED_RULE,
+    *loops.RULES,
+    *helium.ELEMENTS,
+    *dsp.ELEMENTS,
+    *FLOATS,
+    *loops.LOOPS,
+)

@@ -1,0 +1,71 @@
+"""Rules of Helium (MVE): vectors of integers along the channels."""
+
+from __future__ import annotations
+
+from edgec.loop.lowering import COLUMN_ROWS, MATRIX, STEP_MATRICES, WINDOW_ROWS
+from edgec.targets.common.elements import schedule_mul
+from edgec.targets.common.recurrent import is_filter, is_lstm
+from edgec.targets.common.sums import Kind
+from edgec.targets.dsp.pools import schedule_pool
+from edgec.targets.dsp.rules import pools, rescaled
+from edgec.targets.dsp.steps import schedule_steps
+from edgec.targets.dsp.svdf import schedule_time
+from edgec.targets.helium.elements import schedule_linear_sum, schedule_mean, schedule_real_mean
+from edgec.targets.helium.matrix import schedule_vectors
+from edgec.targets.rule import Nest, Rule, always
+
+MVE = frozenset({"mve"})
+
+
+def _products(name: str, form: str, *kinds: Kind) -> Rule:
+    def match(nest: Nest) -> bool:
+        return rescaled("int8", *kinds)(nest) or rescaled("int16", *kinds)(nest)
+
+    return Rule(
+        name, match, schedule_vectors, needs=MVE,
+        kernels=("ec_conv_*_mve", "ec_dense_*_mve", "ec_depthwise_*_mve", "ec_columns_*_mve",
+                 "ec_pad_rows_*_mve"),
+        form=form,
+    )  # fmt: skip
+
+
+RECURRENT = (
+    Rule(
+        "gates", lambda nest: nest.dtype == "int8" and is_lstm(nest), schedule_steps,
+        needs=MVE, kernels=("ec_dense_s8_s16_mve", "ec_copy_row_s8"), form=STEP_MATRICES,
+    ),
+)  # fmt: skip
+
+PRODUCTS = (
+    _products("matrices", MATRIX, Kind.WINDOWS, Kind.MATRIX),
+    _products("channels' windows side by side", COLUMN_ROWS, Kind.CHANNEL_WINDOWS),
+    _products("rows of windows", WINDOW_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+    _products("windows side by side", COLUMN_ROWS, Kind.WINDOWS),
+)
+
+#: Whole functions on vectors: nothing else is offered.
+ELEMENTS = (
+    Rule(
+        "means of an image", pools(Kind.TOTAL),
+        lambda nest: schedule_mean(nest) or schedule_real_mean(nest),
+        needs=MVE, kernels=("ec_mean_s8_mve", "ec_sum_real_channels_s8_mve"), ends_menu=always,
+    ),
+    Rule(
+        "largest elements", pools(Kind.LARGEST),
+        lambda nest: schedule_pool(nest, "ec_max_pool_s8_mve"),
+        needs=MVE, kernels=("ec_max_pool_s8_mve",), ends_menu=always,
+    ),
+    Rule(
+        "products of elements", lambda nest: not nest.temporaries,
+        lambda nest: schedule_mul(nest.func, "mve"),
+        needs=MVE, kernels=("ec_mul*_s8_mve",), ends_menu=always,
+    ),
+    Rule(
+        "linear sums", lambda nest: not nest.temporaries, schedule_linear_sum,
+        needs=MVE, kernels=("ec_linear_sum_s8_mve",), ends_menu=always,
+    ),
+    Rule(
+        "filters", is_filter, lambda nest: schedule_time(nest, "mve"),
+        needs=MVE, kernels=("ec_svdf_time_*_mve",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""RISC-V without vectors: plain loops."""

@@ -1,0 +1,159 @@
+"""What a target knows: rules that turn the loops of a group into schedules, the best first.
+
+    def is_dense(nest: Nest) -> bool: ...                  # ask what the nest is
+    def on_kernel(nest: Nest) -> list[Schedule]: ...       # apply primitives, the kernel last
+    RULES = (Rule("dense", is_dense, on_kernel, needs={"avx2"}, kernels=("ec_dense_s8_avx2",)),)
+
+A rule matches the nest as the operators write it: its sums, dtypes and what follows them, never an
+operator's name. `Target.menu` asks the rules of an instruction set in their order; each adds its
+schedules to the menu of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import HIGH, PARTS
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.options import Optimize, Options
+from edgec.targets.common.nests import find_param
+from edgec.targets.common.sums import Sums
+from edgec.targets.core import Core
+
+#: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
+DIRECT = "direct"
+
+
+def loop_rescaling(core: Core, options: Options) -> str:
+    """How accumulators are rescaled in plain loops where that is proven to be the same.
+
+    Layers of one shape may need different lines, and then do not share their code: `size` does
+    without, and so do cores whose plain loops have little to rescale, but for time.
+    """
+    has_kernels = core.has("dsp") and options.optimize != "time"
+    if not core.is_embedded or options.optimize == "size" or has_kernels:
+        return ""
+    return HIGH if core.multiplies_wide else PARTS
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of one group, and for whom they are scheduled.
+
+    tables: the function's constants, by parameter. window: that of sums over windows, where the
+    operator knows it. in_rows: the function makes one row of an image, as in layers that stream.
+    sums: how the group sums as its operators write it, whatever form `func` has. form:
+    that in which it was lowered.
+    """
+
+    func: PrimFunc
+    tables: Mapping[str, Array]
+    window: Window | None
+    core: Core
+    options: Options
+    in_rows: bool = False
+    sums: Sums | None = None
+    form: str = DIRECT
+
+    @cached_property
+    def temporaries(self) -> frozenset[str]:
+        """The names of what is computed between inputs and outputs."""
+        return frozenset(b.name for b in self.func.params if b.scope == "scratch")
+
+    @cached_property
+    def dtype(self) -> str:
+        """The dtype of the first input; empty where there is none."""
+        return next((b.dtype for b in self.func.params if b.name == "x"), "")
+
+    @property
+    def out_dtype(self) -> str:
+        """The dtype of the first output."""
+        return find_param(self.func, "out").dtype
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the fewest bytes count, not time."""
+        return self.options.optimize == "size"
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether what is fastest may take more scratch or code."""
+        return self.options.optimize == "time"
+
+    @property
+    def spares_code(self) -> bool:
+        """Whether straight code is long: products of 64 bits have to be composed."""
+        return self.core.is_embedded and not self.core.multiplies_wide
+
+    @property
+    def trades_scratch(self) -> bool:
+        """Whether fast schedules may need much more scratch or code than others as good."""
+        return self.core.has("dsp") and not self.core.has("mve")
+
+    @property
+    def rescaling(self) -> str:
+        """How plain loops may rescale sums."""
+        return loop_rescaling(self.core, self.options)
+
+    @property
+    def weight_bits(self) -> tuple[int, ...]:
+        """Bits that kernels may store weights in; with both, what is saved is weighed later.
+
+        Rows of a layer must agree on them.
+        """
+        if self.is_fast:
+            return (8,)
+        return (8, 4) if self.options.optimize == "balanced" and not self.in_rows else (4,)
+
+
+#: Whether a rule may be for a nest, and the schedules of it.
+Match = Callable[[Nest], bool]
+Apply = Callable[[Nest], list[Schedule]]
+
+
+def never(nest: Nest, found: list[Schedule]) -> bool:
+    """What a rule finds is one choice among others."""
+    return False
+
+
+def always(nest: Nest, found: list[Schedule]) -> bool:
+    """What a rule finds is better than all that comes after it."""
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One way to run the nests that it matches.
+
+    match: whether it may be for a nest, lowered plainly. apply: its schedules, the fastest first;
+    none where the nest turns out not to fit. needs, lacks: features that the core must have, and
+    must not have. kernels: patterns (as of file names) of the kernels that its schedules call.
+    levels: of `--optimize`; all if empty. is_assembly: the kernels are slow without assembly, and
+    `--no-asm` does without them. ends_menu: whether rules after it are left out, asked where it
+    found schedules. form: the nest that `apply` gets is lowered in this form.
+    """
+
+    name: str
+    match: Match
+    apply: Apply
+    needs: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
+    kernels: tuple[str, ...] = ()
+    levels: tuple[Optimize, ...] = ()
+    is_assembly: bool = False
+    ends_menu: Callable[[Nest, list[Schedule]], bool] = never
+    form: str = field(default=DIRECT, kw_only=True)
+
+    def is_for(self, core: Core, options: Options) -> bool:
+        """Whether a core has what it needs, and the options allow it."""
+        return (
+            self.needs <= core.features
+            and self.lacks.isdisjoint(core.features)
+            and (not self.levels or options.optimize in self.levels)
+            and not (self.is_assembly and options.no_asm)
+        )
