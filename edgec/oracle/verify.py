@@ -51,10 +51,20 @@ class Comparison:
     first: dict[str, Any] | None = None
 
     def add(self, case: int, expected: Array, found: Array) -> None:
-        """Compare one case. Both arrays have the source tensor's layout; NaN equals NaN."""
+        """Compare one case. Both arrays have the source tensor's layout; NaN equals NaN.
+
+        Where shape or dtype differ, every element does. Of two zeros the signs count as a
+        difference, which is within every tolerance.
+        """
         self.elements += expected.size
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            self.mismatches += max(expected.size, 1)
+            self.beyond += max(expected.size, 1)
+            self._first(case, [], _type_text(expected), _type_text(found))
+            return
         same = expected == found
         if expected.dtype.kind == "f":
+            same &= np.signbit(expected) == np.signbit(found)
             same |= np.isnan(expected) & np.isnan(found)
         wrong = np.flatnonzero(~same.reshape(-1))
         if not wrong.size:
@@ -68,16 +78,25 @@ class Comparison:
         allowed = self.tolerance * size
         wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
         self.beyond += int(wrong.size)
-        if self.first is None and wrong.size:
+        if wrong.size:
             position = np.unravel_index(int(wrong[0]), expected.shape)
+            index = [int(p) for p in position]
+            self._first(case, index, expected[position].item(), found[position].item())
+
+    def _first(self, case: int, index: list[int], expected: Any, found: Any) -> None:
+        if self.first is None:
             self.first = {
                 "case": case,
                 "tensor": self.tensor,
                 "operator": self.operator,
-                "index": [int(p) for p in position],
-                "expected": expected[position].item(),
-                "found": found[position].item(),
+                "index": index,
+                "expected": expected,
+                "found": found,
             }
+
+
+def _type_text(array: Array) -> str:
+    return f"{array.dtype.name}{list(array.shape)}"
 
 
 @dataclass
@@ -274,11 +293,15 @@ def _compare(
         for value in function.outputs
     ]
     oracle.reset()
+    done = 0
     for case, found in enumerate(runner.results(built, inputs, layers)):
         expected = oracle.run(inputs[case], tensors=layers)
+        done += 1
         if only is None:
+            _check_count("outputs", len(expected.outputs), len(outputs), "the compiled model")
+            _check_count("outputs", len(outputs), len(found.outputs), f"the engine {runner.name}")
             for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
-                row.add(case, np.asarray(want), got.reshape(want.shape))
+                row.add(case, np.asarray(want), got)
         for trace in built.manifest.traces if layers else ():
             value = values[trace.value]
             tensor = _source_tensor(expected, value)
@@ -298,13 +321,20 @@ def _compare(
             )
             raw = found.traces[trace.id].view(value.type.dtype).reshape(value.type.shape)
             assert value.origin is not None
-            found_tensor = value.origin.to_source(raw).reshape(tensor.shape)
-            _forget(tensor, found_tensor, value.origin)
+            found_tensor = value.origin.to_source(raw)
+            if found_tensor.shape == tensor.shape:
+                _forget(tensor, found_tensor, value.origin)
             row.add(case, tensor, found_tensor)
+    _check_count("cases", len(inputs), done, f"the engine {runner.name}")
     if only is None:
         result.outputs = outputs
     result.layers += rows.values()
     return {row.tensor for row in rows.values()}
+
+
+def _check_count(what: str, wanted: int, found: int, who: str) -> None:
+    if wanted != found:
+        raise RunFailed(f"{who} answered {found} {what} of {wanted}", hint="this is a bug in edgec")
 
 
 def _forget(tensor: Array, found: Array, origin: Origin) -> None:

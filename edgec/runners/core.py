@@ -44,15 +44,14 @@ class CoreModel:
         self._simulator = CoreSimulator(elf, _SIMULATED_AS.get(core, core))
         try:
             self._context = self._simulator.span("ec_main_context", write=True)
+            names = ("ec_main_arena", *(f"ec_main_arena_{area.region}" for area in manifest.areas))
+            self._stale = [self._simulator.span(name, write=True) for name in names]
             self._allow = [
                 self._context,
                 self._simulator.span("ec_main_memory", write=False),
-                self._simulator.span("ec_main_arena", write=True),
+                *self._stale,
                 *self._simulator.read_only_spans(),
             ]
-            for area in manifest.areas:
-                name = f"ec_main_arena_{area.region}"
-                self._allow.append(self._simulator.span(name, write=True))
             if manifest.state_bytes:
                 self._allow.append(self._simulator.span("ec_main_state", write=True))
             memory = self._simulator.symbols["ec_main_memory"]
@@ -80,6 +79,9 @@ class CoreModel:
 
     def run(self, inputs: Sequence[Array]) -> tuple[CallResult, list[bytes]]:
         """Run once; returns the call and the bytes of the outputs."""
+        if self._manifest.io != "rows":  # with rows, the arena holds what was fed
+            for span in self._stale:
+                self._simulator.write(span.address, b"\x5a" * span.size)
         for address, array in zip(self._inputs, inputs, strict=True):
             self._simulator.write(address, array.tobytes())
         result = self.call("run", self._context.address, *self._arguments)
@@ -99,6 +101,7 @@ class CoreModel:
                     for i, port in enumerate(ports)
                 ]
                 self._allow += spans
+                self._stale += spans if kind == "output" else []
                 places.append([span.address for span in spans])
                 continue
             places.append([])

@@ -27,6 +27,8 @@ from edgec.runners.engine import (
 # Filled around the arena and the state, and looked at after every run.
 _GUARD_BYTES = 256
 _GUARD_VALUE = 0xA5
+# Fills the arena and the outputs before each run, so that nothing of the run before can pass.
+_STALE_VALUE = 0x5A
 # More than any generated context: a few pointers and a hash.
 _CONTEXT_BYTES = 1024
 
@@ -129,10 +131,14 @@ class HostModel:
     def run(self, inputs: Sequence[Array]) -> tuple[int, list[bytes], list[Traced]]:
         """Run once; returns the ec_status, the bytes of the outputs and the trace events."""
         self._events.clear()
+        for region in (self._arena, *self._areas):
+            region.view[:] = _STALE_VALUE
         context = ctypes.c_void_p(self._context.address)
         manifest = self._manifest
         if manifest.io == "caller":
-            taken = [np.empty(max(port.bytes, 1), np.uint8) for port in manifest.outputs]
+            taken = [
+                np.full(max(port.bytes, 1), _STALE_VALUE, np.uint8) for port in manifest.outputs
+            ]
             sources = (ctypes.c_void_p * len(inputs))(*[a.ctypes.data for a in inputs])
             targets = (ctypes.c_void_p * len(taken))(*[a.ctypes.data for a in taken])
             status: int = self._functions["run"](context, sources, targets)
