@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgec.boards.board import Board, load_board
-from edgec.build.staging import staged_file
+from edgec.build.staging import staged_file, work_folder
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.float_model import float_function
@@ -43,7 +43,7 @@ class Model:
         self.engine = engine or default_engine(board, None)
         self.report = build_report(compiled, built)
         self._session: Any = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = ExitStack()
 
     def run(self, *inputs: Array) -> Any:
         """Run one inference; see `run_all` for its cost.
@@ -75,9 +75,7 @@ class Model:
         if self._session is not None:
             self._session.__exit__(None, None, None)
             self._session = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        self._folder.close()
 
     def __enter__(self) -> Model:
         return self
@@ -150,17 +148,11 @@ def from_torch(module: Any, example_inputs: Sequence[Any]) -> TorchModel:
 
 def _built(compiled: Compiled, board: Board, engine: str, output: str | Path | None) -> Model:
     """A compiled model as a project in `output`, or in a folder that goes with the model."""
-    folder = None
-    if output is None:
-        folder = tempfile.TemporaryDirectory(prefix="edgec_")
-        output = Path(folder.name) / "project"
-    try:
+    with ExitStack() as folder:
+        if output is None:
+            output = folder.enter_context(work_folder("model")) / "project"
         model = Model(compiled, deploy(compiled, board, Path(output)), board, engine)
-    except BaseException:
-        if folder is not None:
-            folder.cleanup()
-        raise
-    model._folder = folder
+        model._folder = folder.pop_all()
     return model
 
 
@@ -192,10 +184,10 @@ def _compiled(
 ) -> Compiled:
     if calibration is None:
         return compile_model(path, board.core, options, board=board)
-    with tempfile.TemporaryDirectory(prefix="edgec_quantized_") as folder:
+    with work_folder("quantized") as folder:
         made = quantize_model(
             path, calibration, Recipe(), shapes=dict(options.input_shapes),
             values=dict(options.input_values),
         )  # fmt: skip
-        quantized = write_quantized(made, path, Path(folder))
+        quantized = write_quantized(made, path, folder)
         return compile_model(quantized, board.core, options, board=board)

@@ -11,12 +11,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from edgec.boards.board import Board
+from edgec.build.staging import work_folder
 from edgec.deploy.limits import MOST_ATTEMPTS, smaller_arena_bytes
 from edgec.deploy.project import Figures, deploy, figures_of
 from edgec.errors import BudgetExceeded, PlanError
@@ -252,8 +251,8 @@ def build_within(
     arena_bytes = limits.ram_bytes
     for _ in range(MOST_ATTEMPTS):
         compiled = compile_for(function, board, options, arena_bytes)
-        with tempfile.TemporaryDirectory(prefix="edgec_mixed_") as folder:
-            built = deploy(compiled, board, Path(folder) / "project")
+        with work_folder("mixed") as folder:
+            built = deploy(compiled, board, folder / "project")
             figures = figures_of(built, measured=limits.instructions is not None)
         over = figures.over(limits.within(options)).get("RAM", 0)
         arena_bytes = smaller_arena_bytes(compiled, over)

@@ -13,6 +13,7 @@ unless told otherwise.
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -109,10 +110,15 @@ class Toolchain:
         return [*command, "-o", str(output)]
 
     def run(self, command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """Run a compiler command in `folder` and return its status and output as text."""
+        """Run a compiler command in `folder` and return its status and output as text.
+
+        Its temporary files are there too: who removes the folder removes them.
+        """
+        places = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))
         return subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+            command, cwd=folder, env={**os.environ, **places}, capture_output=True, text=True,
+            errors="replace", check=False,
+        )  # fmt: skip
 
 
 @cache

@@ -115,7 +115,7 @@ def build_firmware(
         raise BuildFailed(f"'{optimize}' is none of {', '.join(OPTIMIZE_FLAGS)}")
     project = Path(project).absolute()
     out = Path(out).absolute()
-    with staged_folder(out, ELF_NAME) as folder:
+    with staged_folder(out) as folder:
         (folder / "ec_board.h").write_text(board_header(board), "utf-8", newline="\n")
         script = linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only)
         if stack_bytes is None and not hardware_only and (project / "link.ld").is_file():

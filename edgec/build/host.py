@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.boards.toolchain import WARNING_FLAGS, Toolchain
 from edgec.build.diagnose import explain_compiler
 from edgec.build.firmware import compile_sources
+from edgec.build.staging import staged_file, work_folder
 from edgec.errors import BuildFailed
 
 SANITIZERS = ("address", "undefined")
@@ -101,8 +102,7 @@ def _build(
         checks = ["-fno-sanitize=all"]
     out = Path(out).absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="edgec-host-") as name:
-        folder = Path(name)
+    with work_folder("host") as folder:
         objects = compile_sources(
             toolchain,
             sources,
@@ -118,10 +118,9 @@ def _build(
         if done.returncode != 0 or not built.is_file():
             raise explain_compiler(out, done.stdout + done.stderr)
         # Into its own folder first, so that a program never sees half of a library.
-        with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as stream:
-            stream.write(built.read_bytes())
-        Path(stream.name).chmod(0o755)
-        Path(stream.name).replace(out)
+        with staged_file(out, hint="choose another output folder") as temporary:
+            shutil.copyfile(built, temporary)
+            temporary.chmod(0o755)
     return out
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from edgec.build.ownership import kept_files, write_marker
 from edgec.errors import BuildFailed, EdgecError
 
 try:
@@ -26,7 +27,9 @@ except ImportError:  # not on Windows: there what is left stays
 #: A full or read-only disk, which may show at any write into a staged folder.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
-_LOCK = "edgec.lock"
+_LOCK, _UNNAMED_LOCK = "edgec.lock", "lock.new"
+#: How the folders for what is not kept begin.
+_WORK_PREFIX = "edgec-work-"
 
 
 @contextmanager
@@ -36,6 +39,7 @@ def staged_file(target: Path, hint: str) -> Iterator[Path]:
     If the block succeeds the file becomes `target`, else nothing changes. Raises EdgecError with
     `hint` where the block raises an OSError.
     """
+    target = Path(os.path.realpath(target))
     temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
     try:
         yield temporary
@@ -50,16 +54,18 @@ def staged_file(target: Path, hint: str) -> Iterator[Path]:
 
 
 @contextmanager
-def staged_folder(target: Path, marker: str) -> Iterator[Path]:
+def staged_folder(target: Path) -> Iterator[Path]:
     """Give a temporary folder beside `target` that becomes `target` if the block succeeds.
 
-    What is there already is replaced if it is an empty folder or one that has the file `marker`,
-    which the block writes; anything else raises BuildFailed and is left alone. If the block
-    raises, nothing changes. What a killed process left of the same target is removed.
+    A folder that edgec made (`edgec.build.ownership`) is replaced, with what others put into it
+    kept. Anything else that is not empty raises BuildFailed and is left alone, and so does a folder
+    of ours in which a file was changed. A link stays a link: the folder that it points to is
+    written. If the block raises, nothing changes. What a killed process left of the same target is
+    removed.
     """
-    target = Path(os.path.abspath(target))
+    target = Path(os.path.realpath(target))
     _remove_stale(target)
-    _check_replaceable(target, marker)
+    kept_files(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -69,28 +75,52 @@ def staged_folder(target: Path, marker: str) -> Iterator[Path]:
             hint="choose another output folder with -o",
         ) from problem
     try:
-        # Of its own, because mkdtemp makes its folder private.
-        content = staging / "new"
-        content.mkdir()
         with _held_lock(staging):
+            # Of its own, because mkdtemp makes its folder private.
+            content = staging / "new"
+            content.mkdir()
             try:
                 yield content
+                write_marker(content)
+                _copy_kept(target, content)
             except OSError as problem:
                 if problem.errno not in _DISK_ERRORS:
                     raise
                 raise BuildFailed(
                     f"cannot write to {target.parent}: {problem.strerror}"
                 ) from problem
-            _check_replaceable(target, marker)
             _swap(content, target, staging / "old")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
 @contextmanager
+def work_folder(purpose: str) -> Iterator[Path]:
+    """Give a temporary folder that is removed at the end, or by the next one if we are killed."""
+    common = Path(tempfile.gettempdir())
+    remove_unlocked(common, f"{_WORK_PREFIX}*")
+    folder = Path(tempfile.mkdtemp(prefix=f"{_WORK_PREFIX}{purpose}-", dir=common))
+    try:
+        with _held_lock(folder):
+            content = folder / "work"
+            content.mkdir()
+            yield content
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unlocked(parent: Path, pattern: str) -> None:
+    """Remove the folders with a lock that no process holds: their processes were killed."""
+    for folder in parent.glob(pattern):
+        with _taken_lock(folder) as is_ours:
+            if is_ours:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def _held_lock(staging: Path) -> Iterator[None]:
     """Hold the lock of a staging folder; it bears its name only once it is held."""
-    unnamed = staging / "lock.new"
+    unnamed = staging / _UNNAMED_LOCK
     with unnamed.open("wb") as file:
         _try_lock(file)
         unnamed.rename(staging / _LOCK)
@@ -107,6 +137,20 @@ def _try_lock(file: IO[bytes]) -> bool:
     return True
 
 
+@contextmanager
+def _taken_lock(folder: Path) -> Iterator[bool]:
+    """Whether the folder has a lock that its process holds no more; we hold it meanwhile."""
+    for name in (_LOCK, _UNNAMED_LOCK):
+        with suppress(OSError):
+            file = (folder / name).open("rb+")
+            break
+    else:
+        yield False
+        return
+    with file:
+        yield _try_lock(file)
+
+
 def _remove_stale(target: Path) -> None:
     """Remove staging folders of this target that no process holds.
 
@@ -115,13 +159,32 @@ def _remove_stale(target: Path) -> None:
     if not target.parent.is_dir():
         return
     for staging in target.parent.glob(f".{glob.escape(target.name)}.*"):
-        with suppress(OSError), (staging / _LOCK).open("rb+") as file:
-            if not _try_lock(file):
+        with _taken_lock(staging) as is_ours, suppress(OSError):
+            if not is_ours:
                 continue
             old = staging / "old"
             if old.exists() and not target.exists():
                 old.rename(target)
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _copy_kept(target: Path, content: Path) -> None:
+    """Copy what others put into `target`, so that it is there after the swap too."""
+    for name in kept_files(target):
+        copy = content / name
+        if os.path.lexists(copy):
+            raise BuildFailed(
+                f"{target / name} is not a file of edgec, and the new project has one there",
+                hint="move it elsewhere, or choose another output folder with -o",
+            )
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise BuildFailed(
+                f"{target / name} cannot be kept: the new project has a file in its way",
+                hint="move it elsewhere, or choose another output folder with -o",
+            ) from None
+        shutil.copy2(target / name, copy, follow_symlinks=False)
 
 
 def _swap(content: Path, target: Path, old: Path) -> None:
@@ -136,16 +199,3 @@ def _swap(content: Path, target: Path, old: Path) -> None:
         if not isinstance(problem, OSError):
             raise
         raise BuildFailed(f"cannot replace {target}: {problem.strerror}") from problem
-
-
-def _check_replaceable(target: Path, marker: str) -> None:
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise BuildFailed(f"{target} is a file, not a folder", hint="choose another -o")
-    if any(target.iterdir()) and not (target / marker).is_file():
-        raise BuildFailed(
-            f"{target} exists and was not made by edgec",
-            details=(f"it is not empty and has no {marker}",),
-            hint="choose another output folder, or empty this one",
-        )

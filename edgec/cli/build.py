@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -95,6 +94,7 @@ def command(
 ) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.boards.board import load_board
+    from edgec.build.staging import work_folder
     from edgec.deploy.limits import build_within
     from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
@@ -125,8 +125,8 @@ def command(
     with ExitStack() as stack:
         finish: Finish = write_report
         if calibration is not None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="edgec_quantized_"))
-            model = _quantized(model, calibration, pixels, options, Path(folder), as_json)
+            folder = stack.enter_context(work_folder("quantized"))
+            model = _quantized(model, calibration, pixels, options, folder, as_json)
             finish = partial(_finish_quantized, model)
         compiled, built = build_within(
             model, chosen, core, options, output, traced=traced, finish=finish, dump=dump

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ def command(
     server_only: bool,
 ) -> None:
     """Debug the program of DIR, a folder that `edgec build` made."""
+    from edgec.build.staging import work_folder
     from edgec.codegen.project import DEBUG_SCRIPT
     from edgec.deploy.project import open_project
     from edgec.errors import BoardError, BuildFailed
@@ -57,8 +57,8 @@ def command(
     line = [] if server_only else gdb_command(chosen, image, script, commands, gdb=gdb)
     status = 0
     with (
-        tempfile.TemporaryDirectory(prefix="edgec_debug_") as folder,
-        RunningServer(chosen, Path(folder) / "messages", port) as running,
+        work_folder("debug") as folder,
+        RunningServer(chosen, folder / "messages", port) as running,
     ):
         if chosen.link:
             click.echo(f"the link: edgec run {project} --port {chosen.link}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +66,7 @@ def command(
     **words: Any,
 ) -> None:
     """Run MODEL, a model file or a project folder that `edgec build` made."""
+    from edgec.build.staging import work_folder
     from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
 
@@ -81,8 +81,8 @@ def command(
         pool = Pool.load(pool_file)
         engine = pool.devices[0].engine
     target = None if output is None else _output_file(output)
-    with tempfile.TemporaryDirectory(prefix="edgec_run_") as work:
-        chosen, built = _built(model, board, engine, port, profile, dump, Path(work), words)
+    with work_folder("run") as work:
+        chosen, built = _built(model, board, engine, port, profile, dump, work, words)
         from edgec.runners.engine import open_session
         from edgec.runners.inputs import read_steps
         from edgec.runners.samples import generate_steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -56,6 +55,7 @@ def command(
     Runtime computes int16 in floats: some steps are allowed behind it, and told.
     """
     from edgec.boards.board import load_board
+    from edgec.build.staging import work_folder
     from edgec.cli.samples import load_cases
     from edgec.frontends import import_model
     from edgec.oracle.verify import verify_model
@@ -77,7 +77,7 @@ def command(
     params = import_model(model, shapes=shapes, values=values).main.inputs
     cases = load_cases(params, inputs_file, random_cases or 4)
     with (
-        tempfile.TemporaryDirectory(prefix="edgec_verify_") as work,
+        work_folder("verify") as work,
         pool or nullcontext(),
         transfer_bar(quiet=as_json) as transfer,
     ):
@@ -87,7 +87,7 @@ def command(
             options,
             name,
             cases,
-            Path(work),
+            work,
             layers=layers,
             reference=reference,
             port=port,

@@ -6,11 +6,11 @@ is none, other ways are built, and those that keep the limits are named with the
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.boards.board import Board
+from edgec.build.staging import work_folder
 from edgec.deploy.project import Built, Figures, Finish, deploy, deploy_library, figures_of
 from edgec.errors import BudgetExceeded, DoesNotFit, EdgecError, PlanError
 from edgec.memory.homes import Homes
@@ -168,11 +168,11 @@ def _try(
         max_instructions=None, **changes,  # type: ignore[arg-type]
     )  # fmt: skip
     try:
-        with tempfile.TemporaryDirectory(prefix="edgec_way_") as folder:
+        with work_folder("way") as folder:
             compiled = compile_model(
                 model, core, free, board=board, arena_limit_bytes=options.max_ram_bytes
             )
-            out = Path(folder) / "project"
+            out = folder / "project"
             built = deploy_library(compiled, out) if board is None else deploy(compiled, board, out)
             figures = figures_of(built, measured=options.max_instructions is not None)
     except EdgecError:

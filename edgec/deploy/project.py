@@ -64,7 +64,7 @@ def deploy(
     when it breaks a given limit.
     """
     options = compiled.options
-    with staged_folder(out, MANIFEST_NAME) as folder:
+    with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, board, options.harness)
         try:
             artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
@@ -107,7 +107,7 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
 
     Raises BudgetExceeded when arena, state or weights break a given limit by themselves.
     """
-    with staged_folder(out, MANIFEST_NAME) as folder:
+    with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, None)
         staged = Built(folder, manifest, None, None, None, None)
         check_budgets(compiled, staged)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import click
 
 from edgec.boards.board import Board, load_board
+from edgec.build.staging import work_folder
 from edgec.deploy.project import deploy
 from edgec.errors import EdgecError
 from edgec.options import Options
@@ -130,9 +130,9 @@ def _measure(
     row: dict[str, Any] = {"model": key, "board": board.name, "core": board.core.name,
                            "macs": compiled.macs, "compile_s": round(compile_s, 3),
                            "arena_bytes": compiled.program.arena_bytes, "layers": []}  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="edgec_bench_") as folder:
+    with work_folder("bench") as folder:
         try:
-            built = deploy(compiled, board, Path(folder) / "project", traced=layers)
+            built = deploy(compiled, board, folder / "project", traced=layers)
         except EdgecError as error:
             return {**row, "error": error.message}
         engine = default_engine(board)

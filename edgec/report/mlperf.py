@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 import numpy as np
 
 from edgec.boards.board import Board, load_board
+from edgec.build.staging import work_folder
 from edgec.codegen.harness import benchmark_id
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, RunFailed
@@ -129,8 +129,8 @@ def _run_model(
     found = benchmark_id(compiled.program)
     if found != BENCHMARKS[key].id:
         raise EdgecError(f"{model.name} is not the model {BENCHMARKS[key].id}, but {found}")
-    with tempfile.TemporaryDirectory(prefix="edgec_bench_") as folder:
-        built = deploy(compiled, board, Path(folder) / "project")
+    with work_folder("bench") as folder:
+        built = deploy(compiled, board, folder / "project")
         assert built.artefact is not None
         firmware = Firmware(board, built.artefact, found)
         answers = pool.spread(

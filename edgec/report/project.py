@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec import __version__
+from edgec.build.ownership import add_to_marker
 from edgec.build.staging import staged_file
 from edgec.errors import BuildFailed, EdgecError, RunFailed
 from edgec.graph.ir import Constant, Value
@@ -171,7 +172,8 @@ def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
     try:
         with staged_file(path, hint="") as temporary:
             temporary.write_text(json.dumps(profile, indent=1) + "\n", encoding="ascii")
-    except EdgecError:
+        add_to_marker(built.project, PROFILE_NAME)
+    except (EdgecError, OSError):
         return False
     return True
 

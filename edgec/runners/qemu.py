@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from edgec.boards.board import Board
+from edgec.build.staging import work_folder
 from edgec.errors import LinkError, RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity, Stops
@@ -67,8 +66,9 @@ class QemuProcess:
         self.transport: Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         # QEMU's messages go to a file: an unread pipe could fill and stop it.
-        self._folder = tempfile.TemporaryDirectory(prefix="edgec-qemu-")
-        self._messages = Path(self._folder.name) / "messages"
+        self._stack = contextlib.ExitStack()
+        self._folder = self._stack.enter_context(work_folder("qemu"))
+        self._messages = self._folder / "messages"
         self._name = f"the emulated {board.name}"
         try:
             if uart == "pty":
@@ -84,7 +84,7 @@ class QemuProcess:
         """Listen, let QEMU connect, accept: so it cannot run before it is connected."""
         with contextlib.ExitStack() as stack:
             if hasattr(socket, "AF_UNIX"):
-                path = os.path.join(self._folder.name, "uart")
+                path = str(self._folder / "uart")
                 listener = stack.enter_context(socket.socket(socket.AF_UNIX))
                 listener.bind(path)
                 chardev = f"socket,path={path},server=off"
@@ -160,7 +160,7 @@ class QemuProcess:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._folder.cleanup()
+        self._stack.close()
 
     def __enter__(self) -> QemuProcess:
         return self

@@ -11,12 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgec.boards.board import Board
+from edgec.build.staging import work_folder
 from edgec.errors import BoardError, EdgecError, ToolMissing
 from edgec.runners.flash.image import FlashImage
 
@@ -145,8 +145,8 @@ class ProgramTool(FlashTool):
         problem = self.missing()
         if problem is not None:
             raise problem
-        with tempfile.TemporaryDirectory(prefix="edgec_flash_") as name:
-            plan = self.plan(job, Path(name))
+        with work_folder("flash") as folder:
+            plan = self.plan(job, folder)
             for path, data in plan.files.items():
                 path.write_bytes(data)
             for command in plan.commands:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from edgec.build.staging import staged_file, staged_folder
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.ownership import MARKER_NAME, add_to_marker
+from edgec.build.staging import staged_file, staged_folder, work_folder
 from edgec.errors import BuildFailed, EdgecError
+from edgec.targets.core import host_core
 
 MARKER = "mark"
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != MARKER_NAME)
 
 
 def test_folder_appears_when_complete(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
-    with staged_folder(out, MARKER) as folder:
+    with staged_folder(out) as folder:
         (folder / "x").write_text("1")
         assert not out.exists()
     assert names(out) == ["x"]
@@ -30,9 +35,9 @@ def test_folder_appears_when_complete(tmp_path: Path) -> None:
 
 def test_failure_leaves_what_was(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with staged_folder(out, MARKER) as folder:
+    with staged_folder(out) as folder:
         (folder / MARKER).write_text("1")
-    with pytest.raises(RuntimeError), staged_folder(out, MARKER) as folder:
+    with pytest.raises(RuntimeError), staged_folder(out) as folder:
         (folder / MARKER).write_text("2")
         raise RuntimeError
     assert (out / MARKER).read_text() == "1"
@@ -42,7 +47,7 @@ def test_failure_leaves_what_was(tmp_path: Path) -> None:
 def test_own_folder_is_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for name in ("x", "y"):
-        with staged_folder(out, MARKER) as folder:
+        with staged_folder(out) as folder:
             (folder / name).touch()
             (folder / MARKER).touch()
     assert names(out) == [MARKER, "y"]
@@ -51,15 +56,129 @@ def test_own_folder_is_replaced(tmp_path: Path) -> None:
 
 def test_foreign_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(BuildFailed, match="not made by edgec"), staged_folder(tmp_path, MARKER):
+    with pytest.raises(BuildFailed, match="not made by edgec"), staged_folder(tmp_path):
         pytest.fail("the block must not run")
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def written(out: Path, files: dict[str, str]) -> Path:
+    with staged_folder(out) as folder:
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+    return out
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"manifest.json": '{"manifest_version": 3, "name": "a browser extension"}'},
+        {"manifest.json": "{}", MARKER_NAME: "{}"},
+        {MARKER_NAME: '{"schema": "edgec-folder-1", "files": []}'},
+        {MARKER_NAME: '{"schema": "another-folder-1", "files": {"thesis.txt": ""}}'},
+        {MARKER_NAME: "not JSON"},
+    ],
+    ids=["manifest", "empty marker", "list", "another schema", "text"],
+)
+def test_only_our_marker_makes_a_folder_ours(tmp_path: Path, files: dict[str, str]) -> None:
+    files["thesis.txt"] = "years of work"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(BuildFailed, match="not made by edgec"), staged_folder(tmp_path):
+        pytest.fail("the block must not run")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == files
+
+
+def test_an_edited_file_is_not_replaced(tmp_path: Path) -> None:
+    out = written(tmp_path / "out", {"main.c": "ours", "link/a.c": "ours"})
+    (out / "main.c").write_text("edited for hours")
+    with pytest.raises(BuildFailed, match="were changed") as caught:
+        written(out, {"main.c": "ours again"})
+    assert caught.value.details == ("main.c",)
+    assert (out / "main.c").read_text() == "edited for hours"
+    (out / "main.c").rename(out / "mine.c")
+    written(out, {"main.c": "ours again"})
+    assert (out / "main.c").read_text() == "ours again"
+    assert (out / "mine.c").read_text() == "edited for hours"
+
+
+def test_an_edit_while_the_new_folder_is_written_is_seen(tmp_path: Path) -> None:
+    out = written(tmp_path / "out", {"main.c": "ours"})
+    with pytest.raises(BuildFailed, match="were changed"), staged_folder(out) as folder:
+        (folder / "main.c").write_text("new")
+        (out / "main.c").write_text("edited")
+    assert (out / "main.c").read_text() == "edited"
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_is_not_listed_is_kept(tmp_path: Path) -> None:
+    out = written(tmp_path / "out", {"a.c": "1", "old.c": "1"})
+    (out / "notes.txt").write_text("mine")
+    (out / "cmake").mkdir()
+    (out / "cmake" / "cache").write_text("mine too")
+    (out / "here").symlink_to(tmp_path)
+    for _ in range(2):
+        written(out, {"a.c": "2"})
+        assert names(out) == ["a.c", "cmake", "here", "notes.txt"]
+        assert (out / "cmake" / "cache").read_text() == "mine too"
+        assert (out / "here").is_symlink() and (out / "notes.txt").read_text() == "mine"
+    for file in ({"notes.txt": "of edgec"}, {"cmake": "a file"}):
+        with pytest.raises(BuildFailed, match=r"notes\.txt|cmake"):
+            written(out, file)
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_that_edgec_adds_later_is_its_own(tmp_path: Path) -> None:
+    out = written(tmp_path / "out", {"a.c": "1"})
+    (out / "profile.json").write_text("{}")
+    add_to_marker(out, "profile.json")
+    written(out, {"a.c": "2"})
+    assert names(out) == ["a.c"]
+    add_to_marker(tmp_path, "out")
+    assert names(tmp_path) == ["out"]  # not a folder of ours: no marker
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (tmp_path / "link").symlink_to(real)
+    for text in ("1", "2"):
+        written(tmp_path / "link", {"a.c": text})
+        assert (tmp_path / "link").is_symlink() and (real / "a.c").read_text() == text
+    (tmp_path / "page").symlink_to(real / "page.html")
+    with staged_file(tmp_path / "page", hint="") as temporary:
+        temporary.write_text("text")
+    assert (tmp_path / "page").is_symlink() and (real / "page.html").read_text() == "text"
+
+
+def test_a_killed_process_leaves_no_work_folder(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("fcntl", reason="locks of files that end with their process")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = """
+import os, signal
+from edgec.build.staging import work_folder
+with work_folder("host") as folder:
+    (folder / "half").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=False, env=environment)
+    assert len(names(tmp_path)) == 1
+    with work_folder("verify") as one, work_folder("host") as other:
+        assert len(names(tmp_path)) == 2 and one.is_dir() and other.is_dir()
+    assert names(tmp_path) == []
+
+
+def test_compilers_leave_their_temporary_files_in_the_folder(tmp_path: Path) -> None:
+    toolchain = find_toolchain(host_core())
+    program = "import os, tempfile; print(tempfile.mkstemp()[1], os.environ['TMPDIR'])"
+    done = toolchain.run([sys.executable, "-c", program], tmp_path)
+    assert done.stdout.split() == [str(next(tmp_path.iterdir())), str(tmp_path)]
 
 
 def test_empty_folder_is_taken(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    with staged_folder(out, MARKER) as folder:
+    with staged_folder(out) as folder:
         (folder / "x").touch()
     assert (out / "x").exists()
 
@@ -68,7 +187,7 @@ def test_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with (
         pytest.raises(BuildFailed, match="is a file"),
-        staged_folder(tmp_path / "out", MARKER),
+        staged_folder(tmp_path / "out"),
     ):
         pytest.fail("the block must not run")
 
@@ -78,7 +197,7 @@ def test_unwritable_place(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(BuildFailed, match="cannot write to"),
-        staged_folder(tmp_path / "file" / "out", MARKER),
+        staged_folder(tmp_path / "file" / "out"),
     ):
         pytest.fail("the block must not run")
     with (
@@ -104,7 +223,7 @@ if {last!r} == "old":
             die()
         return rename(self, to)
     pathlib.Path.rename = rename_once
-with staging.staged_folder(pathlib.Path(sys.argv[1]), "mark") as folder:
+with staging.staged_folder(pathlib.Path(sys.argv[1])) as folder:
     (folder / "half").touch()
     if {last!r} == "block":
         die()
@@ -117,12 +236,12 @@ with staging.staged_folder(pathlib.Path(sys.argv[1]), "mark") as folder:
 def test_what_a_killed_process_left_is_removed(tmp_path: Path, last: str) -> None:
     pytest.importorskip("fcntl", reason="locks of files that end with their process")
     out = tmp_path / "out"
-    with staged_folder(out, MARKER) as folder:
+    with staged_folder(out) as folder:
         (folder / MARKER).write_text("1")
     (tmp_path / ".out.of_the_user").mkdir()
     write_and_be_killed(out, last)
     assert len(names(tmp_path)) == (3 if last == "block" else 2)
-    with pytest.raises(RuntimeError), staged_folder(out, MARKER):
+    with pytest.raises(RuntimeError), staged_folder(out):
         assert (out / MARKER).read_text() == "1"  # put back, where it had been moved away
         raise RuntimeError
     assert names(tmp_path) == [".out.of_the_user", "out"]
@@ -130,9 +249,9 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path, last: str) -> Non
 
 def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with staged_folder(out, MARKER) as one:
+    with staged_folder(out) as one:
         (one / MARKER).write_text("1")
-        with staged_folder(out, MARKER) as other:
+        with staged_folder(out) as other:
             (other / MARKER).write_text("2")
         assert (one / MARKER).exists()
     assert (out / MARKER).read_text() == "1"

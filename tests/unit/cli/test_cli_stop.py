@@ -94,7 +94,7 @@ def test_stopped_between_the_two_renames(tmp_path: Path, monkeypatch: pytest.Mon
     from edgec.build.staging import staged_folder
 
     target = tmp_path / "out"
-    with staged_folder(target, "manifest.json") as folder:
+    with staged_folder(target) as folder:
         (folder / "manifest.json").write_text("first")
     real, count = Path.rename, iter(range(9))
 
@@ -104,7 +104,7 @@ def test_stopped_between_the_two_renames(tmp_path: Path, monkeypatch: pytest.Mon
         return real(path, to)
 
     monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(KeyboardInterrupt), staged_folder(target, "manifest.json") as folder:
+    with pytest.raises(KeyboardInterrupt), staged_folder(target) as folder:
         (folder / "manifest.json").write_text("second")
     assert (target / "manifest.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
