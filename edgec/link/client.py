@@ -29,6 +29,7 @@ from edgec.link.commands import (
 )
 from edgec.link.errors import BadAnswer, LinkLost, WrongModel, explain_silence
 from edgec.link.exchange import Counts, Exchange
+from edgec.link.trace_limits import TraceLimits
 from edgec.link.transport import Transport, TransportOwner
 
 Progress = Callable[[int, int], None]
@@ -176,15 +177,19 @@ class LinkClient(TransportOwner):
         last_id: int = LAST_ID,
         timeout_s: float = 300.0,
         progress: Callable[[Stopped, int, int], None] | None = None,
+        limits: TraceLimits | None = None,
     ) -> Done:
         """Run once; `visit` gets every trace event and the bytes that can be seen there, after
         `progress` has got the event, the bytes done and all bytes while they came.
 
-        `timeout_s` is for the way from one event to the next.
+        `timeout_s` is for the way from one event to the next. `limits` checks every event before
+        its bytes are read.
         """
         data = pack_run(1, stops, first_id, last_id)
         state = self._run_state(Command.RUN, data, timeout_s, 0.0)
         while isinstance(state, Stopped):
+            if limits is not None:
+                limits.take(state)
             heard = None if progress is None else partial(progress, state)
             seen = self.read(Kind.TRACE, 0, state.data_bytes, heard)
             visit(state, seen)

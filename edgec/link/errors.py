@@ -75,6 +75,13 @@ class BadAnswer(LinkError):
         )
 
 
+class WrongSize(LinkError):
+    """The device reports sizes or events that the project's manifest does not have."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="flash the project that edgec built, with --trace")
+
+
 class Refused(LinkError):
     """The device answered with a result code that is not 0; `code` is this code."""
 

@@ -11,6 +11,7 @@ from edgec.errors import RunFailed
 from edgec.link.client import LinkClient, Progress
 from edgec.link.commands import Done, Identity, Kind, Stopped, Stops
 from edgec.link.errors import DeviceFault
+from edgec.link.trace_limits import TraceLimits
 from edgec.runners.engine import (
     Array,
     Project,
@@ -83,8 +84,12 @@ class LinkModel:
                 self._transfer(self._values.get(stop.id, "value"), done, total)
 
         self._write(inputs)
+        limits = TraceLimits(
+            {entry.id: entry.bytes for entry in self._manifest.traces},
+            sum(layer.hook_calls for layer in self._manifest.layers),
+        )
         done = self.client.traced_run(
-            visit, stops=stops, timeout_s=self._patience_s, progress=progress
+            visit, stops=stops, timeout_s=self._patience_s, progress=progress, limits=limits
         )
         return done, self._read(done), events
 

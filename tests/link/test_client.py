@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,11 +21,12 @@ from link_devices import (
 
 from edgec.errors import RunFailed
 from edgec.link import client as client_module
-from edgec.link import errors
+from edgec.link import commands, errors
 from edgec.link import exchange as exchange_module
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind, Stopped, Stops
 from edgec.link.frame import Frame, FrameReader
+from edgec.link.trace_limits import TraceLimits
 
 Connect = Callable[..., LinkClient]
 
@@ -123,6 +125,51 @@ def test_traced_run_shows_every_event(connect: Connect, share: float) -> None:
     value = b"".join(data for stop, data in events if stop.id == 2)
     assert value == bytes(3 * (i % 251) % 256 for i in range(LARGE_BYTES))
     assert events[-1][1] == b"\1\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("bytes_of", "events", "message"),
+    [
+        ({2: 5000, 3: 4}, 5, None),
+        ({2: 4999, 3: 4}, 5, "5,000 bytes of the trace id 2, the project says 4,999"),
+        ({2: 5000}, 5, "4 bytes of the trace id 3, the project says 0"),
+        ({2: 5000, 3: 4}, 4, "more than the 4 trace events"),
+    ],
+)
+def test_sizes_are_checked_before_memory_is_taken(
+    connect: Connect, bytes_of: dict[int, int], events: int, message: str | None
+) -> None:
+    client = connect()
+    client.hello()
+    seen: list[tuple[int, int]] = []
+
+    def run() -> None:
+        client.traced_run(
+            lambda stop, data: seen.append((stop.id, len(data))),
+            limits=TraceLimits(bytes_of, events),
+        )
+
+    if message is None:
+        run()
+        assert len(seen) == events
+        return
+    with pytest.raises(errors.WrongSize, match=message):
+        run()
+    assert all(sum(n for i, n in seen if i == id_) <= bytes_of.get(id_, 0) for id_, _ in seen)
+
+
+def test_a_device_that_claims_gigabytes_is_an_error(connect: Connect, monkeypatch) -> None:
+    client = connect()
+    client.hello()
+    unpack = commands.unpack_state
+
+    def claim(data: bytes) -> object:
+        state = unpack(data)
+        return replace(state, data_bytes=0xFFFFFFFF) if isinstance(state, Stopped) else state
+
+    monkeypatch.setattr("edgec.link.client.unpack_state", claim)
+    with pytest.raises(errors.WrongSize, match="4,294,967,295 bytes"):
+        client.traced_run(lambda stop, data: None, limits=TraceLimits({2: 5000, 3: 4}, 5))
 
 
 def test_stops_are_chosen_by_kind_and_id(connect: Connect) -> None:
