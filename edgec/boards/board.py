@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from edgec.boards.board_text import checked, checked_config, checked_qemu_args
 from edgec.boards.table import Table
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
@@ -25,6 +26,7 @@ RegionKind = Literal["flash", "ram", "boot"]
 _KINDS: tuple[RegionKind, ...] = ("flash", "ram", "boot")
 #: Boards with memory regions have cores of 32 bits.
 ADDRESSES = 1 << 32
+_MOST_UARTS = 32
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Board:
     stack_bytes: int
     aliases: tuple[str, ...]
     link: SerialLink | None
-    config: dict[str, int | str]
+    config: dict[str, int]
     qemu: Qemu | None
     runners: tuple[RunnerConfig, ...]
     sources: tuple[str, ...]
@@ -170,6 +172,7 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
     regions: dict[str, MemoryRegion] = {}
     for name in table.names():
         entry = table.table(name)
+        checked("region", name, table.where)
         kind = next((k for k in _KINDS if k == entry.text("kind")), None)
         if kind is None:
             raise BoardError(
@@ -180,7 +183,9 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
             origin=entry.integer("origin"),
             length=parse_size(entry.raw("length"), entry.where),
             kind=kind,
-            access=entry.text("access", "rwx" if kind == "ram" else "rx"),
+            access=checked(
+                "access", entry.text("access", "rwx" if kind == "ram" else "rx"), entry.where
+            ),
             hardware_only=entry.boolean("hardware_only", False),
             wait_states=entry.number("wait_states", 0.0),
             fetch_wait_states=entry.number("fetch_wait_states", entry.number("wait_states", 0.0)),
@@ -228,6 +233,58 @@ def _pick_region(
     raise BoardError(f"{where}: there is no {kind} region", hint=f"add one with kind = '{kind}'")
 
 
+def _clock_hz(table: Table) -> int:
+    rate = table.integer("clock_hz", 0)
+    if not 0 <= rate < ADDRESSES:
+        raise BoardError(f"{table.where}: a clock_hz of {rate} is not possible")
+    return rate
+
+
+def _read_link(table: Table) -> SerialLink | None:
+    if "link" not in table.names():
+        return None
+    entry = table.table("link")
+    link = SerialLink(
+        uart=checked("text", entry.text("uart"), entry.where),
+        tx=checked("text", entry.text("tx", ""), entry.where),
+        rx=checked("text", entry.text("rx", ""), entry.where),
+        baud=entry.integer("baud"),
+        usb=_usb_numbers(entry),
+    )
+    if not 0 < link.baud < ADDRESSES:
+        raise BoardError(f"{entry.where}: a baud rate of {link.baud} is not possible")
+    entry.finish()
+    return link
+
+
+def _read_qemu(table: Table) -> Qemu | None:
+    if "qemu" not in table.names():
+        return None
+    entry = table.table("qemu")
+    qemu = Qemu(
+        machine=checked("machine", entry.text("machine"), entry.where),
+        args=checked_qemu_args(entry.texts("args"), entry.where),
+        serial_index=entry.integer("serial_index", 0),
+    )
+    if not 0 <= qemu.serial_index < _MOST_UARTS:
+        raise BoardError(f"{entry.where}: serial_index is {qemu.serial_index}")
+    entry.finish()
+    return qemu
+
+
+def _read_runner(entry: Table) -> RunnerConfig:
+    name = entry.text("name")
+    options = {key: str(value) for key, value in entry.scalars().items()}
+    for value in options.values():
+        checked("option", value, entry.where)
+    return RunnerConfig(name, options)
+
+
+def _read_config(table: Table) -> dict[str, int]:
+    entry = table.table("config", optional=True)
+    return checked_config(entry.scalars(), entry.where)
+
+
 def parse_board(name: str, text: str, where: str) -> Board:
     """Return the board called `name` from TOML `text`; `where` names the file in errors.
 
@@ -247,44 +304,21 @@ def parse_board(name: str, text: str, where: str) -> Board:
         data = _pick_region(where, memory, layout.text("data", ""), "ram")
         stack_bytes = parse_size(layout.raw("stack"), f"{where}: [layout] stack")
     layout.finish()
-    link = None
-    if "link" in table.names():
-        entry = table.table("link")
-        link = SerialLink(
-            uart=entry.text("uart"),
-            tx=entry.text("tx", ""),
-            rx=entry.text("rx", ""),
-            baud=entry.integer("baud"),
-            usb=_usb_numbers(entry),
-        )
-        entry.finish()
-    qemu = None
-    if "qemu" in table.names():
-        entry = table.table("qemu")
-        qemu = Qemu(
-            machine=entry.text("machine"),
-            args=entry.texts("args"),
-            serial_index=entry.integer("serial_index", 0),
-        )
-        entry.finish()
     board = Board(
-        name=name,
-        title=table.text("title"),
+        name=checked("name", name, where),
+        title=checked("text", table.text("title"), where),
         core=core,
         port=table.text("port"),
-        clock_hz=table.integer("clock_hz", 0),
+        clock_hz=_clock_hz(table),
         memory=memory,
         code=code,
         data=data,
         stack_bytes=stack_bytes,
-        aliases=table.texts("aliases"),
-        link=link,
-        config=table.table("config", optional=True).scalars(),
-        qemu=qemu,
-        runners=tuple(
-            RunnerConfig(entry.text("name"), {k: str(v) for k, v in entry.scalars().items()})
-            for entry in table.tables("runner")
-        ),
+        aliases=tuple(checked("name", alias, where) for alias in table.texts("aliases")),
+        link=_read_link(table),
+        config=_read_config(table),
+        qemu=_read_qemu(table),
+        runners=tuple(map(_read_runner, table.tables("runner"))),
         sources=table.texts("sources"),
         place=tuple(table.table("place", optional=True).all_texts().items()),
     )

@@ -106,16 +106,14 @@ def _render(template: str, values: dict[str, object]) -> str:
     return environment.get_template(template).render(values)
 
 
-def _c_value(value: int | str) -> str:
-    if isinstance(value, str):
-        return value
+def _c_value(value: int) -> str:
     # Addresses read better in hexadecimal; sizes, pins and rates in decimal.
     return f"0x{value:08X}u" if value >= 0x0100_0000 and value % 1000 else f"{value}u"
 
 
 def board_header(board: Board) -> str:
     """Return the text of `ec_board.h`: the board's clock, speed and `[config]` as macros."""
-    values: dict[str, int | str] = {"CLOCK_HZ": board.clock_hz}
+    values: dict[str, int] = {"CLOCK_HZ": board.clock_hz}
     if board.link is not None:
         values["BAUD"] = board.link.baud
     values.update(board.config)

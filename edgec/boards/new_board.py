@@ -100,9 +100,7 @@ def _setting(key: str, value: str) -> str:
     try:
         tomllib.loads(f"{key} = {value}")
     except tomllib.TOMLDecodeError:
-        raise BoardError(
-            f"{key}={value} is no setting", hint='write a number, or a text in quotes: "..."'
-        ) from None
+        raise BoardError(f"{key}={value} is no setting", hint="write a whole number") from None
     return value
 
 
