@@ -80,15 +80,48 @@ class Tensor:
         for position, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
             grid = index.array if isinstance(index, ArrayValue) else np.asarray(index)
             bad = (grid < 0) | (grid >= extent)
-            if self.owner.mask is not None:
-                bad = bad & self.owner.mask
             if bad.any():
-                raise ContractError(
-                    f"index {position} of {self.name} leaves 0..{extent}",
-                    details=(f"it ranges over {grid.min()}..{grid.max()}",),
-                )
-            grids.append(np.clip(grid, 0, extent - 1))
-        return np.asarray(array[tuple(np.broadcast_arrays(*grids))])
+                if self.owner.mask is None or (bad & self.owner.mask).any():
+                    raise ContractError(
+                        f"index {position} of {self.name} leaves 0..{extent}",
+                        details=(f"it ranges over {grid.min()}..{grid.max()}",),
+                    )
+                grid = np.clip(grid, 0, extent - 1)
+            grids.append(grid)
+        axes = [_moving_axis(grid) for grid in grids]
+        known = [axis for axis in axes if axis is not None and axis >= 0]
+        if None in axes or len(set(known)) < len(known):
+            return np.asarray(array[tuple(np.broadcast_arrays(*grids))])
+        return _taken(array, grids, [axis for axis in axes if axis is not None])
+
+
+def _moving_axis(grid: Array) -> int | None:
+    """The only axis along which an index changes, -1 if there is none, None if there are more."""
+    moving = [axis for axis, extent in enumerate(grid.shape) if extent > 1]
+    if len(moving) > 1:
+        return None
+    return moving[0] if moving else -1
+
+
+def _taken(array: Array, grids: Sequence[Array], axes: Sequence[int]) -> Array:
+    """Elements at indices of which each changes along an axis of its own, without big indices."""
+    lines = [grid.reshape(-1) for grid in grids]
+    array = array[tuple(_as_slice(line) for line in lines)]
+    for position, line in enumerate(lines):
+        if _as_slice(line) == slice(None):
+            array = np.take(array, line, position)
+    order = sorted(range(len(axes)), key=lambda position: axes[position])
+    array = array.transpose(order)[(0,) * axes.count(-1)]
+    rank = max((grid.ndim for grid in grids), default=0)
+    return array[tuple(slice(None) if axis in axes else None for axis in range(rank))]
+
+
+def _as_slice(line: Array) -> slice:
+    """The indices of a vector as a slice; `slice(None)` if their distances differ."""
+    first, step = int(line[0]), int(line[1] - line[0]) if line.size > 1 else 1
+    if step <= 0 or (line.size > 2 and (np.diff(line) != step).any()):
+        return slice(None)
+    return slice(first, first + (line.size - 1) * step + 1, step)
 
 
 @dataclass(frozen=True)
@@ -271,6 +304,7 @@ class Definition:
         `arrays` gives the inputs and constants; the result holds every buffer a stage writes.
         """
         self.arrays = {}
+        written = {stage.target.name for stage in self.stages}
         for name, tensor in self.tensors.items():
             given = arrays.get(name)
             if given is None:
@@ -281,7 +315,7 @@ class Definition:
                     f"{name} is {given.dtype}{list(given.shape)}, "
                     f"not {tensor.dtype}{list(tensor.shape)}"
                 )
-            self.arrays[name] = given.copy()
+            self.arrays[name] = given.copy() if name in written else given
         try:
             for steps, group in groupby(self.stages, key=lambda stage: stage.steps):
                 stages = list(group)
@@ -290,31 +324,42 @@ class Definition:
                         self._evaluate_stage(stage, self.arrays, step)
             return {s.target.name: self.arrays[s.target.name] for s in self.stages}
         finally:
-            self.arrays = None
-            self.mask = None
+            self.arrays, self.mask = None, None
 
     def _evaluate_stage(self, stage: Stage, arrays: dict[str, Array], step: int) -> None:
         grids = _grids(stage.shape)
         at = [np.asarray(step), *grids] if stage.steps is not None else grids
         dtype = stage.target.dtype
-        value = np.array(np.broadcast_to(as_array(stage.init(*at), dtype), stage.shape))
+        value = np.broadcast_to(as_array(stage.init(*at), dtype), stage.shape)
         if stage.update is not None:
             bounds = [(_bound(start, at), _bound(stop, at)) for _, start, stop in stage.reduce_axes]
             for offset in np.ndindex(*(int(stop.max() - start.min()) for start, stop in bounds)):
                 point = [int(b[0].min()) + s for b, s in zip(bounds, offset, strict=True)]
-                mask = np.ones(stage.shape, dtype=bool)
-                for position, (start, stop) in zip(point, bounds, strict=True):
-                    mask = mask & (start <= position) & (position < stop)
-                self.mask = mask
+                self.mask = _mask(point, bounds, stage.shape)
                 steps = [np.asarray(p) for p in point]
                 new = as_array(stage.update(ArrayValue(value), *at, *steps), dtype)
-                value = np.where(mask, new, value)
+                value = new if self.mask is None else np.where(self.mask, new, value)
             self.mask = None
         if str(value.dtype) != dtype:
             raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
+        if stage.at is None and stage.shape == stage.target.shape:
+            arrays[stage.target.name] = np.array(value)
+            return
         where = grids if stage.at is None else list(stage.at(*at))
         full = np.broadcast_arrays(*(np.asarray(w) for w in where), np.empty(stage.shape))[:-1]
         arrays[stage.target.name][tuple(full)] = value
+
+
+def _mask(
+    point: Sequence[int], bounds: Sequence[tuple[Array, Array]], shape: tuple[int, ...]
+) -> Array | None:
+    """Which elements have this reduce point; None if all do."""
+    if all(start.ndim == stop.ndim == 0 for start, stop in bounds):
+        return None
+    mask = np.ones(shape, dtype=bool)
+    for position, (start, stop) in zip(point, bounds, strict=True):
+        mask = mask & (start <= position) & (position < stop)
+    return mask
 
 
 def _axis_names(body: Callable[..., Any], count: int) -> tuple[str, ...]:

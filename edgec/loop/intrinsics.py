@@ -1,15 +1,17 @@
 """Scalar functions of the runtime: their types, their exact meaning in Python, their C names.
 
-The meaning is plain Python on ints and `np.float32`; `edgec.numerics.fixed_point` has the same
-functions on arrays, and a test compares the two.
+The meaning is plain Python on ints and `np.float32`. Where `edgec.numerics` has the same function
+on arrays it is named beside it, so that the interpreter is fast; a test compares the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgec.errors import ContractError
 from edgec.loop import signal_intrinsics
@@ -25,9 +27,10 @@ HALF = 0x8000
 class IntrinsicDef:
     """One scalar function.
 
-    `args` and `dtype` are the types taken and given; `meaning` computes one value;
-    `c_name` and `c_header` (in `runtime_c/include/edgec/` or `runtime_c/math/`) say how C calls
-    it; `instructions` estimates its cost on a Cortex-M4 for the choice between variants.
+    `args` and `dtype` are the types taken and given; `meaning` computes one value, `on_arrays`
+    many at once (None: `meaning` one by one); `c_name` and `c_header` (in
+    `runtime_c/include/edgec/` or `runtime_c/math/`) say how C calls it; `instructions` estimates
+    its cost on a Cortex-M4 for the choice between variants.
     """
 
     name: str
@@ -37,6 +40,16 @@ class IntrinsicDef:
     c_name: str
     c_header: str
     instructions: int
+    on_arrays: Callable[..., npt.NDArray[Any]] | None = None
+
+    def map(self, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The function of every element, after broadcasting."""
+        if self.on_arrays is not None:
+            return np.asarray(self.on_arrays(*arrays)).astype(self.dtype)
+        lists = np.broadcast_arrays(*arrays)
+        flat = zip(*(a.reshape(-1).tolist() for a in lists), strict=True)
+        result = np.array([self.meaning(*row) for row in flat], dtype=self.dtype)
+        return result.reshape(lists[0].shape)
 
 
 _REGISTRY: dict[str, IntrinsicDef] = {}
@@ -149,6 +162,12 @@ def round_half_even_f32(value: float) -> int:
     return int(np.rint(min(max(float(value), -(2.0**31)), 2.0**31 - 128)))
 
 
+def round_half_even_array(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`round_half_even_f32` of every element."""
+    limited = np.clip(np.where(np.isnan(values), np.float32(0), values), -(2.0**31), 2.0**31 - 128)
+    return np.asarray(np.rint(limited).astype(np.int32))
+
+
 def round_half_away(value: float) -> int:
     """The nearest integer, ties away from zero, limited to +-2**30; 0 for a NaN."""
     return int(fixed_point.round_half_away(np.asarray(value, np.float64)))
@@ -158,6 +177,12 @@ def requantize_onnx(acc: int, scale: float) -> int:
     """float32(acc) * scale in float32, rounded half to even and saturated to int32."""
     with np.errstate(over="ignore"):
         return round_half_even_f32(float(np.float32(acc) * np.float32(scale)))
+
+
+def fma_array(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`fma` of every element."""
+    with np.errstate(all="ignore"):
+        return np.asarray((a.astype(np.float64) * b + c).astype(np.float32))
 
 
 def fma(a: float, b: float, c: float) -> float:
@@ -172,7 +197,7 @@ def _float_function(
     return IntrinsicDef(
         f"{name}_f32", ("float32",), "float32",
         lambda x: float(function(np.asarray(x, np.float32))),
-        f"ec_{name}_f32", "ec_float.h", instructions,
+        f"ec_{name}_f32", "ec_float.h", instructions, function,
     )  # fmt: skip
 
 
@@ -191,10 +216,12 @@ for _definition in (
     IntrinsicDef(
         "requantize_tflm", ("int32", "int32", "int32"), "int32",
         requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,
+        fixed_point.requantize_tflm,
     ),
     IntrinsicDef(
         "requantize_tflm_right", ("int32", "int32", "int32"), "int32",
         requantize_tflm_right, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
+        fixed_point.requantize_tflm,
     ),
     IntrinsicDef(
         "count_leading_zeros", ("int32",), "int32",
@@ -203,14 +230,17 @@ for _definition in (
     IntrinsicDef(
         "one_over_one_plus_x", ("int32",), "int32",
         one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_fixed_point.h", 60,
+        fixed_point.one_over_one_plus_x,
     ),
     IntrinsicDef(
         "requantize_single", ("int32", "int32", "int32"), "int32",
         requantize_single, "ec_requantize_single", "ec_fixed_point.h", 9,
+        fixed_point.requantize_single,
     ),
     IntrinsicDef(
         "requantize_tflm16", ("int64", "int32", "int32"), "int32",
         requantize_tflm16, "ec_requantize_tflm16", "ec_fixed_point.h", 16,
+        fixed_point.requantize_tflm16,
     ),
     IntrinsicDef(
         "requantize_tflm16_high", ("int32", "int32", "int32"), "int32",
@@ -227,36 +257,43 @@ for _definition in (
     IntrinsicDef(
         "requantize_onnx", ("int32", "float32"), "int32",
         requantize_onnx, "ec_requantize_onnx", "ec_fixed_point.h", 8,
+        fixed_point.requantize_onnx,
     ),
     IntrinsicDef(
         "fma_f32", ("float32", "float32", "float32"), "float32",
-        fma, "ec_fma_f32", "ec_fixed_point.h", 2,
+        fma, "ec_fma_f32", "ec_fixed_point.h", 2, fma_array,
     ),
     IntrinsicDef(
         "round_half_even_f32", ("float32",), "int32",
         round_half_even_f32, "ec_round_half_even_f32", "ec_fixed_point.h", 6,
+        round_half_even_array,
     ),
     IntrinsicDef(
         "round_half_even_bounded_f32", ("float32",), "int32",
         round_half_even_f32, "ec_round_half_even_bounded_f32", "ec_fixed_point.h", 3,
+        round_half_even_array,
     ),
     IntrinsicDef(
         "round_half_away_f32", ("float32",), "int32",
         round_half_away, "ec_round_half_away_f32", "ec_fixed_point.h", 9,
+        fixed_point.round_half_away,
     ),
     IntrinsicDef(
         "round_half_away_f64", ("float64",), "int32",
         round_half_away, "ec_round_half_away_f64", "ec_fixed_point.h", 60,
+        fixed_point.round_half_away,
     ),
     IntrinsicDef(
         "rounding_doubling_high_multiply", ("int32", "int32"), "int32",
         rounding_doubling_high_multiply,
         "ec_rounding_doubling_high_multiply", "ec_fixed_point.h", 6,
+        fixed_point.rounding_doubling_high_multiply,
     ),
     IntrinsicDef(
         "rounding_divide_by_power_of_two", ("int32", "int32"), "int32",
         rounding_divide_by_power_of_two,
         "ec_rounding_divide_by_power_of_two", "ec_fixed_point.h", 6,
+        fixed_point.rounding_divide_by_power_of_two,
     ),
     IntrinsicDef(
         "bit_length_u32", ("uint32",), "int32",

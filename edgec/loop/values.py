@@ -157,9 +157,8 @@ class ArrayValue(Value):
 
 def _apply(op: str, a: Array, b: Array) -> Array:
     if op == "div" and not is_float(str(a.dtype)):
-        wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
-        sign = np.where((a < 0) ^ (b < 0), -1, 1)
-        return np.asarray(wide * sign).astype(a.dtype)
+        down = a // b
+        return np.asarray(down + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
     if op in ("min", "max") and is_float(str(a.dtype)):  # C's comparison, also of NaNs and zeros
         return float_minimum(a, b) if op == "min" else float_maximum(a, b)
     function = {
@@ -281,10 +280,7 @@ def intrinsic(name: str, *args: Operand) -> Value:
             a.array if isinstance(a, ArrayValue) else np.asarray(a, dtype=dtype)
             for a, dtype in zip(args, known.args, strict=True)
         ]
-        lists = np.broadcast_arrays(*arrays)
-        flat = zip(*(a.reshape(-1).tolist() for a in lists), strict=True)
-        result = np.array([known.meaning(*row) for row in flat], dtype=known.dtype)
-        return ArrayValue(result.reshape(lists[0].shape))
+        return ArrayValue(known.map(*arrays))
     exprs: list[Expr] = []
     for value, dtype in zip(args, known.args, strict=True):
         if isinstance(value, ExprValue):

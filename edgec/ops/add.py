@@ -20,7 +20,6 @@ from edgec.loop.values import Value, cast, clamp, int32, int64, intrinsic
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
-from edgec.ops.int_arithmetic import import_integers
 from edgec.ops.intervals import by_corners
 from edgec.ops.linear_sum import (
     OPERANDS,
@@ -32,6 +31,7 @@ from edgec.ops.linear_sum import (
 )
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.row import import_row
 
 #: Bits by which TFLite raises operands of a dtype before it rescales them (add.cc, sub.cc).
 LEFT_SHIFT = {"int8": 20, "int16": 15}
@@ -276,7 +276,7 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
     if declared.dtype == "float32":
         return append_activation(builder, raw, op, raw.inputs, AddAttrs())
     if declared.dtype == "int32" and op == "add":
-        return import_integers(builder, raw, "int_add")
+        return import_row(builder, raw, "int_add")
     if declared.dtype not in LEFT_SHIFT:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)

@@ -22,9 +22,9 @@ from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, 
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
-from edgec.ops.int_arithmetic import import_integers
 from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.row import import_row
 
 #: Quantized element types.
 QUANTIZED = ("int8", "int16")
@@ -205,7 +205,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     if declared.dtype == "float32":
         return append_activation(builder, raw, "mul", raw.inputs, MulAttrs())
     if declared.dtype == "int32":
-        return import_integers(builder, raw, "int_mul")
+        return import_row(builder, raw, "int_mul")
     if declared.dtype not in QUANTIZED:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)

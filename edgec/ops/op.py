@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 from edgec.errors import ContractError, ImportFailed
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import AttrsT, Operator
 from edgec.graph.traits import Interval, Operand
-from edgec.graph.types import TensorType
+from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.intervals import stored_sums
@@ -34,7 +35,22 @@ class SumParts:
 
 
 class Op(Operator[AttrsT]):
-    """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there."""
+    """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there.
+
+    constant_inputs: positions of inputs that `lower` gets as constants, always.
+    """
+
+    constant_inputs: ClassVar[tuple[int, ...]] = ()
+
+    def evaluate(
+        self,
+        attrs: AttrsT,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """`lower`, read on arrays. Operators that NumPy computes much faster write their own."""
+        return lowered_results(self, attrs, inputs, input_types, output_types)
 
     def interval(
         self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
@@ -54,6 +70,51 @@ class Op(Operator[AttrsT]):
         outputs writes all of `target.targets` and returns the first.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
+
+
+def lowered_results(
+    op: Op[AttrsT],
+    attrs: AttrsT,
+    inputs: Sequence[Array],
+    input_types: Sequence[TensorType],
+    output_types: Sequence[TensorType],
+) -> tuple[Array, ...]:
+    """The outputs of an operator by its loops, as they are written, on whole arrays at once."""
+    types = (tuple(input_types), tuple(output_types))
+    if op.constant_inputs:
+        found = _definition(op, attrs, *types, inputs)
+    else:
+        found = _known_definition(op, attrs, *types)
+    given = {f"x{number}": array for number, array in enumerate(inputs)}
+    made = found.definition.evaluate({**given, **found.tables})
+    return tuple(made[f"y{number}"] for number in range(len(output_types)))
+
+
+def _definition(
+    op: Op[Any],
+    attrs: Any,
+    input_types: tuple[TensorType, ...],
+    output_types: tuple[TensorType, ...],
+    arrays: Sequence[Array] = (),
+) -> Lowering:
+    """The loops of a node of its own; `arrays` are its inputs, of which some may be constants."""
+    target = Lowering(op.name)
+    operands: list[Tensor | Constant] = []
+    for number, type_ in enumerate(input_types):
+        if number in op.constant_inputs:
+            operands.append(Constant(f"x{number}", type_, data=arrays[number]))
+        else:
+            operands.append(target.input(f"x{number}", type_.shape, type_.dtype))
+    values = tuple(Value(f"x{number}", type_) for number, type_ in enumerate(input_types))
+    outputs = tuple(Value(f"y{number}", type_) for number, type_ in enumerate(output_types))
+    target.targets = tuple(target.output(v.name, v.type.shape, v.type.dtype) for v in outputs)
+    target.target = target.targets[0]
+    op.lower(Node(op, attrs, values, outputs, op.name), target, operands)
+    return target
+
+
+#: The interpreter runs the same nodes for sample after sample.
+_known_definition = lru_cache(maxsize=2048)(_definition)
 
 
 def op_of(node: Node) -> Op[Any]:
@@ -88,6 +149,29 @@ class RawNode:
     opset: int = 0
     rounding: str = "tflm"
 
+    def optional(self, position: int) -> Value | None:
+        """The input at this position, None where it is absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def operand(self, position: int) -> Value:
+        """The input at this position. Raises ImportFailed where it is absent."""
+        value = self.optional(position)
+        if value is None:
+            raise ImportFailed("an input is absent", details=(f"input {position}",))
+        return value
+
+    def operands(self, count: int | None = None) -> tuple[Value, ...]:
+        """All inputs. Raises ImportFailed where one is absent, or there are not `count`."""
+        if count is not None and len(self.inputs) != count:
+            raise ImportFailed(f"{len(self.inputs)} inputs, {count} are needed")
+        return tuple(self.operand(position) for position in range(len(self.inputs)))
+
+    def declared(self) -> TensorType:
+        """The type that the file declares of the first output. ImportFailed if it has none."""
+        if not self.output_types or self.output_types[0] is None:
+            raise ImportFailed("the output has no type")
+        return self.output_types[0]
+
     def attribute(self, key: str, default: Any = None) -> Any:
         """An attribute of the source node, or the default.
 
@@ -103,7 +187,7 @@ class RawNode:
         return value
 
 
-#: An importer gets a `GraphBuilder` and the raw node and returns the values of its outputs.
+#: An importer returns the values of the node's outputs.
 Importer = Callable[[Any, RawNode], "tuple[Any, ...] | Any"]
 
 _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {

@@ -118,7 +118,11 @@ def extremes(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> It
     else:
         info = np.iinfo(dtype)
         ends = ([info.min], [info.max], [info.min, info.max], [info.max, info.min, 0], [0], [-1])
-        values = [np.array(v).astype(dtype) for v in ends]
+        span = 1 << 8 * np.dtype(dtype).itemsize
+        values = [
+            np.array([n % span for n in v], f"uint{span.bit_length() - 1}").astype(dtype)
+            for v in ends
+        ]
         values += [rng.integers(info.min, info.max, elements, dtype, endpoint=True)] * 2
     for value in values:
         yield np.resize(value, elements).reshape(shape)

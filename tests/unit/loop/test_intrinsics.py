@@ -73,6 +73,36 @@ def test_high_multiply_and_divide():
         assert [divide(int(a), exponent) for a in acc] == expected.tolist()
 
 
+#: Arguments that a function's meaning is defined for, by its name; others take any of their type.
+ARGUMENTS = {
+    "requantize_tflm": (accumulators, lambda: 1518500250, lambda: -3),
+    "requantize_tflm_right": (accumulators, lambda: 1518500250, lambda: -3),
+    "requantize_single": (accumulators, lambda: 1518500250, lambda: 2),
+    "requantize_tflm16": (accumulators, lambda: 23171, lambda: 15),
+    "one_over_one_plus_x": (lambda: np.abs(accumulators()) % 2**31,),
+    "rounding_divide_by_power_of_two": (accumulators, lambda: 5),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in names() if get_intrinsic(n).on_arrays is not None])
+def test_functions_of_arrays_equal_those_of_elements(name):
+    definition = get_intrinsic(name)
+    floats = np.float32([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e-3, 3.7, -80.25, 1e6, -3e9, 3e9, np.nan])
+    given = ARGUMENTS.get(name, [None] * len(definition.args))
+    arguments = []
+    for number, (dtype, make) in enumerate(zip(definition.args, given, strict=True)):
+        values = accumulators() if dtype.startswith("int") else np.roll(floats, number)
+        values = values if make is None else make()
+        column = np.asarray(values).astype(dtype)
+        same = all(d == dtype for d in definition.args)
+        shape = (-1, *[1] * (0 if same else len(definition.args) - 1 - number))
+        arguments.append(column.reshape(shape) if column.ndim else column)
+    found = definition.map(*arguments)
+    rows = zip(*(a.reshape(-1).tolist() for a in np.broadcast_arrays(*arguments)), strict=True)
+    wanted = np.array([definition.meaning(*row) for row in rows], definition.dtype)
+    np.testing.assert_array_equal(found.reshape(-1), wanted, strict=True)
+
+
 def test_names():
     assert "requantize_tflm" in names()
     assert not is_known("nope")

@@ -1,0 +1,84 @@
+"""Element-wise operators as a table: one row each.
+
+The exact meaning of functions of floats is `edgec.numerics.float_math`, so that C has the same bits
+without a libm. Integers without quantization wrap, as C's unsigned ones do. Of `maximum` and
+`minimum` of floats C's `a > b ? a : b` (or `<`) is the meaning, so of two zeros and of a NaN the
+second operand is taken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.ir import Constant
+from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum
+from edgec.ops.op import RawNode
+from edgec.ops.row import FLOAT, INTEGERS, Row, add_rows
+
+#: How far results of `float_math` may be from a framework's, as a part of the largest one.
+NEAR = 5e-7
+_HALF_ROOT = math.sqrt(0.5)
+#: Source of the approximation: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+_ROOT, _CUBE = math.sqrt(2 / math.pi), 0.044715
+
+
+def _gelu(x: Value) -> Value:
+    return x * 0.5 * (1.0 + intrinsic("erf_f32", x * _HALF_ROOT))
+
+
+def _gelu_tanh(x: Value) -> Value:
+    return x * 0.5 * (1.0 + intrinsic("tanh_f32", (x + x * x * x * _CUBE) * _ROOT))
+
+
+def _is_tanh(raw: RawNode) -> bool:
+    kind = raw.attributes.get("approximate", False)
+    if kind not in (False, True, "none", "tanh"):
+        raise ImportFailed(f"approximate {kind!r} is unknown")
+    return kind in (True, "tanh")
+
+
+def _divides_safely(raw: RawNode) -> bool:
+    divisor = raw.operand(1)
+    if isinstance(divisor, Constant) and not np.isin(divisor.data, (0, -1)).any():
+        return True
+    raise ImportFailed("the divisor must be a constant, and neither 0 nor -1")
+
+
+ROWS = (
+    Row("exp", "e**x", lambda x: intrinsic("exp_f32", x),
+        onnx="Exp", tflite="EXP", tolerance=NEAR),
+    Row("log", "the natural logarithm", lambda x: intrinsic("log_f32", x),
+        onnx="Log", tflite="LOG", tolerance=NEAR),
+    Row("erf", "the error function", lambda x: intrinsic("erf_f32", x),
+        onnx="Erf", tolerance=NEAR),
+    Row("sqrt", "the square root, correctly rounded", lambda x: intrinsic("sqrt_f32", x),
+        onnx="Sqrt", tflite="SQRT", tolerance=NEAR),
+    Row("rsqrt", "1 / sqrt(x)", lambda x: intrinsic("rsqrt_f32", x),
+        tflite="RSQRT", tolerance=NEAR),
+    Row("neg", "-x", lambda x: -x, onnx="Neg", tflite="NEG", tolerance=NEAR),
+    Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x),
+        onnx="Abs", tflite="ABS", tolerance=NEAR),
+    Row("gelu", "x / 2 * (1 + erf(x / sqrt(2)))", _gelu,
+        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=lambda raw: not _is_tanh(raw)),
+    Row("gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3)))", _gelu_tanh,
+        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=_is_tanh),
+    Row("hard_sigmoid", "min(max(alpha * x + beta, 0), 1)",
+        lambda x, alpha, beta: clamp(x * alpha + beta, 0.0, 1.0),
+        onnx="HardSigmoid", parameters={"alpha": 0.2, "beta": 0.5}, tolerance=NEAR, bounded=True),
+    Row("div", "a / b", lambda a, b: a / b, onnx="Div", since=7, tflite="DIV"),
+    Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b),
+        tflite="SQUARED_DIFFERENCE"),
+    Row("maximum", "the larger element", maximum, (*FLOAT, *INTEGERS), stored=True,
+        onnx="Max", since=8, tflite="MAXIMUM", variadic=True),
+    Row("minimum", "the smaller element", minimum, (*FLOAT, *INTEGERS), stored=True,
+        onnx="Min", since=8, tflite="MINIMUM", variadic=True),
+    Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS),
+    Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
+    Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",
+        lambda a, b: a / b, INTEGERS, onnx="Div", since=7, tflite="DIV", when=_divides_safely),
+)  # fmt: skip
+
+add_rows(ROWS)
