@@ -13,18 +13,13 @@ from edgec.boards.board import Board, load_board
 from edgec.build.staging import staged_file, work_folder
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
-from edgec.float_model import float_function
+from edgec.frontends import import_model
 from edgec.graph.ir import Module
 from edgec.graph.types import Array
 from edgec.options import Options
-from edgec.pipeline import Compiled, compile_model, compile_module
-from edgec.post_training import (
-    PostTraining,
-    Recipe,
-    quantize_function,
-    quantize_model,
-    write_quantized,
-)
+from edgec.pipeline import Compiled, compile_module, read_model
+from edgec.quantize.float_model import float_function
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
@@ -169,25 +164,23 @@ def quantize(
     samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
     one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a
     sequence of its own, so that states are what they are at first. recipe: fields of
-    `edgec.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
+    `edgec.quantize.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
     """
-    function = float_function(Path(path), from_start=from_start)
+    function = float_function(import_model(Path(path)), from_start=from_start)
     made = quantize_function(function, samples, Recipe(**recipe))
     if output is not None:
+        from edgec.frontends.onnx_writer import onnx_bytes  # onnx takes a while to import
+
         with staged_file(Path(output), hint="choose another output") as temporary:
-            temporary.write_bytes(made.onnx_bytes())
+            temporary.write_bytes(onnx_bytes(made.quantized.function))
     return made
 
 
 def _compiled(
     path: Path, board: Board, options: Options, calibration: Iterable[Sequence[Array]] | None
 ) -> Compiled:
-    if calibration is None:
-        return compile_model(path, board.core, options, board=board)
-    with work_folder("quantized") as folder:
-        made = quantize_model(
-            path, calibration, Recipe(), shapes=dict(options.input_shapes),
-            values=dict(options.input_values),
-        )  # fmt: skip
-        quantized = write_quantized(made, path, folder)
-        return compile_model(quantized, board.core, options, board=board)
+    module = read_model(path, options)
+    if calibration is not None:
+        made = quantize_function(float_function(module), calibration, Recipe())
+        module = made.module(module.source)
+    return compile_module(module, board.core, options, board=board)

@@ -1,8 +1,9 @@
-"""One table of compiler options; it feeds the command line, `compile` and the docs."""
+"""One table of compiler options, which feeds the command line, `compile` and the docs; and the
+figures of a build that its limits are for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgec.numerics.fixed_point import Rounding
@@ -11,6 +12,66 @@ Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]
 Compiler = Literal["gcc", "clang"]
 Harness = Literal["link", "mlperf-tiny"]
+
+#: Names of resources, as errors and reports have them, and the fields of `Limits` and `Figures`.
+RESOURCES = {
+    "RAM": "ram_bytes",
+    "flash": "flash_bytes",
+    "stack": "stack_bytes",
+    "instructions": "instructions",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a build may take; None means no limit. Bytes; instructions of one inference."""
+
+    ram_bytes: int | None = None
+    flash_bytes: int | None = None
+    stack_bytes: int | None = None
+    instructions: int | None = None
+
+    def of(self, resource: str) -> int | None:
+        """The limit of one of RESOURCES."""
+        limit: int | None = getattr(self, RESOURCES[resource])
+        return limit
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a build takes, as far as it is known. Bytes; instructions of one inference.
+
+    Without an image (for the host, or a library) the model's own share is what is known: RAM is
+    arena and state, flash is the weights, and nothing is known of the stack.
+    """
+
+    ram_bytes: int
+    flash_bytes: int
+    stack_bytes: int | None = None
+    instructions: int | None = None
+
+    def of(self, resource: str) -> int | None:
+        """What is known of one of RESOURCES."""
+        used: int | None = getattr(self, RESOURCES[resource])
+        return used
+
+    def over(self, limits: Limits) -> dict[str, int]:
+        """By how much each limit is broken, by resource."""
+        pairs = {what: (self.of(what), limits.of(what)) for what in RESOURCES}
+        return {
+            what: used - limit
+            for what, (used, limit) in pairs.items()
+            if limit is not None and used is not None and used > limit
+        }
+
+    def excess(self, limits: Limits) -> float:
+        """By what parts of them the limits are broken, added up; 0 if they are kept."""
+        return sum(over / (limits.of(what) or 1) for what, over in self.over(limits).items())
+
+    def words(self) -> list[str]:
+        """What is known, except the stack."""
+        known = {what: self.of(what) for what in RESOURCES if what != "stack"}
+        return [f"{what} {used:,}" for what, used in known.items() if used is not None]
 
 
 @dataclass(frozen=True)
@@ -48,3 +109,17 @@ class Options:
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets."""
+        return Limits(
+            self.max_ram_bytes, self.max_flash_bytes, self.max_stack_bytes, self.max_instructions
+        )
+
+    def with_limits(self, limits: Limits) -> Options:
+        """The same options with these budgets."""
+        return replace(
+            self, max_ram_bytes=limits.ram_bytes, max_flash_bytes=limits.flash_bytes,
+            max_stack_bytes=limits.stack_bytes, max_instructions=limits.instructions,
+        )  # fmt: skip

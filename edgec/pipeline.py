@@ -8,7 +8,7 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,25 +46,14 @@ from edgec.numerics.fixed_point import Rounding
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.copy_outputs import copy_outputs
-from edgec.passes.fold_constants import fold_constants
-from edgec.passes.fold_limits import fold_limits
-from edgec.passes.fold_padding import fold_padding
-from edgec.passes.fold_scales import fold_scales, fold_stored_biases
-from edgec.passes.fold_tables import fold_tables
 from edgec.passes.fuse_groups import fuse_groups
-from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.passes.merge_duplicates import merge_duplicates
-from edgec.passes.narrow_accumulators import narrow_accumulators
 from edgec.passes.pair_channels import pair_channels
-from edgec.passes.plain_convolutions import plain_convolutions
+from edgec.passes.sequence import PASSES
 from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
-from edgec.passes.signed_bytes import signed_bytes
-from edgec.passes.simplify_views import simplify_views
-from edgec.passes.sink_transposes import sink_transposes
-from edgec.passes.trim_windows import trim_windows
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core
 from edgec.targets.target import Target, target_for
@@ -75,26 +64,6 @@ GOLDEN_SEED = 1
 GOLDEN_STEPS = 3
 #: Placements that are tried for the final plan, some seconds: the same plan on every machine.
 PLAN_NODES = 40_000
-
-Pass = Callable[[Function, Rounding], Function]
-
-#: Stages 2 to 4, in order, of main and of the bodies of its nodes. Each keeps the meaning: the
-#: reference interpreter is the test.
-PASSES: tuple[tuple[str, Pass], ...] = (
-    ("signed_bytes", lambda function, rounding: signed_bytes(function)),
-    ("sink_transposes", lambda function, rounding: sink_transposes(function)),
-    ("fold_stored_biases", lambda function, rounding: fold_stored_biases(function)),
-    ("fuse_qdq", fuse_qdq),
-    ("fold_limits", lambda function, rounding: fold_limits(function)),
-    ("fold_constants", lambda function, rounding: fold_constants(function)),
-    ("fold_scales", lambda function, rounding: fold_scales(function)),
-    ("fold_tables", lambda function, rounding: fold_tables(function)),
-    ("fold_padding", lambda function, rounding: fold_padding(function)),
-    ("trim_windows", lambda function, rounding: trim_windows(function)),
-    ("plain_convolutions", lambda function, rounding: plain_convolutions(function)),
-    ("simplify_views", lambda function, rounding: simplify_views(function)),
-    ("narrow_accumulators", lambda function, rounding: narrow_accumulators(function)),
-)
 
 
 @dataclass(frozen=True)
@@ -159,13 +128,17 @@ def compile_model(
     memory plan exists.
     """
     options = options or Options()
-    imported = import_model(
+    return compile_module(
+        read_model(path, options), core, options, board=board, board_name=board_name, dump=dump,
+        arena_limit_bytes=arena_limit_bytes, reserved=reserved,
+    )  # fmt: skip
+
+
+def read_model(path: Path, options: Options) -> Module:
+    """Stage 1: a model file as the options have it. Raises ImportFailed."""
+    return import_model(
         path, match=options.match, shapes=dict(options.input_shapes),
         values=dict(options.input_values),
-    )  # fmt: skip
-    return compile_module(
-        imported, core, options, board=board, board_name=board_name, dump=dump,
-        arena_limit_bytes=arena_limit_bytes, reserved=reserved,
     )  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +19,10 @@ from edgec.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from edgec.deploy.project import Built, Finish
-    from edgec.options import Options
+    from edgec.deploy.project import Built
+    from edgec.graph.ir import Module
     from edgec.pipeline import Compiled
+    from edgec.quantize.post_training import PostTraining
 
 #: The QDQ model in the project of a float model that was built with samples.
 QUANTIZED_NAME = "quantized.onnx"
@@ -94,8 +93,9 @@ def command(
 ) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.boards.board import load_board
-    from edgec.build.staging import work_folder
-    from edgec.deploy.limits import build_within
+    from edgec.deploy.limits import build_within, with_ways_out
+    from edgec.deploy.project import OverBudget
+    from edgec.pipeline import read_model
     from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
     from edgec.targets.core import find_core
@@ -122,15 +122,16 @@ def command(
     if max_instructions is not None and (chosen is None or not chosen.core.is_embedded):
         raise click.UsageError("--max-instructions needs a microcontroller board to count on")
     core = find_core(str(target)) if chosen is None else chosen.core
-    with ExitStack() as stack:
-        finish: Finish = write_report
-        if calibration is not None:
-            folder = stack.enter_context(work_folder("quantized"))
-            model = _quantized(model, calibration, pixels, options, folder, as_json)
-            finish = partial(_finish_quantized, model)
+    module, finish = read_model(model, options), write_report
+    if calibration is not None:
+        made = _quantized(module, calibration, pixels, as_json)
+        module, finish = made.module(module.source), partial(_finish_quantized, made)
+    try:
         compiled, built = build_within(
-            model, chosen, core, options, output, traced=traced, finish=finish, dump=dump
+            module, chosen, core, options, output, traced=traced, finish=finish, dump=dump
         )
+    except OverBudget as error:
+        raise with_ways_out(error, module, chosen, core, options) from None
     report = build_report(compiled, built)
     if as_json:
         print_json(report)
@@ -139,34 +140,30 @@ def command(
 
 
 def _quantized(
-    model: Path,
-    calibration: Path,
-    pixels: tuple[float, float],
-    options: Options,
-    folder: Path,
-    quiet: bool,
-) -> Path:
-    """The QDQ model of a float one, in `folder`, by the default recipe."""
+    module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
+) -> PostTraining:
+    """A float model quantized by the default recipe."""
     from edgec.cli.progress import count_bar
     from edgec.cli.samples import ports_of
-    from edgec.float_model import float_function
-    from edgec.post_training import Recipe, quantize_function, write_quantized
+    from edgec.quantize.float_model import float_function
+    from edgec.quantize.post_training import Recipe, quantize_function
     from edgec.report.coarse import coarse_trial
     from edgec.runners.sample_files import open_samples
 
-    function = float_function(model, dict(options.input_shapes), values=dict(options.input_values))
+    function = float_function(module)
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
         made = quantize_function(function, samples, Recipe(), step)
     warning = coarse_trial(made.trials[0].sqnr_db) if made.trials else None
     if warning is not None:
         click.echo(warning, err=True)
-    return write_quantized(made, model, folder)
+    return made
 
 
-def _finish_quantized(model: Path, compiled: Compiled, built: Built) -> None:
+def _finish_quantized(made: PostTraining, compiled: Compiled, built: Built) -> None:
     """Add the quantized model to the project, for `edgec verify`."""
+    from edgec.frontends.onnx_writer import onnx_bytes
     from edgec.report.project import write_report
 
     write_report(compiled, built)
-    shutil.copyfile(model, built.project / QUANTIZED_NAME)
+    (built.project / QUANTIZED_NAME).write_bytes(onnx_bytes(made.quantized.function))

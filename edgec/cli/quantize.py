@@ -21,7 +21,8 @@ from edgec.cli.arguments import (
 from edgec.cli.progress import count_bar
 
 if TYPE_CHECKING:
-    from edgec.post_training import PostTraining
+    from edgec.options import Limits
+    from edgec.quantize.post_training import PostTraining
 
 FILE = click.Path(path_type=Path)
 
@@ -156,11 +157,15 @@ def command(
     from edgec.boards.board import load_board
     from edgec.build.staging import staged_file
     from edgec.cli.samples import load_labels, ports_of
-    from edgec.float_model import float_function
-    from edgec.limited_values import limited_parts, mix_values_within
-    from edgec.mixed_precision import Limits, loss_parts, mix
-    from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
-    from edgec.post_training import Recipe, quantize_function
+    from edgec.deploy.measure import BoardMeasure
+    from edgec.frontends import import_model
+    from edgec.frontends.onnx_writer import onnx_bytes
+    from edgec.options import Limits
+    from edgec.quantize.float_model import float_function
+    from edgec.quantize.limited_values import limited_parts, mix_values_within
+    from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
+    from edgec.quantize.mixed_weights import loss_parts, mix
+    from edgec.quantize.post_training import Recipe, quantize_function
     from edgec.report.coarse import coarse_outputs
     from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization
@@ -169,9 +174,8 @@ def command(
 
     if output.suffix != ".onnx":
         raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
-    function = float_function(
-        model, dict(input_shape), from_start=from_start, values=dict(input_value)
-    )
+    module = import_model(model, shapes=dict(input_shape), values=dict(input_value))
+    function = float_function(module, from_start=from_start)
     ports = ports_of(function.inputs)
     samples = open_samples(ports, calibration, pixels).first(most)
     tests = samples if test_source is None else open_samples(ports, test_source, pixels)
@@ -189,26 +193,25 @@ def command(
         group,
         int16,
     )
-    builds = (max_flash_bytes, max_ram_bytes, max_instructions)
+    limits = Limits(max_ram_bytes, max_flash_bytes, None, max_instructions)
     has_mixed_values = activations == "mixed"
-    _check_limits(is_mixed, has_mixed_values, max_weights, builds, board)
+    _check_limits(is_mixed, has_mixed_values, max_weights, limits, board)
     _check_goal(has_mixed_values, goal_db, weights)
     chosen_board = None if board is None else load_board(board)
     if max_instructions is not None and chosen_board and not chosen_board.core.is_embedded:
         raise click.UsageError("--max-instructions needs a microcontroller board to count on")
     with count_bar("calibrating", len(samples), quiet=as_json) as step:
         made = quantize_function(function, samples, recipe, step)
+    measure = None if chosen_board is None else BoardMeasure(chosen_board, limits)
     mixed = None
     if is_mixed:
-        limits = Limits(_most_bytes(made, max_weights), *builds)
         with count_bar("choosing bits", loss_parts(made), quiet=as_json) as step:
-            mixed = mix(made, limits, chosen_board, progress=step)
+            mixed = mix(made, _most_bytes(made, max_weights), measure, step)
         made = mixed.made
     mixed_values = None
-    if has_mixed_values and chosen_board is not None:
+    if has_mixed_values and measure is not None:
         with count_bar("choosing values", limited_parts(made), quiet=as_json) as step:
-            limits = Limits(None, *builds)
-            mixed_values = mix_values_within(made, limits, chosen_board, goal_db, progress=step)
+            mixed_values = mix_values_within(made, measure, goal_db, step)
         made = mixed_values.made
     elif has_mixed_values:
         with count_bar("choosing values", value_parts(made), quiet=as_json) as step:
@@ -233,7 +236,7 @@ def command(
         **dataclasses.asdict(explanation),
     }
     report["coarse"] = coarse_outputs(report, _with_mixed_values())
-    content = made.onnx_bytes()
+    content = onnx_bytes(made.quantized.function)
     if page is not None:
         with staged_file(page, hint="choose another --html") as temporary:
             temporary.write_bytes(render_quantization(report).encode("utf-8"))
@@ -257,11 +260,13 @@ def _check_limits(
     has_mixed_weights: bool,
     has_mixed_values: bool,
     max_weights: tuple[float, bool] | None,
-    builds: tuple[int | None, int | None, int | None],
+    limits: Limits,
     board: str | None,
 ) -> None:
     """Limits belong to a mix, and those of a build to a board."""
-    has_build = any(limit is not None for limit in builds)
+    from edgec.options import Limits
+
+    has_build = limits != Limits()
     if max_weights is not None and not has_mixed_weights:
         raise click.UsageError("--max-weights is for --weights mixed")
     if (has_build or board is not None) and not (has_mixed_weights or has_mixed_values):
@@ -288,7 +293,7 @@ def _check_goal(is_mixed: bool, goal_db: float | None, weights: str) -> None:
 
 
 def _most_bytes(made: PostTraining, limit: tuple[float, bool] | None) -> int | None:
-    from edgec.mixed_precision import stored_bytes
+    from edgec.quantize.mixed_weights import stored_bytes
 
     if limit is None:
         return None

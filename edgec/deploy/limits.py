@@ -11,11 +11,12 @@ from pathlib import Path
 
 from edgec.boards.board import Board
 from edgec.build.staging import work_folder
-from edgec.deploy.project import Built, Figures, Finish, deploy, deploy_library, figures_of
+from edgec.deploy.project import Built, Finish, deploy, deploy_library, figures_of
 from edgec.errors import BudgetExceeded, DoesNotFit, EdgecError, PlanError
+from edgec.graph.ir import Module
 from edgec.memory.homes import Homes
-from edgec.options import Options
-from edgec.pipeline import Compiled, compile_model
+from edgec.options import Figures, Limits, Options
+from edgec.pipeline import Compiled, compile_module
 from edgec.targets.core import Core
 
 #: How often the arena is made smaller before a limit of the RAM counts as broken.
@@ -69,7 +70,7 @@ class _Way:
 
 
 def build_within(
-    model: Path,
+    module: Module,
     board: Board | None,
     core: Core,
     options: Options,
@@ -81,8 +82,8 @@ def build_within(
 ) -> tuple[Compiled, Built]:
     """Compile and build for a board, or without one the library alone for a core.
 
-    Raises BudgetExceeded, with the buffers that are live together and the ways out, where a limit
-    of the options cannot be kept; and what `compile_model` and `deploy` raise.
+    module: as `read_model` makes it. Raises OverBudget, with the buffers that are live together,
+    where a limit of the options cannot be kept; and what `compile_module` and `deploy` raise.
     """
     limit: int | None = options.max_ram_bytes
     reserved: dict[str, int] = {}
@@ -90,8 +91,8 @@ def build_within(
     for attempt in range(MOST_ATTEMPTS):
         is_last = attempt + 1 == MOST_ATTEMPTS
         try:
-            compiled = compile_model(
-                model, core, options, board=board, dump=dump,
+            compiled = compile_module(
+                module, core, options, board=board, dump=dump,
                 arena_limit_bytes=limit, reserved=reserved,
             )  # fmt: skip
         except PlanError:
@@ -112,7 +113,7 @@ def build_within(
         except BudgetExceeded as error:
             limit = smaller_arena_bytes(compiled, error.over.get("RAM", 0))
             if is_last or limit is None:
-                raise _with_ways(error, model, board, core, options) from None
+                raise
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -130,17 +131,17 @@ def _can_move(board: Board, error: DoesNotFit) -> bool:
     return bool(over) and all(kinds.count(kind) > 1 for kind in over)
 
 
-def _with_ways(
-    error: BudgetExceeded, model: Path, board: Board | None, core: Core, options: Options
+def with_ways_out(
+    error: BudgetExceeded, module: Module, board: Board | None, core: Core, options: Options
 ) -> BudgetExceeded:
-    """The error with what would keep the limits, the cheapest first."""
+    """The error with what would keep the limits, the cheapest first; each way is built."""
     tried: list[_Way] = []
     seen: set[str] = set()
     for what in error.over:
         for words, changes in _WAYS[what]:
             if words not in seen and replace(options, **changes) != options:  # type: ignore[arg-type]
                 seen.add(words)
-                way = _try(words, changes, model, board, core, options)
+                way = _try(words, changes, module, board, core, options)
                 if way is not None and way.figures not in [other.figures for other in tried]:
                     tried.append(way)
     if not tried:
@@ -157,20 +158,17 @@ def _with_ways(
 def _try(
     words: str,
     changes: dict[str, str],
-    model: Path,
+    module: Module,
     board: Board | None,
     core: Core,
     options: Options,
 ) -> _Way | None:
     """Build with other options and without limits; None where that is not possible."""
-    free = replace(
-        options, max_ram_bytes=None, max_flash_bytes=None, max_stack_bytes=None,
-        max_instructions=None, **changes,  # type: ignore[arg-type]
-    )  # fmt: skip
+    free = replace(options.with_limits(Limits()), **changes)  # type: ignore[arg-type]
     try:
         with work_folder("way") as folder:
-            compiled = compile_model(
-                model, core, free, board=board, arena_limit_bytes=options.max_ram_bytes
+            compiled = compile_module(
+                module, core, free, board=board, arena_limit_bytes=options.max_ram_bytes
             )
             out = folder / "project"
             built = deploy_library(compiled, out) if board is None else deploy(compiled, board, out)
@@ -178,12 +176,7 @@ def _try(
     except EdgecError:
         return None
     estimate = sum(variant.instructions for variant in compiled.chosen)
-    limits = {
-        "RAM": options.max_ram_bytes, "flash": options.max_flash_bytes,
-        "stack": options.max_stack_bytes, "instructions": options.max_instructions,
-    }  # fmt: skip
-    excess = sum(over / (limits[what] or 1) for what, over in figures.over(options).items())
-    return _Way(words, figures, estimate, excess)
+    return _Way(words, figures, estimate, figures.excess(options.limits))
 
 
 def _told(way: _Way) -> str:

@@ -19,7 +19,7 @@ from edgec.codegen.manifest import MANIFEST_NAME, Manifest
 from edgec.codegen.program import Program
 from edgec.codegen.project import HARNESS_DIRS, write_project
 from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
-from edgec.options import Options
+from edgec.options import Figures, Options
 from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
 from edgec.runners.engine import open_session
@@ -35,7 +35,7 @@ TRACE_DEFINE = "EC_TRACE_HOOK"
 class Built:
     """A project on disk. `artefact` is the ELF or the host's shared library (None where only C
     was emitted), `traced` the same with the EC_TRACE hook (None unless it was asked for);
-    `image` measures an ELF."""
+    `image` measures an ELF; `figures` were compared with the limits (None of an opened project)."""
 
     project: Path
     manifest: Manifest
@@ -43,6 +43,20 @@ class Built:
     artefact: Path | None
     traced: Path | None
     image: Image | None
+    figures: Figures | None = None
+
+
+class OverBudget(BudgetExceeded):
+    """A build that breaks a limit, with what was compiled and what it takes."""
+
+    def __init__(self, compiled: Compiled, figures: Figures, details: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{compiled.imported.source} is over its budget",
+            details=details,
+            hint="raise the limit, or try --optimize ram or --optimize size",
+        )
+        self.over = figures.over(compiled.options.limits)
+        self.compiled, self.figures = compiled, figures
 
 
 #: Adds files of its own to a project that has been built but has not yet got its name.
@@ -84,7 +98,7 @@ def deploy(
             told.over = error.over
             raise told from None
         staged = Built(folder, manifest, board, artefact, with_trace, image)
-        check_budgets(compiled, staged)
+        figures = check_budgets(compiled, staged)
         if finish is not None:
             finish(compiled, staged)
     out = out.absolute()
@@ -99,6 +113,7 @@ def deploy(
         artefact=moved(artefact),
         traced=None if with_trace is None else moved(with_trace),
         image=image,
+        figures=figures,
     )
 
 
@@ -110,10 +125,10 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
     with staged_folder(out) as folder:
         manifest = write_project(compiled.program, folder, None)
         staged = Built(folder, manifest, None, None, None, None)
-        check_budgets(compiled, staged)
+        figures = check_budgets(compiled, staged)
         if finish is not None:
             finish(compiled, staged)
-    return Built(out.absolute(), manifest, None, None, None, None)
+    return Built(out.absolute(), manifest, None, None, None, None, figures)
 
 
 def open_project(folder: Path, board: str | None, *, traced: bool = False) -> Built:
@@ -208,41 +223,6 @@ def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
     return place_hot_code(compiled.program, homes, sizes)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What a build takes, as far as it is known. Bytes; instructions of one inference.
-
-    Without an image (for the host, or a library) the model's own share is what is known: RAM is
-    arena and state, flash is the weights, and nothing is known of the stack.
-    """
-
-    ram_bytes: int
-    flash_bytes: int
-    stack_bytes: int | None
-    instructions: int | None
-
-    def over(self, options: Options) -> dict[str, int]:
-        """By how much each limit of the options is broken."""
-        limits = (
-            ("RAM", self.ram_bytes, options.max_ram_bytes),
-            ("flash", self.flash_bytes, options.max_flash_bytes),
-            ("stack", self.stack_bytes, options.max_stack_bytes),
-            ("instructions", self.instructions, options.max_instructions),
-        )
-        return {
-            what: used - limit
-            for what, used, limit in limits
-            if limit is not None and used is not None and used > limit
-        }
-
-    def words(self) -> list[str]:
-        """What is known, but for the stack."""
-        found = [f"RAM {self.ram_bytes:,}", f"flash {self.flash_bytes:,}"]
-        if self.instructions is not None:
-            found.append(f"instructions {self.instructions:,}")
-        return found
-
-
 def figures_of(built: Built, *, measured: bool) -> Figures:
     """The figures of a build; with `measured` one inference runs on the simulated core."""
     manifest, image = built.manifest, built.image
@@ -260,31 +240,19 @@ def figures_of(built: Built, *, measured: bool) -> Figures:
     return Figures(image.ram_bytes, image.flash_bytes, stack, instructions)
 
 
-def check_budgets(compiled: Compiled, built: Built) -> None:
-    """Raise BudgetExceeded, exit status 3, naming every limit of the options that is broken."""
-    options = compiled.options
-    figures = figures_of(built, measured=options.max_instructions is not None)
-    over = figures.over(options)
+def check_budgets(compiled: Compiled, built: Built) -> Figures:
+    """What a build takes. Raises OverBudget naming every limit of the options that is broken."""
+    limits = compiled.options.limits
+    figures = figures_of(built, measured=limits.instructions is not None)
+    over = figures.over(limits)
     if not over:
-        return
-    used = {
-        "RAM": (figures.ram_bytes, options.max_ram_bytes, " bytes"),
-        "flash": (figures.flash_bytes, options.max_flash_bytes, " bytes"),
-        "stack": (figures.stack_bytes, options.max_stack_bytes, " bytes"),
-        "instructions": (figures.instructions, options.max_instructions, ""),
-    }
+        return figures
+    units = {"instructions": ""}
     broken = [
-        f"{what}: {n:,}{unit} used, {limit:,} allowed"
-        for what, (n, limit, unit) in used.items()
-        if what in over
+        f"{what}: {figures.of(what):,}{units.get(what, ' bytes')} used, {limits.of(what):,} allowed"
+        for what in over
     ]
-    error = BudgetExceeded(
-        f"{compiled.imported.source} is over its budget",
-        details=(*broken, *_live_at_peak(compiled)),
-        hint="raise the limit, or try --optimize ram or --optimize size",
-    )
-    error.over = over
-    raise error
+    raise OverBudget(compiled, figures, (*broken, *_live_at_peak(compiled)))
 
 
 def _live_at_peak(compiled: Compiled) -> tuple[str, ...]:

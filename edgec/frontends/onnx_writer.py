@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from edgec import __version__
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, Quant
@@ -56,6 +57,12 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
             details=tuple(f"operator {name}" for name in strange) or ("it has state",),
         )
     return OnnxWriter(function).model(producer_version)
+
+
+def onnx_bytes(function: Function) -> bytes:
+    """What `edgec` writes as a file. Raises ImportFailed for what ONNX cannot say."""
+    model = to_onnx(function, producer_version=__version__)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def load_operators() -> None:

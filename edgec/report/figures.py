@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from edgec.deploy.project import Figures
+from edgec.options import Figures
 
 #: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
 _CLONES = (".constprop.", ".part.", ".isra.", ".cold")

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgec.mixed_precision import BITS, Mixed
+from edgec.quantize.mixed_weights import BITS, Mixed
 from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, format_table

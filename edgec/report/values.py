@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from edgec.quantize.value_mixes import MixedValues
 from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, format_table
 from edgec.report.table import number as number_column
-from edgec.value_mixes import MixedValues
 
 #: Points of the front that are told and drawn, and by how much they may be nearer than the goal.
 MOST_POINTS, MOST_ABOVE_DB = 24, 20.0

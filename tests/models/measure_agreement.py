@@ -25,16 +25,16 @@ TABLE = REPO_ROOT / "docs" / "quantization_agreement.toml"
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
 from measured_table import write_entry  # noqa: E402  tests are no package
+from quantized_files import float_function, qdq_bytes  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 from word_images import HEIGHT, WIDTH, decoded, edits, words  # noqa: E402  tests are no package
 from word_images import pictures as word_pictures  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
-from edgec.float_model import float_function  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
-from edgec.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
-from edgec.post_training import Recipe, quantize_function  # noqa: E402
+from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
+from edgec.quantize.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import load_samples  # noqa: E402
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +87,7 @@ def quantized(
                 mix[f"{'float' if layer.bits == 32 else f'int{layer.bits}'}_layers"] += 1
                 mix["values_bytes"] += layer.value_bytes
                 mix["int8_values_bytes"] += layer.elements
-        runs.append(runner(made.onnx_bytes()))
+        runs.append(runner(qdq_bytes(made)))
     return Made(tuple(runs), mix if recipe.activations == "mixed" else {})
 
 

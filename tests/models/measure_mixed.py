@@ -24,11 +24,12 @@ from measure_quantization import (
     fitted,
 )
 from measured_table import write_entry
+from quantized_files import float_function
 
-from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
-from edgec.mixed_precision import Limits, mix, stored_bytes
-from edgec.post_training import Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.mixed_weights import mix, stored_bytes
+from edgec.quantize.post_training import Recipe, quantize_function
 
 TABLE = REPO_ROOT / "docs" / "mixed_precision.toml"
 NAMES = ("digits", "kws", "ic", "vww")
@@ -44,7 +45,7 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
     case = CASES[name]
     function = float_function(file_of(case.float_file))
     module = import_model(file_of(case.published))
-    published = with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
+    published = run_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
     data = data_of(case, published)
     inputs = fitted(data.inputs, function.inputs[0].type.shape)
     is_calibration = np.arange(len(inputs)) % EVERY == 0
@@ -54,7 +55,7 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
     labels = data.labels[places]
     made = quantize_function(function, calibration, Recipe("mse", equalize="never"))
     whole = sum(stored_bytes(node, 8) for node in made.scheme.weights)
-    mixed = mix(made, Limits(weights_bytes=int(SHARE * whole)))
+    mixed = mix(made, int(SHARE * whole))
     used = sum(stored_bytes(n, w.bits) for n, w in mixed.made.scheme.weights.items())
     runs = {
         "float": by_reference(function),

@@ -28,16 +28,18 @@ TABLE = REPO_ROOT / "docs" / "quantization.toml"
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
 from measured_table import write_entry  # noqa: E402  tests are no package
+from quantized_files import float_function  # noqa: E402  tests are no package
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec import __version__  # noqa: E402
-from edgec.float_model import float_function, with_passes, without_states  # noqa: E402
 from edgec.frontends import import_model  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
 from edgec.oracle.frameworks import open_oracle  # noqa: E402
-from edgec.post_training import Recipe, quantize_function  # noqa: E402
+from edgec.passes.sequence import run_passes  # noqa: E402
 from edgec.quantize.batches import Batch, parts_of  # noqa: E402
+from edgec.quantize.float_model import without_states  # noqa: E402
+from edgec.quantize.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
 
 #: Parts that samples are dealt into.
@@ -262,7 +264,7 @@ def deal(case: Case, most: int | None = None) -> Dealt:
     path = file_of(case.published)
     module = import_model(path)
     main = without_states(module.main) if case.from_start else module.main
-    published = with_passes(main, "onnx" if module.format == "onnx" else "tflm")
+    published = run_passes(main, "onnx" if module.format == "onnx" else "tflm")
     data = data_of(case, published)
     count = min(most or case.most, len(data.inputs))
     kept = np.unique(np.linspace(0, len(data.inputs) - 1, count).astype(int))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 from measure_quantization import CASES, by_reference, data_of, decibels, file_of, fitted
+from quantized_files import float_function, qdq_bytes
 
-from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
-from edgec.mixed_values import mix_values
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.mixed_values import mix_values
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 
 #: The end of a model's key in budgets.toml -> how it is quantized. Of `weights` all else is float.
 FORMATS = {
@@ -49,7 +50,7 @@ def samples(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Those to calibrate with, every third of all that are taken, and those to compare on."""
     case = CASES[name]
     module = import_model(file_of(case.published))
-    published = with_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
+    published = run_passes(module.main, "onnx" if module.format == "onnx" else "tflm")
     shape = float_function(file_of(case.float_file)).inputs[0].type.shape
     inputs = fitted(data_of(case, published).inputs, shape)
     taken = np.linspace(0, len(inputs) - 1, CALIBRATED + COMPARED).astype(int)
@@ -70,7 +71,7 @@ def quantized(key: str) -> PostTraining:
 def quantized_file(key: str) -> Path:
     """It as a file that the session keeps."""
     path = Path(_FOLDER.name) / f"{key}.onnx"
-    path.write_bytes(quantized(key).onnx_bytes())
+    path.write_bytes(qdq_bytes(quantized(key)))
     return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 
 import edgec
 from edgec.graph.builder import GraphBuilder
@@ -16,7 +17,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.microkernel import kernels_of
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
-from edgec.post_training import Recipe, quantize_function
+from edgec.quantize.post_training import Recipe, quantize_function
 
 Shape = tuple[int, int, int]
 Pair = tuple[int, int]
@@ -67,7 +68,7 @@ def check(
 ) -> set[str]:
     """The kernels of the model, which gives what the integers give."""
     made = quantize_function(two_layers(name), inputs(name, 12, 0), recipe)
-    path.write_bytes(made.onnx_bytes())
+    path.write_bytes(qdq_bytes(made))
     with edgec.compile(path, board=board, engine=engine, optimize=optimize) as model:
         for sample in inputs(name, 3, 8):
             assert np.array_equal(model.run(*sample), interpret(made.integers, sample)[0])

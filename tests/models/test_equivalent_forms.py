@@ -11,9 +11,9 @@ from equivalent_forms import equivalent_form
 from measure_equivalent_forms import FORMS, TABLE, measure
 from measure_quantization import CASES, by_reference, deal
 from measured_table import read_table
+from quantized_files import float_function
 
 from edgec.graph.ir import Constant, Function
-from edgec.post_training import float_function
 from edgec.report.quantization_forms import difference, shares
 
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from measure_models import SHAPES, VALUES
+from quantized_files import float_function, qdq_bytes
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import deploy
 from edgec.errors import DoesNotFit, ImportFailed
-from edgec.float_model import float_function
 from edgec.graph.ir import Constant
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.post_training import Recipe, quantize_function
+from edgec.quantize.post_training import Recipe, quantize_function
 
 #: The least work for each: how well a format was chosen is not the question.
 FORMATS = {
@@ -70,7 +70,7 @@ def quantized(path: Path, recipe: Recipe, folder: Path) -> Path:
         for _ in range(2)
     ]
     file = folder / "quantized.onnx"
-    file.write_bytes(quantize_function(function, samples, recipe).onnx_bytes())
+    file.write_bytes(qdq_bytes(quantize_function(function, samples, recipe)))
     return file
 
 

@@ -11,24 +11,26 @@ import pytest
 from built_models import build
 from onnx import numpy_helper
 from quantized_cases import nibbles
+from quantized_files import qdq_bytes
 from tflite_builder import TfliteBuilder
 
 from edgec import ops
 from edgec.boards.board import load_board
+from edgec.deploy.measure import BoardMeasure
 from edgec.deploy.project import figures_of
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.microkernel import get_microkernel, kernels_of, meaning_of
-from edgec.mixed_precision import Limits, mix
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.options import Options
+from edgec.options import Limits, Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled, compile_model
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantize.mixed_weights import mix
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 
@@ -112,14 +114,14 @@ def made(weights: str) -> PostTraining:
 @pytest.fixture(scope="module")
 def four(folder: Path) -> tuple[PostTraining, Path]:
     found = made("int4")
-    (folder / "four.onnx").write_bytes(found.onnx_bytes())
+    (folder / "four.onnx").write_bytes(qdq_bytes(found))
     return found, folder / "four.onnx"
 
 
 @pytest.fixture(scope="module")
 def eight(folder: Path) -> tuple[PostTraining, Path]:
     found = made("int8")
-    (folder / "eight.onnx").write_bytes(found.onnx_bytes())
+    (folder / "eight.onnx").write_bytes(qdq_bytes(found))
     return found, folder / "eight.onnx"
 
 
@@ -181,7 +183,9 @@ def test_a_mix_keeps_a_limit_of_flash(eight: tuple[PostTraining, Path]) -> None:
     require_core()
     whole = figures_of(build(eight[1], BOARD, "gcc")[1], measured=False)
     limit = whole.flash_bytes - 6000
-    mixed = mix(eight[0], Limits(flash_bytes=limit), load_board(BOARD), Options(compiler="gcc"))
+    limits, options = Limits(flash_bytes=limit), Options(compiler="gcc")
+    measure = BoardMeasure(load_board(BOARD), limits, options)
+    mixed = mix(eight[0], measure=measure)
     assert mixed.figures is not None and mixed.figures.flash_bytes <= limit
     assert sum(layer.bits == 4 for layer in mixed.layers) > 0
 
@@ -200,7 +204,7 @@ def test_groups_are_four_bits_and_shifts(
     recipe = Recipe("mse", weights="int4", equalize="never", group=32)
     path = folder / "groups.onnx"
     quantized = quantize_function(deep_network(), images(12, 1), recipe)
-    path.write_bytes(quantized.onnx_bytes())
+    path.write_bytes(qdq_bytes(quantized))
     compiled, built = build(path, board, "gcc")
     names = {name.replace("_plain", "") for name in used_by(compiled)}
     assert wanted <= names

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes, quantize_model
 
 from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
-from edgec.pipeline import PASSES
-from edgec.post_training import Recipe, quantize_model
+from edgec.passes.sequence import run_passes
 from edgec.quantize.moments import weights_of
+from edgec.quantize.post_training import Recipe
 
 CALIBRATION = 40
 #: What the bounds below were measured with.
@@ -28,9 +29,7 @@ def cifar(shared_dir: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def integer_form(function: Function) -> Function:
-    for _, run in PASSES:
-        function = run(function, "onnx")
-    return function
+    return run_passes(function, "onnx")
 
 
 @pytest.mark.parametrize("name", ["mlperf_ic_resnet8_f32.tflite", "mlperf_ic_resnet8_f32.onnx"])
@@ -55,7 +54,7 @@ def test_resnet8(
     assert all(row.sqnr_db > 20.0 for row in explanation.rows)
 
     path = tmp_path / "quantized.onnx"
-    path.write_bytes(made.onnx_bytes())
+    path.write_bytes(qdq_bytes(made))
     direct, back = (integer_form(f) for f in (made.quantized.function, import_model(path).main))
     assert not any(
         node.output.type.is_float for node in back.nodes if node.op.name in ("conv2d", "dense")

@@ -27,7 +27,7 @@ from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
 from edgec.memory.check import check_plan
 from edgec.options import Options
-from edgec.pipeline import Compiled, compile_module
+from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.runners.engine import open_session, require_engine
 from edgec.runners.samples import generate_inputs
 
@@ -96,7 +96,9 @@ class Placed:
 
 
 def build(model: Path, board: Board, out: Path, **options: object) -> Placed:
-    compiled, built = build_within(model, board, board.core, Options(**options), out, traced=True)  # type: ignore[arg-type]
+    given = Options(**options)  # type: ignore[arg-type]
+    module = read_model(model, given)
+    compiled, built = build_within(module, board, board.core, given, out, traced=True)
     check_plan(compiled.problem, compiled.plan.offsets, compiled.plan.region_of)
     assert built.artefact is not None
     return Placed(board, compiled, built, read_elf(built.artefact))

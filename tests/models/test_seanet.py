@@ -15,7 +15,7 @@ import pytest
 import edgec
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.pipeline import PASSES
+from edgec.passes.sequence import PASSES
 
 #: Folder -> how many models it holds.
 FOLDERS = {

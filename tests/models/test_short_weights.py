@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 
 import edgec
 from edgec import ops
@@ -20,7 +21,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.targets.core import find_core
 
 ops.load()
@@ -76,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def file_of(folder: Path, weights: str, group: int = 0) -> Path:
     path = folder / f"{weights}_{group}.onnx"
     if not path.exists():
-        path.write_bytes(quantized(weights, group).onnx_bytes())
+        path.write_bytes(qdq_bytes(quantized(weights, group)))
     return path
 
 

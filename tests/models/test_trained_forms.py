@@ -10,13 +10,13 @@ import onnx
 import pytest
 from built_models import build
 from onnx import TensorProto, helper, numpy_helper
+from quantized_files import quantize_model
 from test_same_bits import need_tools
 from test_trained_quantization import check_bits, inputs, names
 from trained_builder import TrainedBuilder
 
 from edgec.errors import ImportFailed
 from edgec.oracle.frameworks import open_oracle
-from edgec.post_training import quantize_model
 from edgec.runners.engine import open_session
 
 IMAGE = (1, 3, 8, 8)

@@ -10,13 +10,14 @@ import onnx
 import pytest
 from built_models import build
 from onnx import numpy_helper
+from quantized_files import quantize_model
 from test_same_bits import need_tools
 from trained_builder import Trained, TrainedBuilder, convolutions, products
 
 from edgec.graph.ir import Constant
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled
-from edgec.post_training import Recipe, quantize_model
+from edgec.quantize.post_training import Recipe
 from edgec.runners.engine import open_session
 
 #: How values are stored: dtype, and limits within it.

@@ -19,7 +19,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.graph.verify import verify_function, verify_module
 from edgec.ops.control import ScanAttrs, WhileAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.pipeline import PASSES
+from edgec.passes.sequence import PASSES
 
 
 @pytest.mark.parametrize("name", CASES)

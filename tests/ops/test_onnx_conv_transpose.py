@@ -14,7 +14,7 @@ from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
 from edgec.graph.interpret import interpret
-from edgec.pipeline import PASSES
+from edgec.passes.sequence import run_passes
 
 CASES: list[dict[str, Any]] = [
     {},
@@ -46,9 +46,7 @@ def test_against_onnxruntime(bias: bool, attributes: dict[str, Any], tmp_path: P
 
 @pytest.mark.parametrize("attributes", CASES, ids=str)
 def test_back_from_a_file(attributes: dict[str, Any], tmp_path: Path) -> None:
-    function = import_model(saved(tmp_path / "m.onnx", **attributes)).main
-    for _, run in PASSES:
-        function = run(function, "onnx")
+    function = run_passes(import_model(saved(tmp_path / "m.onnx", **attributes)).main, "onnx")
     path = tmp_path / "again.onnx"
     path.write_bytes(to_onnx(function, producer_version="test").SerializeToString())
     again = import_model(path).main

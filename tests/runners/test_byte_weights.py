@@ -9,11 +9,11 @@ import pytest
 from onnx import TensorProto, helper, load_model_from_string, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.byte_weights import with_byte_weights
 from edgec.oracle.frameworks import open_oracle
+from edgec.passes.sequence import run_passes
 
 CHANNELS, DEPTH = 8, 64
 #: A sum times two of these, divided by the third, is half of a whole number every other time.
@@ -60,7 +60,7 @@ def test_halves_of_a_step_are_rounded_as_by_integers(groups: int, tmp_path: Path
     path = four_bit_convolution(tmp_path / "m.onnx", groups)
     x = np.random.default_rng(1).integers(-3, 4, (1, DEPTH, 9, 9)).astype(np.float32)
     x *= np.float32(X_SCALE)
-    (wanted,) = interpret(with_passes(import_model(path).main, "onnx"), [x])
+    (wanted,) = interpret(run_passes(import_model(path).main, "onnx"), [x])
     (found,) = open_oracle(path).run([x]).outputs
     np.testing.assert_array_equal(found, wanted)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])

@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx_builder import OnnxBuilder
 
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
 from edgec.oracle.late_limits import with_late_limits
+from edgec.passes.sequence import run_passes
 
 SHAPE = (1, 8, 16, 16)
 
@@ -72,7 +72,7 @@ def test_layers_have_the_same_bits(limit: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     path = tmp_path / "m.onnx"
     network(path, limit, layers=8)
-    oracle, function = open_oracle(path), with_passes(import_model(path).main, "onnx")
+    oracle, function = open_oracle(path), run_passes(import_model(path).main, "onnx")
     for seed in range(6):
         x = np.random.default_rng(seed).normal(0, 1, SHAPE).astype(np.float32)
         assert np.array_equal(interpret(function, [x])[0], oracle.run([x]).outputs[0])

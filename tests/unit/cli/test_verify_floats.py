@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from float_cases import float_network
 from onnx_builder import OnnxBuilder
+from quantized_files import qdq_bytes, quantize_model
 from uneven_network import pixels, uneven
 
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import Recipe, quantize_function, quantize_model
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import Recipe, quantize_function
 
 
 def test_a_float_model_is_verified_layer_by_layer(tmp_path: Path, edgec: Callable) -> None:
@@ -34,7 +35,7 @@ def test_int16_is_near_what_onnx_runtime_computes_in_floats(
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     for activations, steps in (("int16", {"int16": 12}), ("int8", {})):
         made = quantize_function(uneven(1.0), pixels(30), Recipe("minmax", activations=activations))
-        (path := tmp_path / f"{activations}.onnx").write_bytes(made.onnx_bytes())
+        (path := tmp_path / f"{activations}.onnx").write_bytes(qdq_bytes(made))
         options = ("verify", path, "--board", "host", "--random", 8, "--layers")
         ran = edgec(*options, "--json")
         assert ran.status == 0 and ran.json["beyond"] == 0, ran.json["first_difference"]
@@ -63,8 +64,8 @@ def test_prelu_has_the_bits_of_onnx_runtime(tmp_path: Path, edgec: Callable) -> 
     samples = [[np.random.default_rng(n).normal(0, 1, (1, 3, 12, 12)).astype(np.float32)]
                for n in range(12)]  # fmt: skip
     made = quantize_model(slopes_network(tmp_path / "f.onnx"), iter(samples), Recipe("minmax"))
-    (path := tmp_path / "m.onnx").write_bytes(made.onnx_bytes())
-    direct, back = (with_passes(f, "onnx") for f in (made.integers, import_model(path).main))
+    (path := tmp_path / "m.onnx").write_bytes(qdq_bytes(made))
+    direct, back = (run_passes(f, "onnx") for f in (made.integers, import_model(path).main))
     assert {"prelu", "lookup"} <= {n.op.name for n in back.nodes}  # one slope: a table
     assert all(np.array_equal(*interpret(direct, s), *interpret(back, s)) for s in samples)
     ran = edgec("verify", path, "--board", "host", "--random", 8, "--layers", "--json")

@@ -11,7 +11,6 @@ from onnx_builder import OnnxBuilder
 from uneven_network import pixels, uneven
 
 from edgec import ops
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
@@ -22,7 +21,8 @@ from edgec.ops.resize import ResizeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.oracle.verify import Comparison
-from edgec.post_training import Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import Recipe, quantize_function
 
 ops.load()
 
@@ -81,7 +81,7 @@ def test_tolerances_add_up(tmp_path: Path) -> None:
 def quantized(activations: str) -> Function:
     """Convolutions, a tanh and a mean of one dtype, as compiled."""
     made = quantize_function(uneven(1.0), pixels(4), Recipe("minmax", activations=activations))
-    function = with_passes(made.integers, "onnx")
+    function = run_passes(made.integers, "onnx")
     assert function.nodes[-1].op.name == "dequantize"
     return function
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from onnx_builder import OnnxBuilder
 
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
 from edgec.graph.builder import GraphBuilder
@@ -21,8 +20,9 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.lstm import LstmAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.accumulator_ranges import find_overflows
+from edgec.passes.sequence import run_passes
 from edgec.pipeline import compile_model
-from edgec.post_training import Recipe, quantize_function
+from edgec.quantize.post_training import Recipe, quantize_function
 from edgec.targets.core import find_core
 
 Q = Quant((0.1,), (-128,))
@@ -119,13 +119,13 @@ def test_what_is_quantized_here_never_overflows(tmp_path: Path) -> None:
     function = b.finish([y])
     samples = [[rng.standard_normal((1, 8)).astype(np.float32)] for _ in range(20)]
     made = quantize_function(function, samples, Recipe())
-    integers = with_passes(made.quantized.function, "onnx")
+    integers = run_passes(made.quantized.function, "onnx")
     assert find_overflows(integers) == ()
     (sums,) = interpret(integers, samples[0])
     assert abs(float(sums[0, 1]) - 20.0) < 0.2
     path = tmp_path / "m.onnx"
     path.write_bytes(to_onnx(made.quantized.function, producer_version="0").SerializeToString())
-    assert find_overflows(with_passes(import_model(path).main, "onnx")) == ()
+    assert find_overflows(run_passes(import_model(path).main, "onnx")) == ()
 
 
 def test_neither_do_very_many_products() -> None:
@@ -138,7 +138,7 @@ def test_neither_do_very_many_products() -> None:
     function = b.finish([y])
     samples = [[np.full((1, depth), v, np.float32)] for v in (0.5, 1.0)]
     made = quantize_function(function, samples, Recipe("minmax", reconstruct=False))
-    integers = with_passes(made.quantized.function, "onnx")
+    integers = run_passes(made.quantized.function, "onnx")
     assert find_overflows(integers) == ()
     (sums,) = interpret(integers, samples[1])
     assert float(sums[0, 0]) == pytest.approx(depth, rel=0.02)
@@ -209,6 +209,6 @@ def test_a_filters_worst_input_wraps() -> None:
 
 def test_the_svdf_of_a_sample_model_is_proven(shared_dir: Path) -> None:
     path = shared_dir / "models" / "tflm_keyword_scrambled_int8.tflite"
-    function = with_passes(import_model(path).main, "tflm")
+    function = run_passes(import_model(path).main, "tflm")
     assert any(node.op.name == "svdf_time" for node in function.nodes)
     assert find_overflows(function) == ()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 
 from edgec import api
 from edgec.errors import EdgecError
@@ -76,7 +77,7 @@ def test_the_python_interface_quantizes(tmp_path: Path) -> None:
     out = tmp_path / "digits_int8.onnx"
     made = api.quantize(FLOAT, samples(), output=out, observer="mse")
     assert len(asked) == 40 and made.statistics.count == 40
-    assert out.read_bytes() == made.onnx_bytes()
+    assert out.read_bytes() == qdq_bytes(made)
     tests = [[x[np.newaxis]] for x in stored["x"][40:120]]
     explanation = made.explain(tests, list(stored["y"][40:120]))
     assert explanation.accuracy is not None and explanation.accuracy >= 0.95

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec import ops, post_training
+from edgec import ops
 from edgec.errors import EdgecError
-from edgec.float_model import with_passes
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
@@ -23,7 +22,8 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.post_training import Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize import post_training
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.channel_groups import channel_groups
 from edgec.quantize.choose_ranges import observed_ranges
@@ -31,6 +31,7 @@ from edgec.quantize.equalize import equalize
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.leave_one_out import leave_one_out
 from edgec.quantize.moments import Moments, as_rows, from_rows, input_rows, weights_of
+from edgec.quantize.post_training import Recipe, quantize_function
 from edgec.quantize.reconstruct import choose_rounding
 from edgec.quantize.scheme import Scheme
 from edgec.quantize.settle_biases import settle_biases
@@ -309,7 +310,7 @@ def test_biases_settle_what_clipping_does_to_means() -> None:
     settled = settle_biases(function, clipped, samples)
 
     def mean_error(scheme: Scheme) -> float:
-        integers = with_passes(insert_qdq(function, scheme).function, "onnx")
+        integers = run_passes(insert_qdq(function, scheme).function, "onnx")
         errors = [interpret(integers, s)[0] - interpret(function, s)[0] for s in samples]
         return float(np.abs(np.mean(errors, axis=(0, 1, 2, 3))).max())
 

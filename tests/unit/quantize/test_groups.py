@@ -11,16 +11,17 @@ import pytest
 from built_models import build
 from onnx import TensorProto, helper, numpy_helper
 from onnx_builder import OnnxBuilder
+from quantized_files import qdq_bytes, quantize_model
 from test_same_bits import need_tools
 
 from edgec.errors import EdgecError, ImportFailed
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.mixed_precision import stored_bytes
 from edgec.oracle.frameworks import open_oracle
-from edgec.post_training import PostTraining, Recipe, quantize_model
+from edgec.passes.sequence import run_passes
 from edgec.quantize.group_scales import group_of, group_scales
+from edgec.quantize.mixed_weights import stored_bytes
+from edgec.quantize.post_training import PostTraining, Recipe
 from edgec.runners.engine import open_session
 
 #: What has a scale for each channel alone; all else is chosen as it is by default.
@@ -61,7 +62,7 @@ def made(path: Path) -> PostTraining:
 @pytest.fixture(scope="module")
 def written(made: PostTraining, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("groups") / "int4.onnx"
-    path.write_bytes(made.onnx_bytes())
+    path.write_bytes(qdq_bytes(made))
     return path
 
 
@@ -89,7 +90,7 @@ def test_the_file_has_blocks_and_comes_back(made: PostTraining, written: Path) -
     assert len(blocks) == 3 and model.opset_import[0].version == 21
     kinds = {t.name: t.data_type for t in model.graph.initializer}
     assert {kinds[node.input[0]] for node in blocks} == {TensorProto.INT4}
-    back = with_passes(import_model(written).main, "onnx")
+    back = run_passes(import_model(written).main, "onnx")
     assert not any(node.op.name == "dequantize" for node in back.nodes[:-1])
     for sample in samples(5, 3):
         assert np.array_equal(interpret(made.integers, sample)[0], interpret(back, sample)[0])
@@ -129,7 +130,7 @@ def test_weights_alone_in_groups(path: Path, tmp_path: Path) -> None:
     recipe = Recipe(weights="int4", activations="float32", group=32)
     made = quantize_model(path, samples(40), recipe)
     written = tmp_path / "alone.onnx"
-    written.write_bytes(made.onnx_bytes())
+    written.write_bytes(qdq_bytes(made))
     compiled, _ = build(written, "host", optimize="size")
     oracle = open_oracle(written)
     for sample in samples(3, 5):
@@ -194,7 +195,7 @@ def test_blocks_of_any_scales_are_read(kind: str, tmp_path: Path) -> None:
     main = import_model(path).main
     assert any(node.op.name == "dequantize" for node in main.nodes) == (kind == "shifts")
     x = rng.normal(0, 1, (1, 32)).astype(np.float32)
-    (ours,) = interpret(with_passes(main, "onnx"), [x])
+    (ours,) = interpret(run_passes(main, "onnx"), [x])
     (theirs,) = open_oracle(path).run([x]).outputs
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-6 * np.abs(theirs).max())
 

@@ -29,7 +29,7 @@ from edgec.ops.slice import SliceAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.ops.tanh import TanhAttrs
 from edgec.ops.transpose import TransposeAttrs
-from edgec.pipeline import PASSES
+from edgec.passes.sequence import run_passes
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.explain import explain
@@ -86,9 +86,7 @@ def quantized(
 
 
 def integer_form(function: Function) -> Function:
-    for _, run in PASSES:
-        function = run(function, "onnx")
-    return function
+    return run_passes(function, "onnx")
 
 
 @pytest.fixture(scope="module", params=[1, 2])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from quantized_files import qdq_bytes
 from small_network import images, network
 
 import edgec
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
@@ -20,7 +20,8 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def made() -> PostTraining:
 @pytest.fixture(scope="module")
 def path(made: PostTraining, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("int16") / "int16.onnx"
-    path.write_bytes(made.onnx_bytes())
+    path.write_bytes(qdq_bytes(made))
     return path
 
 
@@ -54,7 +55,7 @@ def test_the_file_keeps_the_integers(made: PostTraining, path: Path) -> None:
     assert model.opset_import[0].version == 21
     kinds = {t.data_type for t in model.graph.initializer}
     assert onnx.TensorProto.INT16 in kinds
-    back = with_passes(import_model(path).main, "onnx")
+    back = run_passes(import_model(path).main, "onnx")
     for sample in images(10, seed=7):
         assert np.array_equal(interpret(made.integers, sample)[0], interpret(back, sample)[0])
 
@@ -118,5 +119,5 @@ def test_a_mean_of_another_scale_is_no_mean_of_integers() -> None:
     y = b.op("quantize", [y], QuantizeAttrs(Quant((0.002,), (0,)), "int16"), name="q2")
     function = b.finish([b.op("dequantize", [y], name="d2")])
     given = np.array([1.0, 2.0, 3.0, 6.0], np.float32).reshape(1, 2, 2, 1)
-    (found,) = interpret(with_passes(function, "onnx"), [given])
+    (found,) = interpret(run_passes(function, "onnx"), [given])
     assert found.item() == pytest.approx(3.0, abs=0.002)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 from small_network import images, network
 
 import edgec
 from edgec.errors import EdgecError
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the node, or by the clip behind it
@@ -33,8 +34,8 @@ def test_only_these_are_in_float(made: PostTraining) -> None:
 
 def test_the_file_and_c_give_the_same(made: PostTraining, tmp_path: Path) -> None:
     path = tmp_path / "mixed.onnx"
-    path.write_bytes(made.onnx_bytes())
-    back = with_passes(import_model(path).main, "onnx")
+    path.write_bytes(qdq_bytes(made))
+    back = run_passes(import_model(path).main, "onnx")
     samples = images(3, seed=8)
     wanted = [interpret(made.integers, sample)[0] for sample in samples]
     for sample, expected in zip(samples, wanted, strict=True):

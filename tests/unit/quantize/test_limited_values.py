@@ -7,22 +7,20 @@ import pytest
 from uneven_network import pixels, uneven
 
 from edgec import ops
-from edgec.boards.board import load_board
-from edgec.deploy.project import Figures
 from edgec.errors import BudgetExceeded, DoesNotFit
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.graph.types import TensorType
-from edgec.limited_values import _Built, _Search
-from edgec.mixed_precision import Limits
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.options import Options
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.options import Figures, Limits
 from edgec.quantize.assign import Point
 from edgec.quantize.forms import Forms
+from edgec.quantize.limited_values import _Search
 from edgec.quantize.live_values import live_elements
+from edgec.quantize.measure import Builds, GroupCost, Measured
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.quantize.value_losses import choices_of
-from edgec.value_mixes import MixedValues, ValueMixes
+from edgec.quantize.value_mixes import MixedValues, ValueMixes
 
 ops.load()
 #: What a program takes beside its values.
@@ -69,26 +67,38 @@ def made() -> PostTraining:
     return quantize_function(uneven(300.0), pixels(30), recipe)
 
 
-class Imagined(_Search):
+class ImaginedBuilds:
     """Builds that take what is alive in RAM, and for each choice in int16 some instructions."""
+
+    target = "an imagined board"
+
+    def __init__(self, mixes: ValueMixes, limits: Limits, longer: int, most_ram: int) -> None:
+        self.limits, self.longer, self.most_ram = limits, longer, most_ram
+        self.live = live_elements(mixes.forms.function, mixes.choices)
+        self.names = tuple(node.name for node in mixes.forms.function.nodes)
+
+    def most(self, resource: str) -> int | None:
+        return self.limits.of(resource) or {"RAM": 1 << 20, "flash": 1 << 20}.get(resource)
+
+    def build(self, point: Point) -> Measured:
+        ram = REST_BYTES + int((self.live @ (1 + np.array(point.chosen))).max())
+        if ram > self.most_ram:
+            raise DoesNotFit("too large")
+        time = 10_000 + self.longer * sum(point.chosen)
+        return Measured(Figures(ram, 4000, None, time), ram, (GroupCost(self.names, 0, time),))
+
+
+class Imagined(_Search):
+    """A search whose mixes are measured as they are, not the functions that they make."""
 
     def __init__(
         self, made: PostTraining, limits: Limits, longer: int = 100, most: int = 1 << 20
     ) -> None:
         assert made.plan is not None
         mixes = ValueMixes(made, made.plan, 0.0, lambda: None)
-        super().__init__(mixes, limits, load_board("mps2_an386"), Options())
-        self.live = live_elements(mixes.forms.function, mixes.choices)
-        self.longer, self.most = longer, most
-
-    def _build(self, point: Point) -> _Built:
-        ram = REST_BYTES + int((self.live @ (1 + np.array(point.chosen))).max())
-        if ram > self.most:
-            raise DoesNotFit("too large")
-        time = 10_000 + self.longer * sum(point.chosen)
-        names = [node.name for node in self.mixes.forms.function.nodes]
-        costs = dict.fromkeys(names, (0, time // len(names)))
-        return _Built(Figures(ram, 4000, None, time), ram, costs)
+        measure = ImaginedBuilds(mixes, limits, longer, most)
+        super().__init__(mixes, measure)
+        self.builds = Builds(measure, lambda point: point, self._title)
 
 
 def bits(found: MixedValues) -> dict[str, int]:
@@ -115,7 +125,7 @@ def test_without_room_for_it_it_stays_int8(made: PostTraining) -> None:
 def test_with_room_for_all_nothing_is_left_out(made: PostTraining) -> None:
     search = Imagined(made, Limits(ram_bytes=REST_BYTES + 576))
     assert set(bits(search.run()).values()) == {16}
-    assert len(search.built) == 2
+    assert len(search.builds.built) == 2
 
 
 def test_a_limit_of_instructions(made: PostTraining) -> None:

@@ -9,21 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx_builder import OnnxBuilder
+from quantized_files import qdq_bytes, quantize_model
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
-from edgec.pipeline import PASSES
-from edgec.post_training import PostTraining, Recipe, quantize_model
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import PostTraining, Recipe
 
 #: The only floats of the integer form.
 EDGES = {"quantize", "dequantize", "softmax"}
 
 
 def integer_form(function: Function) -> Function:
-    for _, run in PASSES:
-        function = run(function, "onnx")
-    return function
+    return run_passes(function, "onnx")
 
 
 def ints(model: OnnxBuilder, *values: int) -> str:
@@ -114,7 +113,7 @@ def test_the_file_has_the_same_integers_and_onnxruntime_agrees(
 
     result, samples = made
     path = tmp_path / "quantized.onnx"
-    path.write_bytes(result.onnx_bytes())
+    path.write_bytes(qdq_bytes(result))
     direct, back = (integer_form(f) for f in (result.quantized.function, import_model(path).main))
     assert Counter(n.op.name for n in direct.nodes) == Counter(n.op.name for n in back.nodes)
     oracle = open_oracle(path)

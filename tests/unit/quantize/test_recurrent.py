@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from quantized_files import float_function, qdq_bytes, quantize_model
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed
-from edgec.float_model import float_function, with_passes
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node
@@ -23,7 +23,8 @@ from edgec.options import Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
-from edgec.post_training import PostTraining, Recipe, quantize_function, quantize_model
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.quantize.recurrent import cell_quant, cells_of
 from edgec.targets.core import find_core
 from edgec.targets.target import target_for
@@ -139,8 +140,8 @@ def test_close_to_float_and_back_from_the_file(output: str, start: float, tmp_pa
     kinds = [node.op.name for node in made.integers.nodes]
     assert kinds.count("lstm") == 1 and "lstm_float" not in kinds
     path = tmp_path / "q.onnx"
-    path.write_bytes(made.onnx_bytes())
-    back = with_passes(import_model(path).main, "onnx")
+    path.write_bytes(qdq_bytes(made))
+    back = run_passes(import_model(path).main, "onnx")
     assert "lstm" in [node.op.name for node in back.nodes]
     session = ort.InferenceSession(str(path))
     for sample in sequences(10, 4):
@@ -239,17 +240,17 @@ def test_models_with_state_start_anew(tmp_path: Path) -> None:
     made = quantize_function(function, samples[10:], Recipe("minmax"))
     assert lstm_node(made.integers).attrs.clip == 0
     assert made.explain(samples[:10]).output_sqnr_db > 30.0
-    assert made.onnx_bytes()
+    assert qdq_bytes(made)
     limited = float_function(stateful_file(tmp_path / "c.tflite", clip=1.0), from_start=True)
     made = quantize_function(limited, samples[10:], Recipe("minmax"))
     # What int16 holds is the limit.
     assert lstm_node(made.integers).inputs[2].type.quant.scale == (1.0 / 32768,)
     assert made.explain(samples[:10]).output_sqnr_db > 30.0
-    assert made.onnx_bytes()
+    assert qdq_bytes(made)
     (name,) = [node.name for node in limited.nodes if node.op.name == "lstm_float"]
     kept = quantize_function(limited, samples[:5], Recipe("minmax", keep_float=(name,)))
     with pytest.raises(ImportFailed, match="a limit cannot be written") as failure:
-        kept.onnx_bytes()
+        qdq_bytes(kept)
     assert "--activations int8" in failure.value.hint
 
 
@@ -257,7 +258,7 @@ def test_models_with_state_start_anew(tmp_path: Path) -> None:
 def test_other_parameters_stay_in_float(change: str, tmp_path: Path) -> None:
     """What TFLite's LSTM cannot do is computed in float, on the same weights."""
     path = tmp_path / "q.onnx"
-    path.write_bytes(made_of().onnx_bytes())
+    path.write_bytes(qdq_bytes(made_of()))
     model = onnx.load(str(path))
     (lstm,) = [node for node in model.graph.node if node.op_type == "LSTM"]
     above = {name: node for node in model.graph.node for name in node.output}
@@ -273,5 +274,5 @@ def test_other_parameters_stay_in_float(change: str, tmp_path: Path) -> None:
         data.reshape(-1)[1] += 1 if change == "zero_point" else data.reshape(-1)[1]
     tensor.CopyFrom(numpy_helper.from_array(data, tensor.name))
     onnx.save(model, str(path))
-    kinds = [node.op.name for node in with_passes(import_model(path).main, "onnx").nodes]
+    kinds = [node.op.name for node in run_passes(import_model(path).main, "onnx").nodes]
     assert "lstm_float" in kinds and "lstm" not in kinds

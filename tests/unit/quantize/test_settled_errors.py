@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from small_network import images, network
 
-from edgec.float_model import with_passes
-from edgec.post_training import Plan, Recipe
+from edgec.passes.sequence import run_passes
 from edgec.quantize.calibrate import Seen, calibrate
 from edgec.quantize.insert import insert_qdq
+from edgec.quantize.post_training import Plan, Recipe
 from edgec.quantize.scheme import Scheme
 from edgec.quantize.settle_biases import settle_biases
 from edgec.quantize.settled_errors import SettledErrors
@@ -59,7 +59,7 @@ def test_the_error_is_nearly_that_of_the_integers() -> None:
 
     schemes = found.schemes(drifted)
     integers = [
-        with_passes(insert_qdq(found.function, scheme).function, "onnx") for scheme in schemes
+        run_passes(insert_qdq(found.function, scheme).function, "onnx") for scheme in schemes
     ]
     exact = output_error(found.tests, integers)
     assert found.error(schemes) == pytest.approx(exact, rel=0.05)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 from small_network import images, network
 
 import edgec
 from edgec.errors import EdgecError
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
@@ -26,7 +26,8 @@ from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.post_training import PostTraining, Recipe, quantize_function
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the layer, or by what it makes
@@ -60,8 +61,8 @@ def test_it_is_nearer_to_float_than_int8(made: PostTraining) -> None:
 @pytest.mark.parametrize("board", ["host", "sim_m0", "mps2_an386"])
 def test_the_file_and_c_give_the_same(made: PostTraining, board: str, tmp_path: Path) -> None:
     path = tmp_path / "some.onnx"
-    path.write_bytes(made.onnx_bytes())
-    back = with_passes(import_model(path).main, "onnx")
+    path.write_bytes(qdq_bytes(made))
+    back = run_passes(import_model(path).main, "onnx")
     with edgec.compile(path, board=board) as model:
         for sample in images(3, seed=8):
             expected = interpret(made.integers, sample)[0]
@@ -146,7 +147,7 @@ def test_products_that_change_the_dtype_run_on_kernels(
 ) -> None:
     recipe = Recipe("minmax", int16=names)
     made = quantize_function(alternating(), tensors(20), recipe)
-    (path := tmp_path / "alternating.onnx").write_bytes(made.onnx_bytes())
+    (path := tmp_path / "alternating.onnx").write_bytes(qdq_bytes(made))
     with edgec.compile(path, board=board, engine=engine, optimize="time") as model:
         used = {n for variant in model.compiled.chosen for n in kernels_of(variant.function)}
         assert kernels <= used
@@ -173,7 +174,7 @@ def test_inputs_that_are_no_multiple_of_four(recipe: Recipe, kernel: str, tmp_pa
         operands = [y, b.constant("w", weights), b.constant("b", bias)]
         y = b.op("conv2d", operands, Conv2dAttrs(padding=((1, 1), (1, 1))), name=name)
     made = quantize_function(b.finish([y]), tensors(20), recipe)
-    (path := tmp_path / "odd.onnx").write_bytes(made.onnx_bytes())
+    (path := tmp_path / "odd.onnx").write_bytes(qdq_bytes(made))
     for optimize in ("time", "balanced"):
         with edgec.compile(path, board="mps2_an386", engine="core", optimize=optimize) as model:
             used = {n for variant in model.compiled.chosen for n in kernels_of(variant.function)}
@@ -208,8 +209,8 @@ def test_what_meets_is_int16_and_what_shares_too(
         if node.op.name in ("add", "mul"):
             assert len({value.type.dtype for value in (*node.inputs, node.output)}) == 1
         assert not node.output.type.is_float or node.op.name == "dequantize"
-    (path := tmp_path / "some.onnx").write_bytes(made.onnx_bytes())
-    back = with_passes(import_model(path).main, "onnx")
+    (path := tmp_path / "some.onnx").write_bytes(qdq_bytes(made))
+    back = run_passes(import_model(path).main, "onnx")
     for board in ("host", "sim_m0"):
         with edgec.compile(path, board=board) as model:
             for sample in tensors(3, seed=8):
@@ -223,7 +224,7 @@ def test_onnxruntime_runs_the_file(tmp_path: Path) -> None:
     from edgec.oracle.frameworks import open_oracle
 
     made = quantize_function(meeting(), tensors(20), Recipe("minmax", int16=("sum", "three")))
-    (path := tmp_path / "some.onnx").write_bytes(made.onnx_bytes())
+    (path := tmp_path / "some.onnx").write_bytes(qdq_bytes(made))
     oracle = open_oracle(path)
     step = made.scheme.values[made.source.results[0]].quant.scale[0]
     for sample in tensors(10, seed=7):
@@ -250,7 +251,7 @@ def test_a_pair_of_dequantize_and_quantize_is_one_requantize(
         x = b.op("quantize", [x], attrs, name=f"q{place}")
         x = b.op("dequantize", [x], name=f"d{place}")
     function = b.finish([x])
-    made = with_passes(function, "onnx")
+    made = run_passes(function, "onnx")
     assert [node.op.name for node in made.nodes] == ["quantize", "requantize", "dequantize"]
     info = np.iinfo(given[0])
     stored = np.linspace(info.min, info.max, 4099).round() - given[2]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from quantized_files import qdq_bytes
 from transformer_block import TOKENS, WIDTH, block
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.post_training import Recipe, quantize_function
+from edgec.quantize.post_training import Recipe, quantize_function
 
 
 def test_quantized_and_written(tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_quantized_and_written(tmp_path: Path) -> None:
     samples = [[rng.normal(size=(1, TOKENS, WIDTH)).astype(np.float32)] for _ in range(12)]
     made = quantize_function(function, samples, Recipe())
     path = tmp_path / "quantized.onnx"
-    path.write_bytes(made.onnx_bytes())
+    path.write_bytes(qdq_bytes(made))
     kinds = {node.op_type for node in onnx.load(path).graph.node}
     assert {"LayerNormalization", "MatMul", "Gelu", "Softmax", "QuantizeLinear"} <= kinds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 from small_network import images, network
 
 from edgec.errors import EdgecError
@@ -12,8 +13,8 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import Array, TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.post_training import CANDIDATES, Recipe, quantize_function
 from edgec.quantize.calibrate import calibrate
+from edgec.quantize.post_training import CANDIDATES, Recipe, quantize_function
 from edgec.quantize.trials import (
     ABOUT_SAME,
     LEAST_HALF,
@@ -79,7 +80,7 @@ def test_the_way_that_is_taken_has_the_least_error() -> None:
     best = made.trials[0]
     asked = Recipe(best.observer, equalize="always" if best.equalized else "never")
     again = quantize_function(function, samples, asked)
-    assert again.trials == () and again.onnx_bytes() == made.onnx_bytes()
+    assert again.trials == () and qdq_bytes(again) == qdq_bytes(made)
 
 
 def test_of_what_is_equally_good_the_first_is_taken() -> None:

@@ -6,24 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantized_files import qdq_bytes
 from uneven_network import pixels, uneven
 
 import edgec
 from edgec import ops
 from edgec.errors import BudgetExceeded
-from edgec.float_model import with_passes
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
-from edgec.mixed_values import _Search, mix_values, value_parts
 from edgec.ops.conv2d import Conv2dAttrs
-from edgec.post_training import Recipe, quantize_function
+from edgec.passes.sequence import run_passes
 from edgec.quantize.assign import Point
 from edgec.quantize.forms import Forms
+from edgec.quantize.mixed_values import _Search, mix_values, value_parts
+from edgec.quantize.post_training import Recipe, quantize_function
 from edgec.quantize.scheme import Stored, activation_quant, rounded
 from edgec.quantize.value_losses import Losses, choices_of
-from edgec.value_mixes import MixedValues
+from edgec.quantize.value_mixes import MixedValues
 
 ops.load()
 
@@ -95,9 +96,9 @@ def test_only_what_is_to_blame_becomes_int16(tmp_path: Path) -> None:
     assert taken.bits == (8, 16, 8, 8, 8) and taken.size_bytes == 2 * 144 + 144 * 2 + 304 + 16
     explicit = Recipe("minmax", equalize="never", int16=("first",))
     same = quantize_function(uneven(300.0), pixels(30), explicit)
-    assert same.onnx_bytes() == found.made.onnx_bytes()
-    (path := tmp_path / "mixed.onnx").write_bytes(same.onnx_bytes())
-    back = with_passes(import_model(path).main, "onnx")
+    assert qdq_bytes(same) == qdq_bytes(found.made)
+    (path := tmp_path / "mixed.onnx").write_bytes(qdq_bytes(same))
+    back = run_passes(import_model(path).main, "onnx")
     for board in ("host", "mps2_an386"):
         with edgec.compile(path, board=board) as model:
             for sample in pixels(2, seed=8):

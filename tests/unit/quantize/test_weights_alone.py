@@ -8,11 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from built_models import build
+from quantized_files import quantize_model, write_quantized
 from test_half_weights import network
 from test_same_bits import need_tools
 
 from edgec.oracle.frameworks import open_oracle
-from edgec.post_training import Recipe, quantize_model, write_quantized
+from edgec.quantize.post_training import Recipe
 from edgec.runners.engine import open_session
 
 #: Of the three layers with weights.
@@ -31,8 +32,7 @@ def test_file_reference_and_images_agree(bits: int, least_db: float, tmp_path: P
     made = quantize_model(path, samples(24), Recipe(weights=f"int{bits}", activations="float32"))
     explained = made.explain(samples(6))
     assert least_db < explained.output_sqnr_db < 90.0
-    (tmp_path / "out").mkdir()
-    written = write_quantized(made, path, tmp_path / "out")
+    written = write_quantized(made, tmp_path / "written.onnx")
     model = onnx.load(written)
     kind = onnx.TensorProto.INT8 if bits == 8 else onnx.TensorProto.INT4
     stored = [int(np.prod(t.dims)) for t in model.graph.initializer
@@ -63,8 +63,7 @@ def test_the_same_bits(board: str, bits: int, tmp_path: Path) -> None:
     need_tools(engine, "gcc", board)
     path = network(tmp_path / "float.onnx")
     made = quantize_model(path, samples(8), Recipe(weights=f"int{bits}", activations="float32"))
-    (tmp_path / "out").mkdir()
-    written = write_quantized(made, path, tmp_path / "out")
+    written = write_quantized(made, tmp_path / "written.onnx")
     compiled, built = build(written, board, optimize="size")
     with open_session(engine, built) as session:
         assert session.selftest() == 0

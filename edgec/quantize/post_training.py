@@ -1,4 +1,4 @@
-"""Post-training quantization: from a float model and samples to a QDQ model and an explanation."""
+"""Post-training quantization: from a float function and samples to a QDQ one, explained."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice, product
-from pathlib import Path
 
-from edgec import __version__
 from edgec.errors import EdgecError
-from edgec.float_model import float_function, with_passes
-from edgec.graph.ir import Function, Node, Value
+from edgec.graph.ir import Function, Module, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
+from edgec.passes.sequence import run_passes
 from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
 from edgec.quantize.check_samples import checked_samples
 from edgec.quantize.choose_ranges import Ranges, observed_ranges
@@ -55,9 +53,9 @@ EQUALIZE_SAMPLES = 32
 BLAME_MACS = 1e8
 LEAST_BLAME_SAMPLES = 8
 #: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
-#: `edgec.mixed_precision` chooses.
+#: `edgec.quantize.mixed_weights` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
-#: Values begin in int8: those of `mixed` until `edgec.mixed_values` chooses.
+#: Values begin in int8: those of `mixed` until `edgec.quantize.mixed_values` chooses.
 INT8_FIRST = ("int8", "mixed")
 #: Weights of a model that stays in float.
 HALF = "float16"
@@ -158,7 +156,7 @@ class PostTraining:
     @cached_property
     def integers(self) -> Function:
         """What the compiler's passes make of the QDQ model."""
-        return with_passes(self.quantized.function, "onnx")
+        return run_passes(self.quantized.function, "onnx")
 
     @cached_property
     def _compared(self) -> tuple[Function, Quantized]:
@@ -196,39 +194,10 @@ class PostTraining:
             labels=labels, blames=blames, progress=progress,
         )  # fmt: skip
 
-    def onnx_bytes(self) -> bytes:
-        """The QDQ model as a file's content. Raises ImportFailed for what ONNX cannot say."""
-        from edgec.frontends.onnx_writer import to_onnx
-
-        model = to_onnx(self.quantized.function, producer_version=__version__)
-        return bytes(model.SerializeToString(deterministic=True))
-
-
-def quantize_model(
-    path: Path,
-    samples: Iterable[Sample],
-    recipe: Recipe | None = None,
-    progress: Progress | None = None,
-    *,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    values: Mapping[str, float] | None = None,
-) -> PostTraining:
-    """Quantize a float model to int8, calibrated on samples of its inputs.
-
-    samples: read once, one by one. progress: called after each sample. shapes: of inputs that the
-    file leaves open. values: of inputs that are constants. Raises ImportFailed for a file that is
-    no float model, EdgecError for samples that do not fit, or none.
-    """
-    return quantize_function(
-        float_function(path, shapes, values=values), samples, recipe or Recipe(), progress
-    )
-
-
-def write_quantized(made: PostTraining, model: Path, folder: Path) -> Path:
-    """The QDQ model as a file in `folder`, named after the float one."""
-    path = folder / f"{model.stem}.onnx"
-    path.write_bytes(made.onnx_bytes())
-    return path
+    def module(self, source: str) -> Module:
+        """The QDQ model as the compiler takes it. source: file name of the float model."""
+        name = f"{source.rpartition('.')[0]}.onnx"
+        return Module({"main": self.quantized.function}, source=name, format="onnx")
 
 
 def quantize_function(
@@ -237,7 +206,11 @@ def quantize_function(
     recipe: Recipe,
     progress: Progress | None = None,
 ) -> PostTraining:
-    """Quantize what `float_function` gives; see `quantize_model`."""
+    """Quantize what `float_function` returns, calibrated on samples of its inputs.
+
+    samples: read once, one by one. progress: called after each sample. Raises EdgecError for
+    samples that do not fit, or none.
+    """
     recipe.forms(function)  # names that are not known are told before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
@@ -319,7 +292,7 @@ class Plan:
         for seen in fitted_to(self.statistics):
             scheme, _ = self.scheme(seen)
             quantized = insert_qdq(before_softmax(self.function), scheme)
-            integers.append(with_passes(quantized.function, "onnx"))
+            integers.append(run_passes(quantized.function, "onnx"))
         return output_error(tests, integers)
 
     def finished(self, trials: Sequence[Trial] = ()) -> PostTraining:

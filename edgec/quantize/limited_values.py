@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from edgec.boards.board import Board
-from edgec.deploy.project import Figures
-from edgec.errors import BudgetExceeded, DoesNotFit, PlanError
+from edgec.errors import BudgetExceeded
 from edgec.graph.types import Array
-from edgec.mixed_precision import Limits, build_within
-from edgec.options import Options
-from edgec.post_training import PostTraining
 from edgec.quantize.assign import Option, Point, all_best
 from edgec.quantize.live_values import live_elements
-from edgec.value_mixes import MixedValues, ValueMixes, loss_samples, sums
+from edgec.quantize.measure import Builds, GroupCost, Measure
+from edgec.quantize.post_training import PostTraining
+from edgec.quantize.value_mixes import MixedValues, ValueMixes, loss_samples, sums
 
 #: How often mixes between are built, and how often then one with a choice more in int16.
 MOST_BUILDS, MOST_MORE = 6, 4
@@ -40,20 +37,19 @@ def limited_parts(made: PostTraining) -> int:
 
 def mix_values_within(
     made: PostTraining,
-    limits: Limits,
-    board: Board,
+    measure: Measure,
     goal_db: float | None = None,
-    options: Options | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> MixedValues:
     """Choose the dtype of every layer's values, int8 or int16.
 
-    made: the int8 model. goal_db: what the outputs must have, if anything. Raises BudgetExceeded
-    with the nearest mix if none keeps the limits, or the goal within them.
+    made: the int8 model. measure: whose limits a build is to keep. goal_db: what the outputs must
+    have, if anything. Raises BudgetExceeded with the nearest mix if none keeps the limits, or the
+    goal within them.
     """
     assert made.plan is not None
     mixes = ValueMixes(made, made.plan, 0.0, progress)
-    found = _Search(mixes, limits, board, options or Options()).run()
+    found = _Search(mixes, measure).run()
     if goal_db is not None and found.sqnr_db < goal_db:
         wide = sum(layer.bits > 8 for layer in found.layers)
         raise BudgetExceeded(
@@ -66,30 +62,14 @@ def mix_values_within(
     return replace(found, goal_db=goal_db)
 
 
-@dataclass(frozen=True)
-class _Built:
-    """A mix that was built. least_ram_bytes: with the smallest arena that it could have.
-
-    costs: bytes of constants, and about how many instructions, of each node by name.
-    """
-
-    figures: Figures
-    least_ram_bytes: int
-    costs: Mapping[str, tuple[int, int]]
-
-    def taken(self, resource: str) -> int | None:
-        """What counts for a limit: of RAM the compiler takes as much as it may."""
-        found: int | None = getattr(self.figures, resource)
-        return self.least_ram_bytes if resource == "ram_bytes" else found
-
-
 class _Search:
     """Choose, build, and choose again."""
 
-    def __init__(self, mixes: ValueMixes, limits: Limits, board: Board, options: Options) -> None:
-        self.mixes, self.limits, self.board, self.options = mixes, limits, board, options
-        #: None: does not fit the board.
-        self.built: dict[Point, _Built | None] = {}
+    def __init__(self, mixes: ValueMixes, measure: Measure) -> None:
+        self.mixes = mixes
+        self.builds = Builds(
+            measure, lambda point: mixes.finished(point).quantized.function, self._title
+        )
 
     def run(self) -> MixedValues:
         """The mix that is taken. Raises BudgetExceeded if none keeps the limits."""
@@ -102,14 +82,14 @@ class _Search:
         if wide not in fitting:
             fitting += self._between(menu, narrow, wide)
         if not fitting:
-            raise self._failure()
+            raise self.builds.failure("no mix of int8 and int16 values keeps the limits")
         for point in dict.fromkeys((narrow, *fitting)):
             mixes.measured(point)
         int8_error = mixes.errors[narrow]
         point = min(fitting, key=lambda p: (mixes.errors[p], p.size_bytes))
         mixes.run_in_integers(point)
         found = mixes.told(point, lost, int8_error, [narrow, *all_best(menu)])
-        return replace(found, figures=self._figures(point))
+        return replace(found, figures=self.builds.build(point).figures)
 
     def _between(self, menu: Sequence[Sequence[Option]], narrow: Point, wide: Point) -> list[Point]:
         """Mixes that keep the limits, as far as they were built; of the last most is int16."""
@@ -135,7 +115,7 @@ class _Search:
         for number in worse[:MOST_MORE]:
             places = [place or int(n == number) for n, place in enumerate(last.chosen)]
             more = _point(menu, places)
-            if more not in self.built and self._keeps_limits(more):
+            if more not in self.builds.built and self._keeps_limits(more):
                 found.append(more)
                 last = more
         return found
@@ -143,9 +123,8 @@ class _Search:
     def _estimates(self, narrow: Point, wide: Point) -> list[_Estimate]:
         """By resource that is limited, if by no more than the board's memory."""
         choices = self.mixes.choices
-        int8, int16 = self.built[narrow], self.built[wide]
-        assert int8 is not None  # else nothing fits the board
-        plain, other = int8.costs, {} if int16 is None else int16.costs
+        int8, int16 = self.builds.build(narrow), self.builds.built[wide]
+        plain, other = _by_node(int8.costs), {} if int16 is None else _by_node(int16.costs)
         beside = [dict.fromkeys((*choice.makers, *choice.readers)) for choice in choices]
         shared = Counter(node for nodes in beside for node in nodes)
 
@@ -160,74 +139,35 @@ class _Search:
 
         live = live_elements(self.mixes.forms.function, choices).astype(np.float64)
         resources = (
-            ("ram_bytes", live, live.sum(axis=1), self.board.ram_bytes),
+            ("RAM", live, live.sum(axis=1)),
             # A byte each, so that none is for nothing: code is not known.
-            ("flash_bytes", added(0) + 1.0, np.zeros(1), self.board.flash_bytes),
-            ("instructions", added(1), np.zeros(1), 0),
+            ("flash", added(0) + 1.0, np.zeros(1)),
+            ("instructions", added(1), np.zeros(1)),
         )
         found = []
-        for name, costs, base, most in resources:
-            limit, taken = getattr(self.limits, name) or most, int8.taken(name)
+        for name, costs, base in resources:
+            limit, taken = self.builds.measure.most(name), int8.least(name)
             if limit and taken is not None:
-                more = None if int16 is None else int16.taken(name)
+                more = None if int16 is None else int16.least(name)
                 found.append(_Estimate(costs, base, taken, more, wide.chosen, limit))
         return found
 
-    def _figures(self, point: Point) -> Figures:
-        built = self.built[point]
-        assert built is not None  # it keeps the limits
-        return built.figures
-
-    def _failure(self) -> BudgetExceeded:
-        """What to say when nothing keeps the limits, with the nearest that was built."""
-        limits = self.limits.within(self.options)
-        most = {
-            "RAM": limits.max_ram_bytes, "flash": limits.max_flash_bytes,
-            "instructions": limits.max_instructions,
-        }  # fmt: skip
-        ranked = [
-            (sum(count / (most[what] or 1) for what, count in over.items()), point, figures, over)
-            for point, built in self.built.items()
-            if built is not None
-            for figures, over in [(built.figures, built.figures.over(limits))]
-        ]
-        _, point, figures, over = min(ranked, key=lambda one: (one[0], one[1].size_bytes))
-        count = self.mixes.bits(point).count(16)
-        error = BudgetExceeded(
-            f"no mix of int8 and int16 values keeps the limits on {self.board.name}",
-            details=(
-                f"nearest: {count} of {len(point.chosen)} layers in int16:"
-                f" {', '.join(figures.words())}",
-                *(f"over in {what}: {by:,}" for what, by in over.items()),
-            ),
-            hint="allow more, or build otherwise: --optimize size, ram or time",
-        )
-        error.over = over
-        return error
-
     def _keeps_limits(self, point: Point) -> bool:
-        try:
-            built = self._build(point)
-        except (DoesNotFit, PlanError):
-            if not any(point.chosen):
-                raise  # then nothing fits
-            built = None
-        self.built[point] = built
+        found = self.builds.keeps_limits(point)
         self.mixes.progress()
-        return built is not None and not built.figures.over(self.limits.within(self.options))
+        return found
 
-    def _build(self, point: Point) -> _Built:
-        function = self.mixes.finished(point).quantized.function
-        compiled, figures = build_within(function, self.board, self.options, self.limits)
-        front = compiled.choice.front
-        arena_bytes = compiled.program.arena_bytes
-        least = min(arena_bytes, front[-1].need_bytes) if front else arena_bytes
-        costs: dict[str, tuple[int, int]] = {}
-        for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True):
-            names = [node.name for node in lowered.group.nodes]
-            each = variant.constant_bytes // len(names), variant.instructions // len(names)
-            costs.update(dict.fromkeys(names, each))
-        return _Built(figures, figures.ram_bytes - arena_bytes + least, costs)
+    def _title(self, point: Point) -> str:
+        return f"{self.mixes.bits(point).count(16)} of {len(point.chosen)} layers in int16"
+
+
+def _by_node(costs: Sequence[GroupCost]) -> dict[str, tuple[int, int]]:
+    """Bytes of constants and instructions, divided among the nodes of each group."""
+    return {
+        name: (cost.constant_bytes // len(cost.nodes), cost.instructions // len(cost.nodes))
+        for cost in costs
+        for name in cost.nodes
+    }
 
 
 class _Estimate:

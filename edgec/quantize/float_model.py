@@ -1,47 +1,35 @@
-"""Float models as quantization takes them: imported, simplified, without state."""
+"""Float models as quantization takes them: simplified, and without state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from edgec.errors import ImportFailed
-from edgec.frontends import import_model
-from edgec.graph.ir import Function
+from edgec.graph.ir import Function, Module
 from edgec.numerics.fixed_point import Rounding
 from edgec.passes.rewriter import eliminate_dead
-from edgec.pipeline import PASSES
+from edgec.passes.sequence import run_passes
 from edgec.quantize.prepare import prepare
 from edgec.quantize.undo_dynamic_range import undo_dynamic_range
 
 
-def float_function(
-    path: Path,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    *,
-    from_start: bool = False,
-    values: Mapping[str, float] | None = None,
-) -> Function:
-    """The function to quantize: imported and simplified. Raises ImportFailed if it is not float.
+def float_function(module: Module, *, from_start: bool = False) -> Function:
+    """The function to quantize, of a module as a frontend makes it.
 
-    shapes: of inputs that the file leaves open, by name. from_start: each run is a sequence of its
-    own, so that states are what they are initially. values: of inputs that are constants, by
-    name.
+    from_start: each run is a sequence of its own, so that states are what they are initially.
+    Raises ImportFailed if the model is not float.
     """
-    module = import_model(path, shapes=shapes, values=values)
     main = without_states(module.main) if from_start else module.main
-    function = undo_dynamic_range(
-        with_passes(main, "onnx" if module.format in ("onnx", "torch") else "tflm")
-    )
+    rounding: Rounding = "onnx" if module.format in ("onnx", "torch") else "tflm"
+    function = undo_dynamic_range(run_passes(main, rounding))
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
-            f"{path.name} is quantized already",
+            f"{module.source} is quantized already",
             hint="build it as it is; to quantize anew, start from the float model",
         )
     if function.states:
         raise ImportFailed(
-            f"{path.name} keeps state from run to run: such models cannot be quantized yet",
+            f"{module.source} keeps state from run to run: such models cannot be quantized yet",
             hint="if every run is a sequence of its own, use --from-start: the states are then"
             " what they are at first",
         )
@@ -57,10 +45,3 @@ def without_states(function: Function) -> Function:
     )
     outputs = tuple(initial.get(value, value) for value in function.outputs)
     return eliminate_dead(Function(function.name, function.inputs, nodes, outputs))
-
-
-def with_passes(function: Function, rounding: Rounding) -> Function:
-    """The function after the passes of the pipeline."""
-    for _, run in PASSES:
-        function = run(function, rounding)
-    return function

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from edgec.errors import BudgetExceeded
-from edgec.post_training import PostTraining
 from edgec.quantize.assign import Option, Point, all_best
+from edgec.quantize.post_training import PostTraining
 from edgec.quantize.trials import decibels
-from edgec.value_mixes import BITS, MixedValues, ValueMixes, loss_samples, sums
+from edgec.quantize.value_mixes import BITS, MixedValues, ValueMixes, loss_samples, sums
 
 #: The goal if none is given: an error of 3 % in amplitude, at which answers are seldom others.
 DEFAULT_SQNR_DB = 30.0

@@ -1,8 +1,8 @@
 """Mixes of values in int8, int16 and float of one model: what each choice loses and costs, and how
 far a whole mix is off.
 
-`edgec.mixed_values` looks for the cheapest one within a goal, `edgec.limited_values` for the
-nearest to float within limits of a build.
+`edgec.quantize.mixed_values` looks for the cheapest one within a goal,
+`edgec.quantize.limited_values` for the nearest to float within limits of a build.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from edgec.deploy.project import Figures
-from edgec.float_model import with_passes
 from edgec.graph.ir import Node
-from edgec.post_training import Plan, PostTraining, Recipe
+from edgec.options import Figures
+from edgec.passes.sequence import run_passes
 from edgec.quantize.assign import Option, Point, front_of
 from edgec.quantize.choose_ranges import observed_ranges
 from edgec.quantize.forms import Forms
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.named_layers import named_layers
+from edgec.quantize.post_training import Plan, PostTraining, Recipe
 from edgec.quantize.scheme import Scheme, make_scheme
 from edgec.quantize.trials import before_softmax, decibels, output_error
 from edgec.quantize.value_losses import Losses, choices_of
@@ -148,7 +148,7 @@ class ValueMixes:
         """The error of a mix, of its integers."""
         schemes = self._schemes(self.plan_of(point))
         quantized = [insert_qdq(self.measure.function, scheme).function for scheme in schemes]
-        integers = [with_passes(function, "onnx") for function in quantized]
+        integers = [run_passes(function, "onnx") for function in quantized]
         self.errors[point] = output_error(self.measure.tests, integers)
         return self.errors[point]
 
