@@ -191,12 +191,12 @@ def fma(a: float, b: float, c: float) -> float:
 
 
 def _float_function(
-    name: str, function: Callable[[np.ndarray], np.ndarray], instructions: int
+    name: str, function: Callable[..., np.ndarray], instructions: int, operands: int = 1
 ) -> IntrinsicDef:
-    """A function of `edgec.numerics.float_math`, on one number."""
+    """A function of `edgec.numerics.float_math`, on one number or two."""
     return IntrinsicDef(
-        f"{name}_f32", ("float32",), "float32",
-        lambda x: float(function(np.asarray(x, np.float32))),
+        f"{name}_f32", ("float32",) * operands, "float32",
+        lambda *x: float(function(*(np.asarray(value, np.float32) for value in x))),
         f"ec_{name}_f32", "ec_float.h", instructions, function,
     )  # fmt: skip
 
@@ -209,6 +209,7 @@ for _definition in (
     _float_function("erf", float_math.erf, 60),
     _float_function("sqrt", float_math.sqrt, 15),
     _float_function("rsqrt", float_math.rsqrt, 30),
+    _float_function("fmod", float_math.fmod, 120, operands=2),
     IntrinsicDef(
         "f32_from_f16", ("uint32",), "float32",
         f32_from_f16, "ec_f32_from_f16", "ec_float.h", 6,

@@ -14,7 +14,8 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant
-from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum
+from edgec.loop.dtype import is_float
+from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum, select
 from edgec.ops.op import RawNode
 from edgec.ops.row import FLOAT, INTEGERS, Row, add_rows
 
@@ -45,6 +46,24 @@ def _divides_safely(raw: RawNode) -> bool:
     if isinstance(divisor, Constant) and not np.isin(divisor.data, (0, -1)).any():
         return True
     raise ImportFailed("the divisor must be a constant, and neither 0 nor -1")
+
+
+def _trunc_mod(a: Value, b: Value) -> Value:
+    """The remainder with the sign of a. Of integers, that of a division by 0 is 0."""
+    if is_float(a.dtype):
+        return intrinsic("fmod_f32", a, b)
+    unsafe = b.equals(0) if a.dtype.startswith("u") else b.equals(0) | b.equals(-1)
+    divisor = select(unsafe, 1, b)
+    return a - a / divisor * divisor
+
+
+def _floor_mod(a: Value, b: Value) -> Value:
+    """The remainder with the sign of b."""
+    rest = _trunc_mod(a, b)
+    if a.dtype.startswith("u"):
+        return rest
+    zero = rest.equals(0)
+    return select(zero, rest, select((rest < 0) ^ (b < 0), rest + b, rest))
 
 
 ROWS = (
@@ -79,6 +98,10 @@ ROWS = (
     Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
     Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",
         lambda a, b: a / b, INTEGERS, onnx="Div", since=7, tflite="DIV", when=_divides_safely),
+    Row("trunc_mod", "the remainder of a / b, with the sign of a", _trunc_mod, (*FLOAT, *INTEGERS),
+        onnx="Mod", since=10, when=lambda raw: bool(raw.attribute("fmod", 0))),
+    Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOAT, *INTEGERS),
+        onnx="Mod", since=10, tflite="FLOOR_MOD"),
 )  # fmt: skip
 
 add_rows(ROWS)

@@ -171,4 +171,45 @@ static inline float ec_rsqrt_f32(float x) {
     return 1.0f / ec_sqrt_f32(x);
 }
 
+/* The remainder of a / b towards zero, with the sign of a; exact. */
+static inline float ec_fmod_f32(float a, float b) {
+    const uint32_t sign = ec_bits_from_f32(a) & 0x80000000u;
+    const uint32_t x = ec_bits_from_f32(a) & 0x7FFFFFFFu;
+    const uint32_t y = ec_bits_from_f32(b) & 0x7FFFFFFFu;
+    if (y == 0u || x >= 0x7F800000u || y > 0x7F800000u) {
+        return ec_f32_from_bits(0x7FC00000u);
+    }
+    if (x < y) {
+        return a;
+    }
+    uint32_t high = x >> 23;
+    uint32_t low = y >> 23;
+    uint32_t rest = x & 0x007FFFFFu;
+    uint32_t divisor = y & 0x007FFFFFu;
+    if (high != 0u) {
+        rest |= 0x00800000u;
+    } else {
+        high = 1u;
+    }
+    if (low != 0u) {
+        divisor |= 0x00800000u;
+    } else {
+        low = 1u;
+    }
+    rest %= divisor;
+    while (high > low) { /* 24 bits and 8 more fit in 32 */
+        const uint32_t bits = high - low < 8u ? high - low : 8u;
+        rest = (rest << bits) % divisor;
+        high -= bits;
+    }
+    while (rest != 0u && rest < 0x00800000u && low > 1u) {
+        rest <<= 1;
+        --low;
+    }
+    if (rest < 0x00800000u) { /* zero or a denormal */
+        return ec_f32_from_bits(sign | rest);
+    }
+    return ec_f32_from_bits(sign | (low << 23) | (rest & 0x007FFFFFu));
+}
+
 #endif /* EC_FLOAT_H */

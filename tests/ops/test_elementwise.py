@@ -83,6 +83,18 @@ def _truncated(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
 
 
+def _remainder(function: Callable[..., Array]) -> Callable[..., Array]:
+    """NumPy's remainder; integers by 0 give 0, and by -1 as well, without its overflow."""
+
+    def exact(a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return function(a, b)
+        unit = (b == 0) | (b.astype(object) == -1)
+        return np.where(unit, 0, function(a, np.where(unit, 1, b).astype(b.dtype))).astype(a.dtype)
+
+    return exact
+
+
 ORT_PAIRS = ("float32", "int32", "int64")
 CASES: dict[str, Case] = {
     "exp": Case(np.exp, 1.0),
@@ -110,6 +122,11 @@ CASES: dict[str, Case] = {
     "int_mul": Case(np.multiply),
     "int_div": Case(_truncated, second=_nonzero, constant=True, options=("DivOptions", {}),
                     onnx_dtypes=("int32", "int64", "uint8", "int8"), tflite_dtypes=("int32",)),
+    "trunc_mod": Case(_remainder(np.fmod), second=_nonzero, attributes={"fmod": 1},
+                      onnx_dtypes=("float32", "int8", "uint8", "int32", "int64")),
+    "floor_mod": Case(_remainder(np.mod), second=_nonzero,
+                      onnx_dtypes=("int8", "uint8", "int16", "int32", "int64"),
+                      options=("FloorModOptions", {})),
 }  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def library(
     toolchain = toolchains[compiler]
     folder = tmp_path_factory.mktemp("float")
     source = '#include "ec_float.h"\n' + "".join(WRAPPER.format(name) for name in FUNCTIONS)
-    source += HALVES
+    source += HALVES + FMOD
     (folder / "all.c").write_text(source)
     runtime = repo_root / "runtime_c"
     sanitize = ["-fno-sanitize=all"] if toolchain.is_zig else []
@@ -68,6 +68,14 @@ def library(
     return ctypes.CDLL(str(folder / "all.so"))
 
 
+FMOD = """
+void all_fmod(int32_t n, const float *a, const float *b, float *y);
+void all_fmod(int32_t n, const float *a, const float *b, float *y) {
+    for (int32_t i = 0; i < n; ++i) {
+        y[i] = ec_fmod_f32(a[i], b[i]);
+    }
+}
+"""
 HALVES = """
 void widen_all(int32_t n, const uint16_t *x, float *y);
 void widen_all(int32_t n, const uint16_t *x, float *y) {
@@ -93,6 +101,18 @@ def call(library: ctypes.CDLL, name: str, x: Array) -> Array:
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, y)]
     getattr(library, f"all_{name}")(len(x), *pointers)
     return y
+
+
+def test_remainders(library: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 1 << 32, (2, 100_000), dtype=np.uint64).astype(np.uint32)
+    near = rng.normal(size=(2, 100_000)) * np.exp2(rng.integers(-12, 12, (2, 100_000)))
+    edges = np.stack([x.reshape(-1) for x in np.meshgrid(special(), special())])
+    for a, b in (bits.view(np.float32), near.astype(np.float32), edges):
+        a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        found = np.empty_like(a)
+        library.all_fmod(len(a), *(ctypes.c_void_p(x.ctypes.data) for x in (a, b, found)))
+        assert_same_bits(found, float_math.fmod(a, b), a)
 
 
 def floats(start: int, stop: int, step: int = 1) -> Array:
