@@ -8,9 +8,10 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVarTuple
 
 from edgec.boards.board import Board
 from edgec.codegen.assemble import Identity, assemble, output_crc
@@ -64,6 +65,8 @@ GOLDEN_SEED = 1
 GOLDEN_STEPS = 3
 #: Placements that are tried for the final plan, some seconds: the same plan on every machine.
 PLAN_NODES = 40_000
+
+Printed = TypeVarTuple("Printed")
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def compile_module(
     stages = _Dump(dump)
     verify_module(imported)
     check_limits(imported.main)
-    stages.write("import", print_module(imported))
+    stages.write("import", print_module, imported)
 
     module = imported
     rounding: Rounding = options.match or (
@@ -166,26 +169,26 @@ def compile_module(
     for name, run in PASSES:
         module = module.with_every(run, rounding)
         verify_module(module)
-        stages.write(name, print_module(module))
+        stages.write(name, print_module, module)
 
     function, equal = merge_duplicates(module.main)
     function, shrinkage = shrink_channels(function, equal)
     function, idle_clamps = drop_idle_clamps(function)
     module = module.with_main(copy_outputs(function, options.io))
     verify_module(module)
-    stages.write("shrink_channels", print_module(module))
+    stages.write("shrink_channels", print_module, module)
 
     policy = target_for(core, options)
     if policy.pairs_channels:
         module = module.with_main(pair_channels(module.main))
         verify_module(module)
-        stages.write("pair_channels", print_module(module))
+        stages.write("pair_channels", print_module, module)
     groups = _lower(module.main, policy, options)
     settled = settle_states(module.main, groups)
     if settled is not module.main:
         module = module.with_main(settled)
         verify_module(module)
-        stages.write("settle_states", print_module(module))
+        stages.write("settle_states", print_module, module)
         groups = _lower(settled, policy, options, groups)
     limit_bytes = arena_limit_bytes
     if options.optimize == "size" and limit_bytes is not None:
@@ -210,7 +213,7 @@ def compile_module(
             module.main, groups, chosen, io=options.io, most_growth=most_growth
         )
         choice = replace(choice, variants=chosen)
-    stages.write("loops", "\n".join(print_func(variant.function) for variant in chosen))
+    stages.write("loops", _loops_text, chosen)
 
     problem = placement_problem(module.main, groups, chosen, io=options.io)
     problem = with_states(problem, module.main)
@@ -218,7 +221,7 @@ def compile_module(
     if homes is not None:
         problem = with_homes(problem, module.main, groups, chosen, homes, options.io)
     plan = plan_memory(problem, node_limit=PLAN_NODES)
-    stages.write("plan", _plan_text(problem, plan))
+    stages.write("plan", _plan_text, problem, plan)
 
     name = checked_model_name(options.model_name or model_identifier(imported.source))
     program = assemble(
@@ -339,6 +342,10 @@ def golden_run(function: Function) -> Golden:
     return Golden(GOLDEN_SEED, output_crc(outputs), steps)
 
 
+def _loops_text(chosen: Sequence[Variant]) -> str:
+    return "\n".join(print_func(variant.function) for variant in chosen)
+
+
 def _plan_text(problem: Problem, plan: Plan) -> str:
     lines = ["buffer,region,offset,size_bytes,start,stop"]
     for buffer in problem.buffers:
@@ -361,13 +368,14 @@ class _Dump:
             except OSError as error:
                 raise self.failure(folder, error) from None
 
-    def write(self, stage: str, text: str) -> None:
+    def write(self, stage: str, text: Callable[[*Printed], str], *what: *Printed) -> None:
+        """Print a stage, if there is a folder: that takes as long as the stage."""
         self.count += 1
         if self.folder is None:
             return
         path = self.folder / f"{self.count:02d}_{stage}.txt"
         try:
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text(*what), encoding="utf-8")
         except OSError as error:
             raise self.failure(path, error) from None
 

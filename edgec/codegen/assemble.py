@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.codegen.program import Area, Golden, IoMode, Part, Port, Program, State, Step, Trace
 from edgec.graph import ir as graph_ir
-from edgec.graph.ir import Constant, Function, Module, Node, Value
+from edgec.graph.ir import Constant, Module, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.loop.ir import Call, PrimFunc, Stmt
@@ -56,8 +56,11 @@ def assemble(
     for position, variant in enumerate(chosen):
         _place_scratch(position, variant, sizes, offsets, area_of)
         callees |= {_callee_name(position, name): f for name, f in variant.callees.items()}
+    shown: dict[Value, list[Value]] = {}
+    for value in function.values():
+        shown.setdefault(roots.get(value, value), []).append(value)
     steps = [
-        _step(function, position, lowered.group, variant, roots, constants)
+        _step(shown, position, lowered.group, variant, roots, constants)
         for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
     ]
     outside = {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
@@ -152,7 +155,7 @@ class _Constants:
 
 
 def _step(
-    function: Function,
+    shown: Mapping[Value, Sequence[Value]],
     position: int,
     group: Group,
     variant: Variant,
@@ -199,7 +202,7 @@ def _step(
         traces=tuple(
             trace
             for value in (*variant.rows, *group.outputs)
-            for trace in _traces(function, value, roots, by_rows=value in variant.rows)
+            for trace in _traces(value, shown[value], by_rows=value in variant.rows)
         ),
     )
 
@@ -223,11 +226,8 @@ def _shape(value: Value) -> str:
     return f"[{','.join(map(str, value.type.shape))}]"
 
 
-def _traces(
-    function: Function, root: Value, roots: Mapping[Value, Value], *, by_rows: bool
-) -> list[Trace]:
-    """A value and all views of it that stand for tensors of the source."""
-    views = [v for v in function.values() if v is root or roots.get(v) is root]
+def _traces(root: Value, views: Sequence[Value], *, by_rows: bool) -> list[Trace]:
+    """Of a value and its views, those that stand for tensors of the source."""
     return [
         Trace(
             value=value.name,

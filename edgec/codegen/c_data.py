@@ -8,8 +8,8 @@ compiler puts padding between members.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from edgec.codegen.c_types import C_TYPE, literal
 from edgec.codegen.names import identifier, unique
 
 COLUMNS = 98
+INDENT = " " * 8
+LINES_AT_ONCE = 1024
+#: Up to so many floats are printed with the fewest digits that mean the same float32. More of them
+#: get nine digits, which always suffice, since finding the fewest takes five times as long.
+FEW_FLOATS = 4096
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
 WEIGHTS_OBJECT = "weights"  # behind the model's name
 
@@ -30,9 +35,14 @@ class DataArray:
 
     declaration: str
     comment: str
-    lines: tuple[str, ...]
     nbytes: int
     stored_bytes: int
+    stored: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def chunks(self) -> Iterator[str]:
+        """The initializer, made anew at each call: a large model's whole text would fill memory."""
+        return initializer_chunks(self.stored)
 
 
 @dataclass(frozen=True)
@@ -133,18 +143,31 @@ def make_weights(
     return Weights(tuple(objects), names, crc if sure else None)
 
 
-def initializer_lines(array: np.ndarray) -> tuple[str, ...]:
+def initializer_chunks(array: np.ndarray) -> Iterator[str]:
     """The elements, row-major, as lines of at most 98 columns that each end with a comma."""
     flat = np.ascontiguousarray(array).reshape(-1)
+    values, spec, widest = _printed(flat)
+    # Every line has as many numbers: one `%` then prints thousands of them.
+    each = max((COLUMNS - len(INDENT)) // (widest + 2), 1)
+    line = f"{INDENT}{', '.join([spec] * each)},\n"
+    for start in range(0, len(values), each * LINES_AT_ONCE):
+        part = values[start : start + each * LINES_AT_ONCE]
+        lines, rest = divmod(len(part), each)
+        end = f"{INDENT}{', '.join([spec] * rest)},\n" if rest else ""
+        yield (line * lines + end) % tuple(part if isinstance(part, list) else part.tolist())
+
+
+def _printed(flat: np.ndarray) -> tuple[np.ndarray | list[str], str, int]:
+    """What to print of each element, how, and the width of the widest."""
     dtype = flat.dtype.name
     if dtype in ("int8", "uint8", "int16", "uint16", "bool"):
-        texts = list(map(str, flat.astype(np.int64).tolist()))
-    else:
-        texts = [literal(v, dtype) for v in flat.tolist()]
-    # Models have hundreds of thousands of weights: the same number in every line is fast.
-    widest = max(map(len, texts), default=1)
-    each = max((COLUMNS - 4) // (widest + 2), 1)
-    return tuple(f"    {', '.join(texts[i : i + each])}," for i in range(0, len(texts), each))
+        numbers = flat.astype(np.int32)
+        ends = (numbers.min(initial=0), numbers.max(initial=0))
+        return numbers, "%d", max(len(str(end)) for end in ends)
+    if dtype == "float32" and flat.size > FEW_FLOATS and np.isfinite(flat).all():
+        return flat, "%#.9gf", len("-1.23456789e-01f")
+    texts = [literal(v, dtype) for v in flat.tolist()]
+    return texts, "%s", max(map(len, texts), default=1)
 
 
 def _stored(array: np.ndarray) -> bytes:
@@ -158,13 +181,12 @@ def _array(member: str, name: str, array: np.ndarray) -> DataArray:
     shape = "".join(f"[{extent}]" for extent in array.shape)
     stored = _stored(array)
     stored_bytes = len(stored)
-    lines = initializer_lines(np.frombuffer(stored, array.dtype.newbyteorder("<")))
     return DataArray(
         declaration=f"{C_TYPE[array.dtype.name]} {member}[{stored_bytes // array.itemsize}]",
         comment=f"{comment_text(name)}: {array.dtype.name}{shape}",
-        lines=lines,
         nbytes=array.nbytes,
         stored_bytes=stored_bytes,
+        stored=np.frombuffer(stored, array.dtype.newbyteorder("<")),
     )
 
 

@@ -11,7 +11,7 @@ Nothing depends on the clock, the machine or the folder: same program, same byte
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,13 @@ from edgec.resources import resource_dir
 PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
 HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
 """Folders of `runtime_c/`, and of a project, with what serves a model on a board."""
+MODEL_FILES = {
+    ".h": "model.h.j2",
+    ".c": "model.c.j2",
+    "_weights.h": "weights.h.j2",
+    "_weights.c": "weights.c.j2",
+}
+"""The model's own files, by what their names end with, and their templates."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,8 @@ def write_project(
     """
     program.check()
     emitted = make_text(program)
-    files = _model_files(emitted.text)
-    build_hash = _hash_of(files)
+    written, build_hash = _write_model(folder, emitted.text)
+    files: dict[str, str] = {}
     if board is not None and board.core.is_embedded:
         firmware_files = _board_files(program, emitted, board, harness, build_hash)
         sources = tuple(name for name in firmware_files if name.endswith(".c"))
@@ -79,7 +86,7 @@ def write_project(
     manifest = describe(
         program,
         emitted.step_functions,
-        tuple(sorted([*files, MANIFEST_NAME])),
+        tuple(sorted([*written, *files, MANIFEST_NAME])),
         emitted.weights,
         emitted.callees,
         harness,
@@ -96,23 +103,28 @@ def emit_model(program: Program) -> EmittedModel:
     return make_text(program)
 
 
-def _model_files(text: ModelText) -> dict[str, str]:
+def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
+    """Write the model's C files as their text is made: of a large model's it never exists whole.
+
+    Returns their names, and a CRC-32 of names and texts: two builds that differ in anything differ
+    in it.
+    """
     status = resource_dir("runtime_c") / "include" / "edgec" / "ec_status.h"
-    return {
-        f"{text.model}.h": _render("model.h.j2", m=text),
-        f"{text.model}.c": _render("model.c.j2", m=text),
-        f"{text.model}_weights.h": _render("weights.h.j2", m=text),
-        f"{text.model}_weights.c": _render("weights.c.j2", m=text),
-        "ec_status.h": status.read_text(encoding="utf-8"),
+    texts: dict[str, Iterable[str]] = {
+        f"{text.model}{end}": _environment().get_template(template).generate(m=text)
+        for end, template in MODEL_FILES.items()
     }
-
-
-def _hash_of(files: Mapping[str, str]) -> int:
-    """CRC-32 of all names and texts: two builds that differ in anything differ in it."""
+    texts["ec_status.h"] = (status.read_text(encoding="utf-8"),)
+    folder.mkdir(parents=True, exist_ok=True)
     crc = 0
-    for name, text in sorted(files.items()):
-        crc = zlib.crc32(f"{name}\n{text}".encode(), crc)
-    return crc
+    for name in sorted(texts):
+        crc = zlib.crc32(f"{name}\n".encode(), crc)
+        with (folder / name).open("wb") as stream:
+            for piece in texts[name]:
+                data = piece.encode("utf-8")
+                crc = zlib.crc32(data, crc)
+                stream.write(data)
+    return tuple(texts), crc
 
 
 def _board_files(

@@ -30,6 +30,7 @@ from edgec.loop.ir import (
     Select,
     Seq,
     Stmt,
+    remembered,
 )
 from edgec.loop.primitives.nibbles import unpacked_byte
 from edgec.loop.simplify import lower_blocks
@@ -110,10 +111,18 @@ def estimate(
 
     `callees` are other functions that this one calls.
     """
-    known = {name: estimate(callee, costs) for name, callee in (callees or {}).items()}
+    if not callees:
+        return _estimate_alone(func, costs)
+    known = {name: estimate(callee, costs) for name, callee in callees.items()}
     return _Estimator(costs, known).stmt(lower_blocks(func.body))
 
 
+@remembered
+def _estimate_alone(func: PrimFunc, costs: InstructionCosts) -> Cost:
+    return _Estimator(costs, {}).stmt(lower_blocks(func.body))
+
+
+@remembered
 def estimate_code_bytes(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> int:
     """About how many bytes its machine code takes, and that of the microkernels that it calls.
 

@@ -25,10 +25,16 @@ Reads and writes of a block are derived from its body (`edgec.loop.access`), nev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Union
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, wraps
+from math import copysign
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, Union
 
 from edgec.numerics.term import Term, Var
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Scope = Literal["arena", "scratch", "constant", "register", "shared"]
 ForKind = Literal["serial", "unrolled", "vectorized", "parallel"]
@@ -56,10 +62,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Const:
-    """A literal of the given dtype."""
+    """A literal of the given dtype; 0.0 and -0.0 are not equal."""
 
     value: int | float
     dtype: str
+    is_negative: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_negative", copysign(1, self.value) < 0)
 
 
 @dataclass(frozen=True)
@@ -251,3 +261,33 @@ class PrimFunc:
     allocs: tuple[Buffer, ...]
     body: Stmt
     indices: tuple[Var, ...] = ()
+
+    @cached_property
+    def known(self) -> dict[object, Any]:
+        """What was found out about the function, by what found it: see `remembered`."""
+        return {}
+
+
+@lru_cache(maxsize=4096)
+def shared(func: PrimFunc) -> PrimFunc:
+    """The first of all equal functions, so that what is known of one is known of all."""
+    return func
+
+
+def remembered(
+    compute: Callable[Concatenate[PrimFunc, P], T],
+) -> Callable[Concatenate[PrimFunc, P], T]:
+    """Compute something about a function once; nobody may change the result.
+
+    The arguments beside the function must have exact texts (`repr`).
+    """
+
+    @wraps(compute)
+    def look_up(func: PrimFunc, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (compute, repr((args, kwargs)) if args or kwargs else "")
+        if key not in func.known:
+            func.known[key] = compute(func, *args, **kwargs)
+        found: T = func.known[key]
+        return found
+
+    return look_up

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
 from edgec.loop.dtype import bits
-from edgec.loop.ir import PrimFunc
+from edgec.loop.ir import PrimFunc, shared
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
 
@@ -162,4 +162,4 @@ class Lowering:
 
     def build(self) -> PrimFunc:
         """The loop nests of the whole group."""
-        return self.definition.build()
+        return shared(self.definition.build())

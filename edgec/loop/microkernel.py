@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from edgec.errors import ContractError
 from edgec.loop.access import writes
-from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, remembered
 from edgec.loop.rewrite import walk
 from edgec.numerics.term import TermLike
 
@@ -126,6 +126,7 @@ def meaning_of(kernel: Microkernel, numbers: tuple[TermLike, ...]) -> PrimFunc:
     return kernel.meaning(**dict(zip(names, numbers, strict=True)))
 
 
+@remembered
 def kernels_of(func: PrimFunc) -> frozenset[str]:
     """The names of the microkernels that a function calls."""
     return frozenset(s.callee for s, _ in walk(func.body) if isinstance(s, Call)) & set(_REGISTRY)

@@ -43,6 +43,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    remembered,
 )
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
 from edgec.loop.rewrite import subexpressions, walk
@@ -60,6 +61,7 @@ MOST_ITERATIONS = 1 << 24
 _CHARACTERS = frozenset({"int8", "uint8"})
 
 
+@remembered
 def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
     """The distance of every input that the function's only output may overlap."""
     written = written_buffers(func)
@@ -71,6 +73,7 @@ def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
     return {x: distance for x, distance in found.items() if distance is not None}
 
 
+@remembered
 def written_buffers(func: PrimFunc) -> set[Buffer]:
     """What the function writes, of what it passes to microkernels only what these write."""
     written: set[Buffer] = set()

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import PrimFunc, Scope
+from edgec.loop.ir import PrimFunc, Scope, remembered
 from edgec.loop.lanes import require_at_once
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
 from edgec.loop.primitives.complement import complement
@@ -89,8 +89,9 @@ class Schedule:
         self._rng = random.Random(self.seed)
 
     def _apply(self, primitive: Callable[..., tuple[PrimFunc, Any]], **args: Any) -> Any:
-        func, result = primitive(self.func, **args)
-        require_at_once(func)
+        # Models repeat layers: what a primitive makes of equal functions is made once.
+        func, result = remembered(primitive)(self.func, **args)
+        remembered(require_at_once)(func)
         self.func = func
         self.trace.append(Step(primitive.__name__, args))
         return result

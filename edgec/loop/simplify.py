@@ -21,12 +21,14 @@ from edgec.loop.ir import (
     PrimFunc,
     Seq,
     Stmt,
+    remembered,
 )
 from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import Rewriter, Substitute, prune
 from edgec.numerics.term import as_term
 
 
+@remembered
 def simplify(func: PrimFunc) -> PrimFunc:
     """All three steps. The result holds no block and means the same.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from edgec.memory.instance import Instance, make_instance
 from edgec.memory.problem import Buffer, Overlap
@@ -56,9 +57,14 @@ def stacks_bound_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -
         and o.second in by_name
         and o.distance_bytes < by_name[o.second].size_bytes
     ]
-    for step in {b.start for b in buffers}:
-        live = {b.name: b for b in buffers if b.start <= step < b.stop}
-        permitted = [o for o in known if o.first in live and o.second in live]
+    beginning: dict[str, list[Overlap]] = {}
+    for o in known:
+        beginning.setdefault(o.second, []).append(o)
+    live: dict[str, Buffer] = {}
+    for step, starting in groupby(sorted(buffers, key=lambda b: b.start), key=lambda b: b.start):
+        live = {name: b for name, b in live.items() if b.stop > step}
+        live |= {b.name: b for b in starting}
+        permitted = [o for name in live for o in beginning.get(name, ()) if o.first in live]
         firsts, seconds = ({getattr(o, k) for o in permitted} for k in ("first", "second"))
         if len(firsts) == 1 and len(seconds) == len(permitted):
             align = min(b.align_bytes for b in live.values())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from edgec.memory.problem import Problem
+from edgec.memory.problem import Buffer, Problem
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,12 @@ def certify_region(
     """Measure one region of a plan and state what is known about it."""
     inside = [b for b in problem.buffers if region_of[b.name] == region and b.size_bytes]
     peak = max((offsets[b.name] + b.size_bytes for b in inside), default=0)
-    best: tuple[int, int] = (-1, 0)
     # Among the steps of the buffers that reach the peak, the one with the most live bytes.
-    for top in (b for b in inside if offsets[b.name] + b.size_bytes == peak):
-        for step in {top.start, *(b.start for b in inside if top.start <= b.start < top.stop)}:
-            total = sum(b.size_bytes for b in inside if b.start <= step < b.stop)
-            best = max(best, (total, -step))
-    step = -best[1]
+    tops = [b for b in inside if offsets[b.name] + b.size_bytes == peak]
+    starts = {b.start for b in inside}
+    steps = {t for top in tops for t in starts.intersection(range(top.start, top.stop))}
+    live_bytes = _live_bytes(inside)
+    step = max(steps, key=lambda t: (live_bytes[t], -t), default=0)
     live = [(b.name, b.size_bytes) for b in inside if b.start <= step < b.stop]
     return RegionCertificate(
         region=region,
@@ -139,3 +139,13 @@ def certify_region(
         peak_step=step,
         live_at_peak=tuple(sorted(live, key=lambda item: (-item[1], item[0]))),
     )
+
+
+def _live_bytes(buffers: Sequence[Buffer]) -> dict[int, int]:
+    """Bytes that are live at each step at which a buffer starts or stops."""
+    changes: dict[int, int] = {}
+    for b in buffers:
+        changes[b.start] = changes.get(b.start, 0) + b.size_bytes
+        changes[b.stop] = changes.get(b.stop, 0) - b.size_bytes
+    steps = sorted(changes)
+    return dict(zip(steps, accumulate(changes[t] for t in steps), strict=True))

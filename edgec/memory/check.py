@@ -1,4 +1,4 @@
-"""The checker of memory plans: plain, quadratic, and ignorant of every solver."""
+"""The checker of memory plans: plain, every pair that is live at once, ignorant of solvers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,13 @@ def check_plan(
             plan_offsets[second.name] + distance <= plan_offsets[first.name]
         )
 
-    for i, a in enumerate(problem.buffers):
-        for b in problem.buffers[i + 1 :]:
-            if region_of[a.name] != region_of[b.name] or not a.is_live_with(b):
+    by_start = sorted(problem.buffers, key=lambda b: b.start)
+    for i, a in enumerate(by_start):
+        for j in range(i + 1, len(by_start)):
+            b = by_start[j]
+            if b.start >= a.stop:
+                break
+            if region_of[a.name] != region_of[b.name]:
                 continue
             low = max(plan_offsets[a.name], plan_offsets[b.name])
             high = min(plan_offsets[a.name] + a.size_bytes, plan_offsets[b.name] + b.size_bytes)

@@ -67,7 +67,7 @@ def solve_with_cp_sat(
     plain = np.where(instance.sep > NEVER, instance.size[:, None], NEVER)
     is_plain = (instance.sep == plain).all(axis=1) & (instance.sep == plain).all(axis=0)
     for a in range(len(instance)):
-        for b_index in instance.neighbours[a]:
+        for b_index in instance.gaps[a]:
             if b_index <= a or (is_plain[a] and is_plain[b_index]):
                 continue  # the stacks of sections say it already
             above = model.new_bool_var("")

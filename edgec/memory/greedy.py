@@ -59,7 +59,7 @@ def first_fit(instance: Instance, order: Sequence[int]) -> IntArray:
 
     Pinned buffers must come first in `order`; two that collide are left to the checker.
     """
-    sep, align = instance.sep.tolist(), instance.align.tolist()
+    gaps, align = instance.gaps, instance.align.tolist()
     offset = [0] * len(instance)
     is_placed = [False] * len(instance)
     for b in order:
@@ -70,8 +70,8 @@ def first_fit(instance: Instance, order: Sequence[int]) -> IntArray:
             continue
         # What each placed neighbour a forbids: the open interval (from, to) of offsets of b.
         forbidden = sorted(
-            (offset[a] - sep[b][a], offset[a] + sep[a][b])
-            for a in instance.neighbours[b]
+            (offset[a] - below, offset[a] + gaps[a][b])
+            for a, below in gaps[b].items()
             if is_placed[a]
         )
         lowest = 0

@@ -14,9 +14,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +48,7 @@ class Section:
 class Instance:
     """Arrays over the n buffers that have bytes; offsets and sizes in granules.
 
-    sep [n, n]: see the module text, NEVER where the pair does not conflict. shift [n] >= 0.
+    gaps: `gaps[a][b]` is `sep[a, b]`, of the pairs that conflict. shift [n] >= 0.
     lo [n]: smallest legal offset. align [n]: offsets are multiples of it. `is_exact` is False
     when no shift exists and the separations below 1 were raised to 1: plans stay legal, but
     a search over them proves nothing below their peak.
@@ -58,15 +60,25 @@ class Instance:
     size_bytes: IntArray
     align: IntArray
     lo: IntArray
-    sep: IntArray
+    gaps: tuple[dict[int, int], ...] = field(repr=False)
     scale: int
     shift: IntArray
     sections: tuple[Section, ...]
     is_exact: bool
-    neighbours: tuple[tuple[int, ...], ...] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.buffers)
+
+    @cached_property
+    def sep(self) -> IntArray:
+        """The separations [n, n], NEVER where a pair does not conflict; for searches alone.
+
+        Everything else reads `gaps`: a model of thousands of steps has few pairs in conflict.
+        """
+        sep = np.full((len(self), len(self)), NEVER, dtype=np.int64)
+        for low, gaps in enumerate(self.gaps):
+            sep[low, list(gaps)] = list(gaps.values())
+        return sep
 
     def highest_offsets(self, capacity_bytes: int) -> IntArray:
         """Return for each buffer the largest legal offset under a capacity, in granules."""
@@ -97,8 +109,8 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
             pair = (index[o.second], index[o.first])
             granules = -(-o.distance_bytes // granule)
             distance[pair] = min(distance.get(pair, granules), granules)
-    sep = _separations(kept, size, distance)
-    scale, shift, is_exact = _positive_coordinate(sep)
+    gaps = _gaps(kept, size.tolist(), distance)
+    scale, shift, is_exact = _positive_coordinate(gaps)
     return Instance(
         buffers=kept,
         granule=granule,
@@ -106,67 +118,85 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
         size_bytes=size_bytes,
         align=np.array([b.align_bytes // granule for b in kept], dtype=np.int64),
         lo=np.array([(b.fixed_offset or 0) // granule for b in kept], dtype=np.int64),
-        sep=sep,
+        gaps=gaps,
         scale=scale,
         shift=shift,
-        sections=_sections(kept, size, sep),
+        sections=_sections(kept, size.tolist(), gaps),
         is_exact=is_exact,
-        neighbours=tuple(tuple(np.flatnonzero(row > NEVER).tolist()) for row in sep),
     )
 
 
-def _separations(
-    buffers: tuple[Buffer, ...], size: IntArray, distance: dict[tuple[int, int], int]
-) -> IntArray:
-    start = np.array([b.start for b in buffers], dtype=np.int64)
-    stop = np.array([b.stop for b in buffers], dtype=np.int64)
-    conflict = (start[:, None] < stop[None, :]) & (start[None, :] < stop[:, None])
-    np.fill_diagonal(conflict, False)
-    sep = np.where(conflict, size[:, None], NEVER)
-    for (low, high), granules in distance.items():
-        if conflict[low, high]:
-            sep[low, high] = min(sep[low, high], granules)
-    # Whole offsets: if the two half-lines cover every difference, the pair is free.
-    is_free = conflict & (sep + sep.T <= 1)
-    sep[is_free] = NEVER
-    return sep
+def _gaps(
+    buffers: tuple[Buffer, ...], size: list[int], distance: dict[tuple[int, int], int]
+) -> tuple[dict[int, int], ...]:
+    """The separations of the pairs that conflict, by the lower buffer and the higher one."""
+    gaps: list[dict[int, int]] = [{} for _ in buffers]
+    live: list[int] = []
+    for b in sorted(range(len(buffers)), key=lambda i: buffers[i].start):
+        live = [a for a in live if buffers[a].stop > buffers[b].start]
+        for a in live:
+            up = min(size[a], distance.get((a, b), size[a]))
+            down = min(size[b], distance.get((b, a), size[b]))
+            # Whole offsets: if the two half-lines cover every difference, the pair is free.
+            if up + down > 1:
+                gaps[a][b], gaps[b][a] = up, down
+        live.append(b)
+    return tuple(dict(sorted(of.items())) for of in gaps)
 
 
-def _positive_coordinate(sep: IntArray) -> tuple[int, IntArray, bool]:
+def _positive_coordinate(gaps: tuple[dict[int, int], ...]) -> tuple[int, IntArray, bool]:
     """Return scale and shift with `sep[a, b] * scale + shift[b] - shift[a] >= 1`, and success.
 
     The shifts are longest paths from a common source (Bellman-Ford). If a cycle of separations
-    sums to less than 1 there are none: then those below 1 in `sep` are raised to 1.
+    sums to less than 1 there are none: then those below 1 in `gaps` are raised to 1.
     """
-    n = len(sep)
-    shift = np.zeros(n, dtype=np.int64)
-    if not ((sep > NEVER) & (sep < 1)).any():
-        return 1, shift, True
+    n = len(gaps)
+    shift = [0] * n
+    pulling = [a for a, of in enumerate(gaps) if any(gap < 1 for gap in of.values())]
+    if not pulling:
+        return 1, np.zeros(n, dtype=np.int64), True
     scale = n + 1  # a cycle has at most n pairs, each of which needs 1 in the new coordinate
-    weight = np.where(sep > NEVER, 1 - sep * scale, -FAR)
-    for _ in range(n + 1):
-        raised = np.maximum(shift, (shift[:, None] + weight).max(axis=0))
-        if (raised == shift).all():
-            return scale, shift, True
-        shift = raised
-    sep[(sep > NEVER) & (sep < 1)] = 1
-    return 1, np.zeros_like(shift), False
+    # A path without a cycle leaves each buffer once: a longer one has a cycle.
+    longest = sum(
+        max(1 - gap * scale for gap in of.values()) for of in map(gaps.__getitem__, pulling)
+    )
+    for order in itertools.cycle((range(n), range(n - 1, -1, -1))):
+        is_raised = False
+        for a in order:
+            for b, gap in gaps[a].items():
+                raised = shift[a] + 1 - gap * scale
+                if raised > shift[b]:
+                    shift[b], is_raised = raised, True
+        if not is_raised:
+            return scale, np.array(shift, dtype=np.int64), True
+        if max(shift) > longest:
+            break
+    for of in gaps:
+        of.update({b: 1 for b, gap in of.items() if gap < 1})
+    return 1, np.zeros(n, dtype=np.int64), False
 
 
-def _sections(buffers: tuple[Buffer, ...], size: IntArray, sep: IntArray) -> tuple[Section, ...]:
+def _sections(
+    buffers: tuple[Buffer, ...], size: list[int], gaps: tuple[dict[int, int], ...]
+) -> tuple[Section, ...]:
     # The live set only shrinks between two starts, so the maximal sets are found at starts.
     # Lifetimes are intervals: if any live set contains this one, the next one does.
-    starts = sorted({b.start for b in buffers})
-    live_sets = [{i for i, b in enumerate(buffers) if b.start <= t < b.stop} for t in starts]
+    live: list[int] = []
     sections = []
-    for at, (t, live) in enumerate(zip(starts, live_sets, strict=True)):
-        if at + 1 == len(live_sets) or not live <= live_sets[at + 1]:
-            members = tuple(sorted(live, key=lambda i: (buffers[i].start, i)))
-            sections.append(Section(t, members, _weights(members, size, sep)))
-    return tuple(sections)
+    order = sorted(range(len(buffers)), key=lambda i: (buffers[i].start, i))
+    for start, starting in itertools.groupby(order, key=lambda i: buffers[i].start):
+        still = [i for i in live if buffers[i].stop > start]
+        if len(still) < len(live):
+            sections.append((buffers[live[-1]].start, tuple(live)))
+        live = still + list(starting)
+    if live:
+        sections.append((buffers[live[-1]].start, tuple(live)))
+    return tuple(Section(t, members, _weights(members, size, gaps)) for t, members in sections)
 
 
-def _weights(members: tuple[int, ...], size: IntArray, sep: IntArray) -> tuple[int, ...]:
+def _weights(
+    members: tuple[int, ...], size: list[int], gaps: tuple[dict[int, int], ...]
+) -> tuple[int, ...]:
     """Return the granules that each member surely adds beyond the members before it.
 
     A pair with `sep[low, high] < size[low]` shares at most size[low] - max(sep[low, high], 0)
@@ -176,10 +206,10 @@ def _weights(members: tuple[int, ...], size: IntArray, sep: IntArray) -> tuple[i
     for at, b in enumerate(members):
         saved = 0
         for a in members[:at]:
-            shared = size[b] if sep[a, b] == NEVER else 0  # such a pair shares all it can
-            for low, high in ((a, b), (b, a)):
-                if NEVER < sep[low, high] < size[low]:
-                    shared = max(shared, size[low] - max(sep[low, high], 0))
-            saved += int(min(shared, size[a], size[b]))
-        weights.append(max(0, int(size[b]) - saved))
+            if b not in gaps[a]:  # such a pair shares all it can
+                saved += min(size[a], size[b])
+                continue
+            up, down = max(gaps[a][b], 0), max(gaps[b][a], 0)
+            saved += max(0, min(max(size[a] - up, size[b] - down), size[a], size[b]))
+        weights.append(max(0, size[b] - saved))
     return tuple(weights)

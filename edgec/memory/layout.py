@@ -9,7 +9,7 @@ output may take over the input's bytes, as far as the chosen variant's loops all
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgec.graph.ir import Constant, Function, Value
@@ -42,19 +42,9 @@ def placement_problem(
     Outputs that replace an input where it is (`merged_places`) are not among them, unless `merge`
     is false: then they may overlap, which is what a choice between variants can compare.
     """
-    roots = storage(function)
-    start, stop = lifetimes(function, groups, roots)
-    outside = outside_values(function, roots, io)
     merged = merged_places(function, groups, chosen, io=io) if merge else {}
-    for value, place in merged.items():
-        stop[place] = max(stop[place], stop[value])
-    buffers = [
-        Buffer(v.name, v.type.nbytes, start[v], stop[v], ALIGN_BYTES, (ARENA,))
-        for v in start
-        if v not in outside and v not in merged
-    ]
-    # A result that the last group reads stops with it, and yet must stay.
-    kept = outside | {roots.get(v, v) for v in function.results}
+    stored = StoredValues(function, groups, io=io, merged=merged)
+    buffers = list(stored.buffers())
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
         for scratch in variant.places:
@@ -62,20 +52,65 @@ def placement_problem(
             buffers.append(
                 Buffer(name, scratch.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
             )
-        for (where, root), distance in scratch_distances(variant, roots).items():
-            if stop[root] == position + 1 and root not in kept:
-                name = scratch_name(position, where)
-                overlaps.append(Overlap(merged.get(root, root).name, name, distance))
-        output = groups[position].group.output
-        if output in outside or output in merged:
-            continue
-        distances = variant_distances(variant, output, roots)
-        if not merge:
-            distances |= {roots.get(v, v): 0 for v in variant.same_place}
-        for root, distance in distances.items():
-            if stop[root] == position + 1 and root not in kept:
-                overlaps.append(Overlap(merged.get(root, root).name, output.name, distance))
+        overlaps += stored.overlaps(position, variant, with_same_place=not merge)
     return Problem(tuple(buffers), tuple(overlaps), (Region(ARENA, capacity_bytes),))
+
+
+class StoredValues:
+    """The values of a function that are stored, when they live, and what each step may overlap.
+
+    merged: as `merged_places` returns them.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        groups: Sequence[LoweredGroup],
+        *,
+        io: Io = "arena",
+        merged: Mapping[Value, Value] | None = None,
+    ) -> None:
+        self.groups = groups
+        self.merged = merged or {}
+        self.roots = storage(function)
+        self.start, self.stop = lifetimes(function, groups, self.roots)
+        self.outside = outside_values(function, self.roots, io)
+        for value, place in self.merged.items():
+            self.stop[place] = max(self.stop[place], self.stop[value])
+        # A result that the last group reads stops with it, and yet must stay.
+        self.kept = self.outside | {self.roots.get(v, v) for v in function.results}
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """One for each value that has a place of its own in the arena."""
+        return tuple(
+            Buffer(v.name, v.type.nbytes, self.start[v], self.stop[v], ALIGN_BYTES, (ARENA,))
+            for v in self.start
+            if v not in self.outside and v not in self.merged
+        )
+
+    def overlaps(
+        self, position: int, variant: Variant, *, with_same_place: bool
+    ) -> Iterator[Overlap]:
+        """What the scratch and the output of the group at this position may take over.
+
+        with_same_place: inputs that the output may replace where they are are among them.
+        """
+        for (where, root), distance in scratch_distances(variant, self.roots).items():
+            if self._dies(root, position):
+                name = scratch_name(position, where)
+                yield Overlap(self.merged.get(root, root).name, name, distance)
+        output = self.groups[position].group.output
+        if output in self.outside or output in self.merged:
+            return
+        distances = variant_distances(variant, output, self.roots)
+        if with_same_place:
+            distances |= {self.roots.get(v, v): 0 for v in variant.same_place}
+        for root, distance in distances.items():
+            if self._dies(root, position):
+                yield Overlap(self.merged.get(root, root).name, output.name, distance)
+
+    def _dies(self, root: Value, position: int) -> bool:
+        return self.stop[root] == position + 1 and root not in self.kept
 
 
 def merged_places(

@@ -29,7 +29,7 @@ from edgec.memory.solve import plan_memory
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
-from edgec.passes.row_functions import RowGroup, RowSum, replaced_input
+from edgec.passes.row_functions import RowGroup, RowSum
 
 #: Instructions of a call of a row function beyond what it computes.
 CALL_INSTRUCTIONS = 60
@@ -40,6 +40,9 @@ SEGMENT_SHARE = 0.01
 EXACT_NODES = 1_500
 #: Members of segments that are looked at in one network, counted once for every segment.
 MOST_MEMBERS = 500_000
+
+#: How rows follow each other, by the arguments of `row_flow`: layers repeat, so segments do.
+Flows = dict[tuple[tuple[FlowMember, ...], int, int], Flow | None]
 
 
 @dataclass
@@ -99,10 +102,10 @@ class Pieces:
         members: Mapping[int, RowGroup | RowSum],
         *,
         io: Io = "arena",
-        flows: dict[tuple[tuple[Value, ...], bool], Flow | None] | None = None,
+        flows: Flows | None = None,
     ) -> None:
-        """`flows`: what is known of segments of these members, in any order of the groups."""
-        self._flows = {} if flows is None else flows
+        """`flows`: what is known of segments."""
+        self._flows: Flows = {} if flows is None else flows
         self.function = function
         self.groups = groups
         self.members = members
@@ -114,7 +117,13 @@ class Pieces:
         self.states = {v for state in function.states for v in (state.before, state.after)}
         self.viewed = set(self.roots.values()) | set(self.roots)
         self.position = {v: i for i, g in enumerate(groups) for v in g.group.outputs}
+        self._live = self._live_at()
+        self._readers = Counter(v for member in members.values() for v in member.inputs)
+        self._replaceable: dict[int, tuple[Value, ...]] = {}
         self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
+        fastest = [min(own, key=lambda p: (p.instructions, p.need_bytes)) for own in self.starting]
+        #: What single groups need at their fastest: a segment that needs more is of no use.
+        self.most_bytes = max((piece.need_bytes for piece in fastest), default=0)
         fewest = sum(min(p.instructions for p in own) for own in self.starting)
         self.segment_code = round(SEGMENT_SHARE * fewest)
         if io == "rows":
@@ -148,12 +157,18 @@ class Pieces:
         """Values from outside that exist while groups `first` to `last` run."""
         return [
             Buffer(v.name, v.type.nbytes, 0, 1, ALIGN_BYTES, (ARENA,))
-            for v in self.start
-            if v not in self.outside
-            and self.start[v] <= last
-            and self.stop[v] > first
-            and not first <= self.position.get(v, -1) <= last
+            for v in self._live[first]
+            if not first <= self.position.get(v, -1) <= last
         ]
+
+    def _live_at(self) -> list[list[Value]]:
+        """Values in the arena that exist at each step, in the order of `start`."""
+        found: list[list[Value]] = [[] for _ in self.groups]
+        for value in self.start:
+            if value not in self.outside:
+                for step in range(self.start[value], min(self.stop[value], len(found))):
+                    found[step].append(value)
+        return found
 
     def outputs(self, last: int) -> list[Buffer]:
         """What group `last` makes, unless it lies elsewhere."""
@@ -203,72 +218,88 @@ class Pieces:
     # segments ---------------------------------------------------------------------------------
 
     def segments(self, first: int) -> Iterator[list[Piece]]:
-        """Segments of two and more groups that start here, of one if it is fed, by their length."""
+        """Segments of two and more groups that start here, of one if it is fed, by their length.
+
+        None of which the rows alone, which lie apart, take more than `most_bytes`.
+        """
         if first not in self.members or isinstance(self.members[first], RowSum):
             return
-        last = first + (not self.is_fed(first))
-        while last < len(self.groups) and last in self.members:
-            yield self.streams(first, last) if self.is_segment(first, last) else []
-            if isinstance(self.members[last], RowSum):
+        source = self.members[first].inputs[0]
+        if self.is_fed(first) and source not in self.function.inputs:
+            return
+        known = {source}
+        flow_members: list[FlowMember] = []
+        last_use = self.stop[source] if self.is_fed(first) else 0
+        for last in range(first, len(self.groups)):
+            if last not in self.members:
                 return
-            last += 1
+            if last > first and known.isdisjoint(self.members[last].inputs):
+                return
+            flow_members.append(self.flow_member(first, last))
+            output = self.groups[last].group.output
+            if last > first or self.is_fed(first):
+                pieces: list[Piece] = []
+                if last_use <= last + 1 and output not in self.states:
+                    flow = self.flow(first, flow_members)
+                    if flow is not None and self.rows_bytes(first, last, flow) > self.most_bytes:
+                        return
+                    pieces = [] if flow is None else self.streams(first, last, flow)
+                yield pieces
+            if isinstance(self.members[last], RowSum) or output in self.kept | self.viewed:
+                return
+            known.add(output)
+            last_use = max(last_use, self.stop[output])
 
-    def is_segment(self, first: int, last: int) -> bool:
-        """Whether what is made inside is read inside only, and every member is fed."""
-        inside = {self.groups[i].group.output for i in range(first, last)}
-        if inside & (self.kept | self.viewed) or self.groups[last].group.output in self.states:
-            return False
-        if any(self.stop[value] > last + 1 for value in inside):
-            return False
-        source = self.members[first].inputs[0]
-        if self.is_fed(first) and (
-            source not in self.function.inputs or self.stop[source] > last + 1
-        ):
-            return False
-        return all(
-            {source, *inside} & set(self.members[i].inputs) for i in range(first + 1, last + 1)
-        )
-
-    def flow(self, first: int, last: int) -> Flow | None:
+    def flow(self, first: int, members: Sequence[FlowMember]) -> Flow | None:
         """How the segment's rows follow each other; None if they do not."""
+        shape = self.members[first].inputs[0].type
+        key = tuple(members), shape.shape[1], shape.nbytes // shape.shape[1]
+        if key not in self._flows:
+            self._flows[key] = row_flow(*key)
+        return self._flows[key]
+
+    def rows_bytes(self, first: int, last: int, flow: Flow) -> int:
+        """Bytes of values beside the input and of rows of the segment, which overlap nothing."""
+        outputs = (self.groups[i].group.output.type for i in range(first, last))
+        rows = sum(
+            n * t.nbytes // t.shape[1] for n, t in zip(flow.rows, outputs, strict=False) if n
+        )
         source = self.members[first].inputs[0]
-        number = {self.groups[i].group.output: i - first for i in range(first, last + 1)}
-        number[source] = SOURCE
-        flow_members = []
-        readers = Counter(v for i in range(first, last + 1) for v in self.members[i].inputs)
-        inside = {self.groups[i].group.output for i in range(first, last)}
-        for i in range(first, last + 1):
-            member = self.members[i]
-            reads = tuple(number[v] for v in member.inputs if v in number)
-            replaced: Value | None = None
+        root = self.roots.get(source, source)
+        return rows + sum(b.size_bytes for b in self.live(first, last) if b.name != root.name)
+
+    def flow_member(self, first: int, position: int) -> FlowMember:
+        """A member of a segment that starts with group `first`, as `row_flow` takes it."""
+        member = self.members[position]
+        source = self.members[first].inputs[0]
+        made = {v: p - first for v in member.inputs if (p := self.position.get(v, -1)) >= first}
+        numbers = {**made, source: SOURCE}
+        reads = tuple(numbers[v] for v in member.inputs if v in numbers)
+        replaced = next((made[v] for v in self._replaced(position) if v in made), None)
+        shape = self.groups[position].group.output.type
+        window = member.window
+        return FlowMember(
+            window.reach, window.stride, window.top, member.rows,
+            shape.nbytes // max(shape.shape[1], 1), reads, isinstance(member, RowSum), replaced,
+        )  # fmt: skip
+
+    def _replaced(self, position: int) -> tuple[Value, ...]:
+        """Values whose rows a member may replace if they are made in its segment."""
+        if position not in self._replaceable:
+            member = self.members[position]
+            found: tuple[Value, ...] = ()
             if isinstance(member, RowGroup):
                 best = member.lowered(member.middle).variants[0]
-                replaced = replaced_input(member, best, inside, readers)
-            shape = self.groups[i].group.output.type
-            flow_members.append(
-                FlowMember(
-                    member.window.reach,
-                    member.window.stride,
-                    member.window.top,
-                    member.rows,
-                    shape.nbytes // max(shape.shape[1], 1),
-                    reads,
-                    isinstance(member, RowSum),
-                    None if replaced is None else number[replaced],
+                found = tuple(
+                    v
+                    for v in reversed(member.inputs)
+                    if self._readers[v] == 1 and member.may_replace(v, best)
                 )
-            )
-        shape = source.type
-        return row_flow(flow_members, shape.shape[1], shape.nbytes // shape.shape[1])
+            self._replaceable[position] = found
+        return self._replaceable[position]
 
-    def streams(self, first: int, last: int) -> list[Piece]:
+    def streams(self, first: int, last: int, flow: Flow) -> list[Piece]:
         """The segment, for every limit of its members' own scratch that makes a difference."""
-        outputs = tuple(g.group.output for g in self.groups[first : last + 1])
-        key = outputs, self.is_fed(first)
-        if key not in self._flows:
-            self._flows[key] = self.flow(first, last)
-        flow = self._flows[key]
-        if flow is None:
-            return []
         members = [self.members[i] for i in range(first, last + 1)]
         limits = {0}
         for member in members:

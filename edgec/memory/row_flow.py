@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
 #: Stands for the segment's input where members are numbered.
 SOURCE = -1
 
@@ -31,11 +36,6 @@ class FlowMember:
     is_sum: bool = False
     replaces: int | None = None
 
-    def span(self, row: int, height: int) -> tuple[int, int]:
-        """Rows [first, stop) of the inputs that an output row reads."""
-        first = row * self.stride - self.top
-        return max(0, first), min(height, first + self.reach)
-
 
 @dataclass(frozen=True)
 class Flow:
@@ -55,40 +55,66 @@ class Flow:
 
 def row_flow(members: Sequence[FlowMember], height: int, input_row_bytes: int) -> Flow | None:
     """Run the segment by numbers; None if some rows never come."""
-    order = _order(members, height)
-    if order is None:
-        return None
-    return _Measure(members, height, input_row_bytes, order).flow()
-
-
-def _order(members: Sequence[FlowMember], height: int) -> list[tuple[int, int]] | None:
-    """(member, row) in the order in which they are made: each as soon as it can be."""
     heights = [height if m.reads[0] == SOURCE else members[m.reads[0]].rows for m in members]
-    made = [0] * len(members)
-    arrived = 0
-    order: list[tuple[int, int]] = []
+    spans = [_spans(member, heights[number]) for number, member in enumerate(members)]
+    made = _order(members, [stop.tolist() for _, stop in spans], height)
+    return None if made is None else _Measure(members, height, input_row_bytes, spans, made).flow()
+
+
+def _spans(member: FlowMember, height: int) -> tuple[IntArray, IntArray]:
+    """Rows [first, stop) of the inputs that each output row reads."""
+    first = np.arange(member.rows) * member.stride - member.top
+    return np.maximum(first, 0), np.minimum(first + member.reach, height)
+
+
+def _order(
+    members: Sequence[FlowMember], stops: Sequence[Sequence[int]], height: int
+) -> list[IntArray] | None:
+    """When each row of each member is made, as soon as it can be; the input's rows come last.
+
+    stops: by member and row, the end of the rows of the inputs that it reads.
+    """
+    at: list[list[int]] = [[] for _ in (*members, SOURCE)]
     readers: dict[int, list[int]] = {}
     for number, member in enumerate(members):
         for source in dict.fromkeys(member.reads):
             readers.setdefault(source, []).append(number)
+    time = 0
 
     def advance(source: int) -> None:
+        nonlocal time
         for number in readers.get(source, ()):
-            member = members[number]
-            while made[number] < member.rows:
-                _, stop = member.span(made[number], heights[number])
-                if any((arrived if s == SOURCE else made[s]) < stop for s in member.reads):
-                    break
-                order.append((number, made[number]))
-                made[number] += 1
-                advance(number)
+            member, own = members[number], at[number]
+            while len(own) < member.rows:
+                stop = stops[number][len(own)]
+                for read in member.reads:
+                    if len(at[read]) < stop:
+                        break
+                else:
+                    own.append(time)
+                    time += 1
+                    if number in readers:
+                        advance(number)
+                    continue
+                break
 
-    while arrived < height:
-        order.append((SOURCE, arrived))
-        arrived += 1
+    for _ in range(height):
+        at[SOURCE].append(time)
+        time += 1
         advance(SOURCE)
-    complete = all(done == member.rows for done, member in zip(made, members, strict=True))
-    return order if complete else None
+    complete = all(len(own) == member.rows for own, member in zip(at, members, strict=False))
+    return [np.array(own, dtype=np.int64) for own in at] if complete else None
+
+
+@dataclass(frozen=True)
+class _Touches:
+    """Accesses of rows that one member makes, or that replace them: when, and rows [first, stop).
+
+    reads: arrays of each reader. writes: (times, whose every row is written).
+    """
+
+    reads: list[tuple[IntArray, IntArray, IntArray]]
+    writes: list[IntArray]
 
 
 class _Measure:
@@ -97,42 +123,34 @@ class _Measure:
         members: Sequence[FlowMember],
         height: int,
         input_row_bytes: int,
-        order: list[tuple[int, int]],
+        spans: Sequence[tuple[IntArray, IntArray]],
+        made: Sequence[IntArray],
     ) -> None:
         self.members = members
-        self.order = order
+        self.made = made
         self.height = height
         self.input_bytes = height * input_row_bytes
-        # Per member: (time, first row, stop row, whether written) of its output.
-        self.touched: list[list[tuple[int, int, int, bool]]] = [[] for _ in members]
+        touched = [_Touches([], []) for _ in (*members, SOURCE)]
         self.replaced: set[int] = set()
         for number in reversed(range(len(members))):
             place = members[number].replaces
             if place is not None:
-                self.touched[place] = self.touched[number]
+                touched[place] = touched[number]
                 self.replaced.add(place)
-        heights = [height if m.reads[0] == SOURCE else members[m.reads[0]].rows for m in members]
         # The lowest byte of the input that is read at a time or later.
-        self.pending = [self.input_bytes] * (len(order) + 1)
-        self.first_time = [len(order)] * len(members)
-        self.source: list[tuple[int, int, int, bool]] = []
-        for time, (number, row) in enumerate(order):
-            if number == SOURCE:
-                self.source.append((time, row, row + 1, True))
-                continue
-            member = members[number]
-            span = member.span(row, heights[number])
-            self.first_time[number] = min(self.first_time[number], time)
+        events = sum(len(times) for times in made)
+        self.pending = np.full(events + 1, self.input_bytes, dtype=np.int64)
+        for number, member in enumerate(members):
+            first, stop = spans[number]
             for source in dict.fromkeys(member.reads):
+                touched[source].reads.append((made[number], first, stop))
                 if source == SOURCE:
-                    self.pending[time] = min(self.pending[time], span[0] * input_row_bytes)
-                    self.source.append((time, *span, False))
-                else:
-                    self.touched[source].append((time, *span, False))
+                    self.pending[made[number]] = first * input_row_bytes
             if not member.is_sum:
-                self.touched[number].append((time, row, row + 1, True))
-        for time in reversed(range(len(order))):
-            self.pending[time] = min(self.pending[time], self.pending[time + 1])
+                touched[number].writes.append(made[number])
+        touched[SOURCE].writes.append(made[SOURCE])
+        self.touched = touched
+        self.pending = np.minimum.accumulate(self.pending[::-1])[::-1]
 
     def flow(self) -> Flow:
         rows, distances = [], []
@@ -143,46 +161,57 @@ class _Measure:
                 distances.append(-self.input_bytes)  # a sum is finished when all has been read
             elif last:
                 rows.append(0)
-                distances.append(self.distance(number, [0] * member.rows, 0))
+                distances.append(self.distance(number, np.zeros(member.rows, np.int64), 0))
             else:
                 kept, base = _kept(self.touched[number], member.rows)
                 rows.append(kept)
                 distances.append(self.distance(number, base, kept))
-        starts = tuple(-self.pending[time] for time in self.first_time)
+        starts = tuple(int(-self.pending[times[0]]) for times in self.made[:-1])
         limited = tuple(max(d, -self.input_bytes) for d in distances)
-        source_rows, _ = _kept(self.source, self.height)
+        source_rows, _ = _kept(self.touched[SOURCE], self.height)
         return Flow(source_rows, tuple(rows), limited, starts)
 
-    def distance(self, number: int, base: list[int], kept: int) -> int:
-        """How far the written bytes get ahead of those of the input still to be read."""
-        size = self.members[number].row_bytes
+    def distance(self, number: int, base: IntArray | None, kept: int) -> int:
+        """How far the written bytes get ahead of those of the input still to be read.
+
+        base: the first row kept when each row is made, None where rows lie in a ring.
+        """
         ahead = -self.input_bytes
-        for time, first, _, is_write in self.touched[number]:
-            if not is_write:
-                continue
-            if kept and not base:
-                end = (first % kept + 1) * size
-            elif kept and base[first]:
-                end = kept * size  # rows have moved through all of it
-            else:
-                end = (first + 1) * size
-            ahead = max(ahead, end - self.pending[time])
+        for times in self.touched[number].writes:
+            row = np.arange(len(times))
+            end = row + 1
+            if kept and base is None:
+                end = row % kept + 1
+            elif kept and base is not None:
+                end = np.where(base[row] > 0, kept, end)  # rows have moved through all of it
+            ahead = max(
+                ahead, int((end * self.members[number].row_bytes - self.pending[times]).max())
+            )
         return ahead
 
 
-def _kept(touches: list[tuple[int, int, int, bool]], count: int) -> tuple[int, list[int]]:
-    """How many of `count` rows are kept, and the first one kept when each row is made."""
-    touched = sorted(touches, key=lambda t: (t[0], t[3]))
-    base = [count] * count
-    steps, step = [], -1
-    for _, first, _, is_write in touched:
-        step = first if is_write else step
-        steps.append(step)
-        base[step] = min(base[step], first)
-    for row in reversed(range(len(base) - 1)):
-        base[row] = min(base[row], base[row + 1])
-    if all(stop - first == 1 for _, first, stop, _ in touched):
-        alive = max(step + 1 - first for step, (_, first, _, _) in zip(steps, touched, strict=True))
-        return alive, []  # a ring: no rows move
-    alive = max(stop - base[s] for s, (_, _, stop, _) in zip(steps, touched, strict=True))
+def _kept(touches: _Touches, count: int) -> tuple[int, IntArray | None]:
+    """How many of `count` rows are kept, and the first one kept when each row is made.
+
+    None for that of a ring, in which no rows move: every access is of one row.
+    """
+    times = np.concatenate(touches.writes)
+    order = np.argsort(times)
+    times, written = (
+        times[order],
+        np.concatenate([np.arange(len(t)) for t in touches.writes])[order],
+    )
+    base = np.full(count, count, dtype=np.int64)
+    np.minimum.at(base, written, written)
+    # A read comes before what is written at its time, and after what was written before that.
+    steps = [written[np.searchsorted(times, when) - 1] for when, _, _ in touches.reads]
+    for step, (_, first, _) in zip(steps, touches.reads, strict=True):
+        np.minimum.at(base, step, first)
+    base = np.minimum.accumulate(base[::-1])[::-1]
+    if all((stop - first == 1).all() for _, first, stop in touches.reads):
+        reads = zip(steps, touches.reads, strict=True)
+        return max([1, *(int((step + 1 - first).max()) for step, (_, first, _) in reads)]), None
+    alive = int((written + 1 - base[written]).max())
+    for step, (_, _, stop) in zip(steps, touches.reads, strict=True):
+        alive = max(alive, int((stop - base[step]).max()))
     return alive, base

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from edgec.errors import ScheduleError
 from edgec.graph.ir import Value
-from edgec.memory.pieces import fastest_within
-from edgec.memory.row_flow import Flow
+from edgec.memory.pieces import Flows, fastest_within
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowGroup, RowSum, row_members
@@ -31,7 +30,7 @@ class Segments:
         made = {} if options.unfused else row_members([g.group for g in groups], policy)
         self._members = {groups[i].group.output: member for i, member in made.items()}
         self._built: dict[tuple[Key, int, bool], LoweredGroup | ScheduleError] = {}
-        self.flows: dict[tuple[Key, bool], Flow | None] = {}
+        self.flows: Flows = {}
 
     def members(self, groups: Sequence[LoweredGroup]) -> dict[int, RowGroup | RowSum]:
         """By position, what can run row by row of these groups in this order."""

@@ -145,22 +145,19 @@ def choose_variants(
     With `function` the choice sees the lifetimes of all values; without it, each group is judged
     by its own scratch and instructions.
     """
-    from edgec.memory.layout import ALIGN_BYTES, ARENA, placement_problem, scratch_name
+    from edgec.memory.layout import ALIGN_BYTES, ARENA, StoredValues, scratch_name
 
     if all(len(lowered.variants) == 1 for lowered in groups):
         return tuple(lowered.variants[0] for lowered in groups)
     buffers: tuple[Buffer, ...] = ()
     permitted: dict[tuple[int, int], tuple[Overlap, ...]] = {}
     if function is not None:
-        fastest = [lowered.variants[0] for lowered in groups]
-        scratches = {scratch_name(position) for position in range(len(groups))}
+        stored = StoredValues(function, groups, io=io)
+        buffers = stored.buffers()
         for position, lowered in enumerate(groups):
             for at, variant in enumerate(lowered.variants):
-                chosen = [*fastest[:position], variant, *fastest[position + 1 :]]
-                problem = placement_problem(function, groups, chosen, io=io, merge=False)
-                buffers = tuple(b for b in problem.buffers if b.name not in scratches)
-                own = {lowered.group.output.name, scratch_name(position)}
-                permitted[position, at] = tuple(o for o in problem.overlaps if o.second in own)
+                known = stored.overlaps(position, variant, with_same_place=True)
+                permitted[position, at] = tuple(known)
     menus = [
         Menu(
             position,
@@ -206,8 +203,12 @@ class _Table:
         self.regions = regions
         self.node_limit = node_limit
         self.needs: list[list[int]] = []
+        live_at: dict[int, list[Buffer]] = {}
+        for b in buffers:
+            for step in range(b.start, b.stop):
+                live_at.setdefault(step, []).append(b)
         for menu in menus:
-            live = [b for b in buffers if b.start <= menu.step < b.stop]
+            live = live_at.get(menu.step, [])
             self.needs.append(
                 [
                     lower_bound_bytes([*live, *menu.buffers(choice)], choice.overlaps)
@@ -217,7 +218,7 @@ class _Table:
         self.limits: list[float] = sorted({float(need) for row in self.needs for need in row})
         # Steps without a menu bound the peak too; nothing may overlap there.
         others = {b.start for b in buffers} - {menu.step for menu in menus}
-        alone = [lower_bound_bytes([b for b in buffers if b.start <= t < b.stop]) for t in others]
+        alone = [lower_bound_bytes(live_at[t]) for t in others]
         self.least_peak = max([*alone, *(min(row) for row in self.needs)], default=0)
         self.refused: PlanError | None = None
 

@@ -292,7 +292,12 @@ def _check_pins(instance: Instance) -> None:
     for a in pinned:
         for b in pinned:
             gap = int(instance.lo[b] - instance.lo[a])
-            if a < b and gap < instance.sep[a, b] and -gap < instance.sep[b, a]:
+            if (
+                a < b
+                and b in instance.gaps[a]
+                and gap < instance.gaps[a][b]
+                and -gap < instance.gaps[b][a]
+            ):
                 first, second = instance.buffers[a], instance.buffers[b]
                 raise PlanError(
                     f"{first.name} and {second.name} are live together and pinned to one place",
@@ -305,10 +310,14 @@ def _check_pins(instance: Instance) -> None:
 
 def is_legal(instance: Instance, offsets: IntArray) -> bool:
     """Whether offsets in granules obey all separations, alignments and pins."""
-    difference = offsets[None, :] - offsets[:, None]
-    is_separate = (difference >= instance.sep) | (-difference >= instance.sep.T)
+    at = offsets.tolist()
+    is_separate = all(
+        at[b] - at[a] >= gap or at[a] - at[b] >= instance.gaps[b][a]
+        for a, gaps in enumerate(instance.gaps)
+        for b, gap in gaps.items()
+    )
     return bool(
-        is_separate.all()
+        is_separate
         and (offsets % instance.align == 0).all()
         and (offsets >= 0).all()
         and all(

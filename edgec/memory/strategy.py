@@ -16,7 +16,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from edgec.memory.instance import NEVER, Instance, IntArray
+from edgec.memory.instance import Instance, IntArray
 
 KeyArray = npt.NDArray[np.float64]
 
@@ -57,7 +57,9 @@ _SEED = 1
 def plain_strategies(instance: Instance) -> list[Strategy]:
     """Every section rule with every order of the keys."""
     values = _keys(instance)
-    has_overlap = bool(((instance.sep > NEVER) & (instance.sep < instance.size[:, None])).any())
+    has_overlap = any(
+        gap < instance.size[low] for low, of in enumerate(instance.gaps) for gap in of.values()
+    )
     made = []
     for rule in SectionRule:
         for letters in _RANK_KEYS[::-1] if has_overlap else _RANK_KEYS:

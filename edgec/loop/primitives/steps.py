@@ -44,6 +44,8 @@ def steps_along(array: Array, axis: int) -> Array | None:
     for most in range(1, MOST + 1):
         seen = rows[left, :_FIRST] * (most / largest[left])[:, None]
         likely = left[(np.abs(seen - np.rint(seen)) < 1e-3).all(axis=1)]
+        if not likely.size:
+            continue
         quotients = (largest[likely] / most).astype(np.float32)
         for near in _NEAR:
             tried = quotients + near * np.spacing(quotients)

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from edgec.codegen.c_data import comment_text, initializer_lines, make_weights
+from edgec.codegen.c_data import comment_text, initializer_chunks, make_weights
 from edgec.codegen.c_types import literal
 from edgec.errors import ContractError
 
@@ -43,11 +43,28 @@ def test_arrays_lie_without_gaps() -> None:
 
 
 def test_lines_are_short_and_complete() -> None:
-    array = np.random.default_rng(1).integers(-128, 128, 1000).astype(np.int8)
-    lines = initializer_lines(array)
-    assert max(map(len, lines)) <= 100
+    array = np.random.default_rng(1).integers(-128, 128, 50_000).astype(np.int8)
+    lines = "".join(initializer_chunks(array)).splitlines()
+    assert max(map(len, lines)) <= 98
     numbers = [int(n) for line in lines for n in line.replace(",", " ").split()]
     assert numbers == array.tolist()
+
+
+def test_many_floats_are_exact_and_have_a_point() -> None:
+    random = np.random.default_rng(1)
+    bits = random.integers(0, 2**32, 50_000, dtype=np.uint32).view(np.float32)
+    array = np.concatenate([bits[np.isfinite(bits)], np.float32([0.0, -0.0, 1.0, 3e38, 1e-45])])
+    words = "".join(initializer_chunks(array)).replace(",", " ").split()
+    assert all(word.endswith("f") and "." in word for word in words)
+    found = np.array([np.float32(word[:-1]) for word in words])
+    assert found.tobytes() == array.tobytes()
+
+
+def test_floats_without_literals_stand_among_many() -> None:
+    array = np.zeros(10_000, np.float32)
+    array[[3, 9_000]] = np.inf, np.nan
+    text = "".join(initializer_chunks(array))
+    assert text.count("(1.0f / 0.0f)") == 1 and text.count("(0.0f / 0.0f)") == 1
 
 
 @pytest.mark.parametrize(
