@@ -23,10 +23,7 @@ import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.oracle.builtin_operators import with_builtin_operators
-from edgec.oracle.byte_weights import with_byte_weights
-from edgec.oracle.equal_nodes import with_equal_nodes_once
-from edgec.oracle.late_limits import with_late_limits
-from edgec.oracle.signed_values import as_unsigned, with_signed_values
+from edgec.oracle.onnx_edits import as_uint8, edit_onnx
 
 Array = npt.NDArray[Any]
 
@@ -218,11 +215,8 @@ class LiteRtOracle(Oracle):
 class OnnxRuntimeOracle(Oracle):
     """ONNX Runtime on the CPU, one thread.
 
-    `outputs` come from the file as it is, but for weights of four bits, which are bytes here
-    (`edgec/oracle/byte_weights.py`), and for values of uint8, which are int8 here
-    (`edgec/oracle/signed_values.py`); equal QuantizeLinear nodes are one
-    (`edgec/oracle/equal_nodes.py`), and limits that keep products from being computed in integers
-    are behind these (`edgec/oracle/late_limits.py`). Tensors come from copies with more graph
+    `outputs` come from the file after edits that make the runtime compute in integers what the
+    file says in integers (`edgec/oracle/onnx_edits.py`). Tensors come from copies with more graph
     outputs. A float output between Conv and QuantizeLinear would keep the runtime from fusing the
     QDQ pattern into one integer operator, so one copy shows only integer tensors (the results of
     QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that
@@ -242,9 +236,8 @@ class OnnxRuntimeOracle(Oracle):
         except ImportError as error:
             raise _missing("onnxruntime", error) from error
         self._onnxruntime = onnxruntime
-        self._data, self._moved = with_signed_values(
-            with_late_limits(with_equal_nodes_once(with_byte_weights(_read(model_file))))
-        )
+        self._data, changed = edit_onnx(_read(model_file))
+        self._moved = changed["int8_values"]
         self._session = self._open(self._data)
         self._values = dict(values or {})
         self._integer: Any = None
@@ -331,7 +324,7 @@ class OnnxRuntimeOracle(Oracle):
         for stored, real, scale, zero_point in self._dequantized:
             difference = found[stored].astype(np.int64) - zero_point
             found[real] = difference.astype(np.float32) * scale
-        found.update((name, as_unsigned(found[name])) for name in self._moved & set(found))
+        found.update((name, as_uint8(found[name])) for name in self._moved & set(found))
         found.update(feed)
         return OracleResult(outputs, found)
 

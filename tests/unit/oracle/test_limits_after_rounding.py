@@ -12,10 +12,14 @@ from onnx_builder import OnnxBuilder
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
-from edgec.oracle.late_limits import with_late_limits
+from edgec.oracle.onnx_edits import edit_onnx, limits_after_rounding
 from edgec.passes.sequence import run_passes
 
 SHAPE = (1, 8, 16, 16)
+
+
+def edited(data: bytes) -> bytes:
+    return edit_onnx(data, [limits_after_rounding])[0]
 
 
 def network(path: Path, limit: str, zero_point: int = 0, layers: int = 1) -> bytes:
@@ -45,25 +49,25 @@ def kinds(data: bytes) -> list[str]:
 @pytest.mark.parametrize(("limit", "zero_point"), [("Relu", 0), ("Clip", 0), ("Clip", -128)])
 def test_limits_are_behind_the_rounding(limit: str, zero_point: int, tmp_path: Path) -> None:
     before = network(tmp_path / "m.onnx", limit, zero_point)
-    data = with_late_limits(before)
+    data = edited(before)
     quantized = ["QuantizeLinear", "DequantizeLinear"]
     assert kinds(before)[-4:] == ["Conv", limit, *quantized]
     assert kinds(data)[-6:] == ["Conv", *quantized, limit, *quantized]
     onnx.checker.check_model(onnx.load_model_from_string(data))
-    assert with_late_limits(data) == data
+    assert edited(data) == data
 
 
 def test_others_stay(tmp_path: Path) -> None:
     """ONNX Runtime drops a Relu with the least zero point itself; products may be outputs."""
     path = tmp_path / "m.onnx"
     least = network(path, "Relu", -128)
-    assert with_late_limits(least) == least
+    assert edited(least) == least
     model = onnx.load_model_from_string(network(path, "Relu"))
     (conv,) = (node for node in model.graph.node if node.op_type == "Conv")
     model.graph.output.append(onnx.ValueInfoProto(name=conv.output[0]))
     data = model.SerializeToString()
-    assert with_late_limits(data) == data
-    assert with_late_limits(b"no model") == b"no model"
+    assert edited(data) == data
+    assert edited(b"no model") == b"no model"
 
 
 @pytest.mark.parametrize("limit", ["Relu", "Clip"])

@@ -11,13 +11,17 @@ from onnx.reference import ReferenceEvaluator
 
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
-from edgec.oracle.byte_weights import with_byte_weights
 from edgec.oracle.frameworks import open_oracle
+from edgec.oracle.onnx_edits import edit_onnx, int8_weights
 from edgec.passes.sequence import run_passes
 
 CHANNELS, DEPTH = 8, 64
 #: A sum times two of these, divided by the third, is half of a whole number every other time.
 X_SCALE, W_SCALE, Y_SCALE = 0.1, 0.05, 0.01
+
+
+def edited(data: bytes) -> bytes:
+    return edit_onnx(data, [int8_weights])[0]
 
 
 def four_bit_convolution(path: Path, groups: int, factor: float = 2.0) -> Path:
@@ -72,7 +76,7 @@ def test_halves_of_a_step_are_rounded_as_by_integers(groups: int, tmp_path: Path
 def test_every_weight_is_the_same_float(groups: int, tmp_path: Path) -> None:
     data = four_bit_convolution(tmp_path / "m.onnx", groups).read_bytes()
     weights = []
-    for each in (data, with_byte_weights(data)):
+    for each in (data, edited(data)):
         model = load_model_from_string(each)
         node = next(n for n in model.graph.node if n.output[0] == "w_d")
         graph = helper.make_graph(
@@ -88,7 +92,7 @@ def test_every_weight_is_the_same_float(groups: int, tmp_path: Path) -> None:
 def test_what_does_not_fit_stays(tmp_path: Path) -> None:
     """Scales of groups that are no powers of two apart, and files without four bits."""
     data = four_bit_convolution(tmp_path / "m.onnx", 4, factor=1.5).read_bytes()
-    assert with_byte_weights(data) == data
-    once = with_byte_weights(four_bit_convolution(tmp_path / "m.onnx", 1).read_bytes())
-    assert with_byte_weights(once) == once
-    assert with_byte_weights(b"no model") == b"no model"
+    assert edited(data) == data
+    once = edited(four_bit_convolution(tmp_path / "m.onnx", 1).read_bytes())
+    assert edited(once) == once
+    assert edited(b"no model") == b"no model"

@@ -8,7 +8,11 @@ import onnx
 import pytest
 from onnx_builder import OnnxBuilder
 
-from edgec.oracle.equal_nodes import with_equal_nodes_once
+from edgec.oracle.onnx_edits import edit_onnx, merge_equal_quantize
+
+
+def edited(data: bytes) -> bytes:
+    return edit_onnx(data, [merge_equal_quantize])[0]
 
 
 def quantized(path: Path, second: tuple[float, int], value: str = "x") -> bytes:
@@ -26,7 +30,7 @@ def count(data: bytes) -> int:
 
 
 def test_equal_nodes_are_one(tmp_path: Path) -> None:
-    data = with_equal_nodes_once(quantized(tmp_path / "m.onnx", (0.02, 3)))
+    data = edited(quantized(tmp_path / "m.onnx", (0.02, 3)))
     assert count(data) == 1
     onnx.checker.check_model(onnx.load_model_from_string(data))
 
@@ -34,14 +38,14 @@ def test_equal_nodes_are_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("second", [(0.03, 3), (0.02, 4)])
 def test_others_stay(second: tuple[float, int], tmp_path: Path) -> None:
     data = quantized(tmp_path / "m.onnx", second)
-    assert with_equal_nodes_once(data) == data
+    assert edited(data) == data
     other = quantized(tmp_path / "m.onnx", (0.02, 3), "relu")
-    assert with_equal_nodes_once(other) == other
-    assert with_equal_nodes_once(b"no model") == b"no model"
+    assert edited(other) == other
+    assert edited(b"no model") == b"no model"
 
 
 def test_outputs_stay(tmp_path: Path) -> None:
     model = onnx.load_model_from_string(quantized(tmp_path / "m.onnx", (0.02, 3)))
     stored = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     model.graph.output.append(onnx.ValueInfoProto(name=stored[1]))
-    assert count(with_equal_nodes_once(model.SerializeToString())) == 2
+    assert count(edited(model.SerializeToString())) == 2

@@ -11,9 +11,14 @@ from onnx import TensorProto
 from trained_builder import TrainedBuilder, convolutions
 
 from edgec.oracle.frameworks import open_oracle
-from edgec.oracle.signed_values import as_unsigned, with_signed_values
+from edgec.oracle.onnx_edits import as_uint8, edit_onnx, int8_values
 
 SHAPE = (1, 3, 8, 8)
+
+
+def edited(data: bytes) -> tuple[bytes, frozenset[str]]:
+    changed, names = edit_onnx(data, [int8_values])
+    return changed, names["int8_values"]
 
 
 def saved(path: Path, dtype: str, limits: tuple[int, int] | None = None) -> Path:
@@ -22,7 +27,7 @@ def saved(path: Path, dtype: str, limits: tuple[int, int] | None = None) -> Path
 
 
 def test_nothing_of_uint8_is_left(tmp_path: Path) -> None:
-    data, moved = with_signed_values(saved(tmp_path / "m.onnx", "uint8", (0, 127)).read_bytes())
+    data, moved = edited(saved(tmp_path / "m.onnx", "uint8", (0, 127)).read_bytes())
     model = onnx.load_model_from_string(data)
     assert not [t for t in model.graph.initializer if t.data_type == TensorProto.UINT8]
     made = {n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"}
@@ -31,8 +36,8 @@ def test_nothing_of_uint8_is_left(tmp_path: Path) -> None:
 
 def test_other_models_stay(tmp_path: Path) -> None:
     data = saved(tmp_path / "m.onnx", "int8").read_bytes()
-    assert with_signed_values(data) == (data, frozenset())
-    assert with_signed_values(b"no model") == (b"no model", frozenset())
+    assert edited(data) == (data, frozenset())
+    assert edited(b"no model") == (b"no model", frozenset())
 
 
 def test_the_same_answers(tmp_path: Path) -> None:
@@ -59,9 +64,9 @@ def test_tensors_inside_are_what_the_file_says(tmp_path: Path) -> None:
     assert found.dtype == np.uint8 and np.array_equal(found, wanted)
 
 
-def test_as_unsigned() -> None:
+def test_as_uint8() -> None:
     stored = np.asarray([-128, -1, 0, 127], np.int8)
-    assert as_unsigned(stored).tolist() == [0, 127, 128, 255]
+    assert as_uint8(stored).tolist() == [0, 127, 128, 255]
 
 
 def test_two_pairs_keep_their_parameters(tmp_path: Path) -> None:
