@@ -44,7 +44,8 @@ def _problem(node: Node) -> str:
     macs = node.macs
     if macs > MOST_MACS:
         return f"{macs:,} multiply-accumulates; at most {MOST_MACS:,} are possible"
-    if node.op.name != "conv2d":
+    products = node.op.dot_products
+    if products is None or products.is_depthwise or not products.window:
         return ""
     reads = macs // node.output.type.shape[-1]
     if reads > MOST_READS:

@@ -11,6 +11,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
@@ -306,3 +307,10 @@ def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Sub of floats."""
     return builder.op("sub", raw.inputs, AddAttrs(), name=raw.name)
+
+
+def negated(
+    builder: GraphBuilder, x: GraphValue, name: str, sources: tuple[str, ...]
+) -> GraphValue:
+    """-x of floats: a sum with it is a difference."""
+    return builder.op("neg", [x], name=name, sources=sources)

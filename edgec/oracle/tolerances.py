@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.operator import Fusion
+from edgec.graph.traits import Storage
 
 #: Half of the integers of a dtype.
 RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
@@ -33,11 +34,8 @@ def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, 
         if some_in_floats and (_in_floats(node) or not near.isdisjoint(node.inputs)):
             near.update(node.outputs)
             reach = _range(node) or max((ranges.get(v, 0.0) for v in node.inputs), default=0.0)
-            if node.op.name == "softmax":
-                before *= 2 * max(reach, 1.0)
-            elif node.op.scale(node.attrs, *(0.0 for _ in node.inputs)):
-                before *= max(reach, 1.0)
-            elif reach and (_moves(node) or node.op.name == "dequantize"):
+            before *= node.op.error_growth(node.attrs, len(node.inputs), reach)
+            if reach and (_moves(node) or node.op.storage is Storage.DEQUANTIZE):
                 ranges.update(dict.fromkeys(node.outputs, reach))
         for value in node.outputs:
             if value.type.is_float:
@@ -59,7 +57,7 @@ def steps_of(value: Value, tolerance: float) -> int:
 
 def _range(node: Node) -> float:
     """The largest magnitude of what a dequantize can make; 0 of other nodes."""
-    if node.op.name != "dequantize":
+    if node.op.storage is not Storage.DEQUANTIZE:
         return 0.0
     x = node.inputs[0].type
     return RANGES.get(x.dtype, 0.0) * max(x.quant.scale) if x.quant is not None else 0.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Value
+from edgec.ops.copy import Copy
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 
@@ -39,6 +40,6 @@ def copy_outputs(function: Function, io: Io) -> Function:
     for number in copied:
         value = results[number]
         results[number] = builder.op(
-            "copy", [value], name=f"{value.name}.copy", origins=[value.origin], sources=()
+            Copy, [value], name=f"{value.name}.copy", origins=[value.origin], sources=()
         )
     return builder.finish(results, function.states)

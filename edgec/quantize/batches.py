@@ -9,7 +9,6 @@ cannot take several samples at once is run sample by sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -62,7 +61,9 @@ class Batch:
         arrays = [
             v.data if isinstance(v, Constant) and v not in known else known[v] for v in node.inputs
         ]
-        if wide.op.name in ("conv2d", "dense") and wide.outputs[0].type.dtype == "float32":
+        products = wide.op.dot_products
+        mixes = products is not None and not products.is_depthwise
+        if mixes and wide.outputs[0].type.dtype == "float32":
             return [_product(wide, arrays[0], arrays[1], arrays[2])]
         types = tuple(value.type for value in wide.outputs)
         return wide.op.evaluate(wide.attrs, arrays, wide.input_types, types)
@@ -103,9 +104,7 @@ def _widened(function: Function, count: int) -> dict[Node, Node]:
             nodes[node] = node  # weights: the same for all samples
             continue
         inputs = [made.get(value, value) for value in node.inputs]
-        attrs = node.attrs
-        if node.op.name in ("reshape", "slice") and attrs.shape[0] == 1:
-            attrs = replace(attrs, shape=(count, *attrs.shape[1:]))
+        attrs = node.op.attrs_for_samples(node.attrs, count)
         wide = builder.node(node.op, inputs, attrs, name=node.name)
         for new, old in zip(wide.outputs, node.outputs, strict=True):
             if new.type != _with_samples(old, count):

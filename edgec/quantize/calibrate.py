@@ -15,8 +15,8 @@ import numpy as np
 from edgec.errors import EdgecError
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array
-from edgec.quantize.forms import WEIGHTED
 from edgec.quantize.histogram import Histogram, joined
 from edgec.quantize.moments import Moments
 from edgec.quantize.recurrent import cells_of
@@ -123,7 +123,7 @@ class _Collector:
             self._readers.setdefault(node.inputs[0], []).append(found)
         self._sequences: dict[Value, list[Node]] = {}
         for node in function.nodes:
-            if node.op.name == "lstm_float" and _has_fixed_states(node):
+            if node.op.integer_form is IntegerForm.RECURRENT and _has_fixed_states(node):
                 self._sequences.setdefault(node.inputs[0], []).append(node)
 
     def add(self, sample: Sequence[Array], half: int) -> None:
@@ -165,7 +165,7 @@ def _has_fixed_states(node: Node) -> bool:
 def has_weights(node: Node) -> bool:
     """Whether a float node multiplies with constant weights and adds a constant bias."""
     return (
-        node.op.name in WEIGHTED
+        node.op.dot_products is not None
         and node.output.type.dtype == "float32"
         and not isinstance(node.inputs[0], Constant)
         and all(isinstance(value, Constant) for value in node.inputs[1:])

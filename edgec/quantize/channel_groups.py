@@ -15,10 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Arithmetic
 from edgec.quantize.calibrate import has_weights
-
-#: Operators of one value that keep factors of channels.
-KEEPING = ("max_pool2d", "avg_pool2d", "leaky_relu", "prelu", "reshape")
 
 
 @dataclass
@@ -101,11 +99,11 @@ def _link(node: Node, links: _Links) -> None:
 
 
 def _keeps_factors(node: Node, data: Sequence[Value]) -> bool:
-    if node.op.name == "clip":
+    if node.op.is_limit:
         return node.attrs.minimum in (0.0, -math.inf) and node.attrs.maximum > 0.0
-    if node.op.name == "add":
+    if node.op.computes is Arithmetic.SUM:
         return len(data) == 2 and all(value.type.shape == node.output.type.shape for value in data)
-    return node.op.name in KEEPING and data == [node.inputs[0]]
+    return node.op.keeps_factors and data == [node.inputs[0]]
 
 
 def _enter(node: Node, links: _Links, groups: dict[Value, Group]) -> None:
@@ -117,7 +115,7 @@ def _enter(node: Node, links: _Links, groups: dict[Value, Group]) -> None:
         read = groups.get(links.leader(node.inputs[0]))
         if read is not None:
             read.readers.append(node)
-    elif made is not None and node.op.name == "add":
+    elif made is not None and node.op.computes is Arithmetic.SUM:
         made.adds.append(node)
-    elif made is not None and node.op.name == "clip":
+    elif made is not None and node.op.is_limit:
         made.bound = min(made.bound, node.attrs.maximum)

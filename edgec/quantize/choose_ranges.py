@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgec.graph.ir import Function, Node, Value
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.quantize.batches import Batch, parts_of
 from edgec.quantize.calibrate import Seen, has_weights
@@ -44,7 +45,11 @@ class Ranges:
     def __init__(self, function: Function, *, symmetric: bool = False) -> None:
         self.function, self.symmetric = function, symmetric
         forms = Forms(function)
-        cells = {node.outputs[2] for node in function.nodes if node.op.name == "lstm_float"}
+        cells = {
+            node.outputs[2]
+            for node in function.nodes
+            if node.op.integer_form is IntegerForm.RECURRENT
+        }
         whole = {*function.params, *cells}
         self._clipped = [value for value in forms.stored_values() if value not in whole]
         self._leaders = {value: forms.leader(value) for value in forms.stored_values()}

@@ -33,7 +33,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
 from edgec.quantize.channel_groups import Group, channel_groups
-from edgec.quantize.forms import WEIGHTED
+from edgec.quantize.moments import products_of
 from edgec.quantize.scheme import limits, own_steps
 
 #: Powers of how unequal channels are, and the largest factors, that are tried: what is small in
@@ -96,7 +96,7 @@ def with_factors(function: Function, factors: Sequence[tuple[Group, Array]]) -> 
         for node in group.makers:
             each = _repeated(given, node.output)
             shape = [1] * len(node.inputs[1].type.shape)
-            shape[WEIGHTED[node.op.name]] = -1
+            shape[products_of(node).outputs] = -1
             weights[node] = weights.get(node, _data(node.inputs[1])) * each.reshape(shape)
             biases[node] = biases.get(node, _data(node.inputs[2])) * each
         for node in group.readers:
@@ -120,7 +120,7 @@ def with_factors(function: Function, factors: Sequence[tuple[Group, Array]]) -> 
 
 def _is_stored(node: Node) -> bool:
     """Whether a layer's weights stand for integers, which other inputs would no longer be."""
-    if node.op.name == "depthwise_conv2d":
+    if products_of(node).is_depthwise:
         return False
     weights = _data(node.inputs[1])
     return bool(np.all(own_steps(weights.reshape(len(weights), -1), limits(8)[1]) > 0))
@@ -136,7 +136,7 @@ def _best_factors(function: Function, group: Group, seen: _Seen, most: int) -> A
     stored = [
         value
         for value in group.values
-        if [node.op.name for node in consumers.get(value, [])] != ["clip"]
+        if [node.op.is_limit for node in consumers.get(value, [])] != [True]
     ]
     sizes = np.max(
         [seen.largest[value].reshape(-1, group.channels).max(axis=0) for value in stored], axis=0
@@ -166,10 +166,12 @@ def _reader_noise(node: Node, factors: Array, seen: _Seen, most: int) -> float:
     each = _repeated(factors, x)
     step = float((each * seen.largest[x]).max()) / VALUE_STEPS
     by_value = step**2 * float(np.sum(weights**2))
-    rows = np.moveaxis(weights, WEIGHTED[node.op.name], 0).reshape(node.output.type.shape[-1], -1)
+    products = products_of(node)
+    rows = np.moveaxis(weights, products.outputs, 0)
+    rows = rows.reshape(len(rows), -1)
     steps = np.abs(rows).max(axis=1) / most
     squares = each**2 * seen.squares[x]
-    if node.op.name == "depthwise_conv2d":
+    if products.is_depthwise:
         powers = np.repeat(squares, len(rows) // len(squares)) * rows.shape[1]
     else:
         powers = np.full(len(rows), squares.sum() * (rows.shape[1] // len(squares)))
@@ -197,7 +199,7 @@ def _repeated(factors: Array, value: Value) -> Array:
 def _along_inputs(node: Node, factors: Array) -> Array:
     """The factors of what a layer reads, along the last axis of its weights."""
     each = _repeated(factors, node.inputs[0])
-    if node.op.name == "depthwise_conv2d":
+    if products_of(node).is_depthwise:
         return np.repeat(each, node.inputs[1].type.shape[-1] // len(each))
     return each
 

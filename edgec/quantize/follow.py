@@ -20,10 +20,16 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch, parts_of
-from edgec.quantize.forms import WEIGHTED
 from edgec.quantize.group_scales import group_scales
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.moments import MOST_INPUTS, as_rows, from_rows, input_rows, weights_of
+from edgec.quantize.insert import insert_qdq, nodes_by_name
+from edgec.quantize.moments import (
+    MOST_INPUTS,
+    as_rows,
+    from_rows,
+    input_rows,
+    products_of,
+    weights_of,
+)
 from edgec.quantize.reconstruct import choose_rounding
 from edgec.quantize.scheme import (
     Scheme,
@@ -72,7 +78,7 @@ def follow(
     batches = Batch(function), Batch(quantized)
     at_once = min(batch.count for batch in batches)
     exact, found = (_Side(batch, samples, at_once) for batch in batches)
-    named = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    named = nodes_by_name(quantized)
     weights: dict[Node, Weights] = dict(scheme.weights)
     others: dict[Node, Weights] = {}
     for node in function.nodes:
@@ -168,7 +174,7 @@ def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> 
     target = _least_squares(own, moments)
     bias = node.inputs[2]
     assert isinstance(bias, Constant)
-    real, axis = from_rows(node, target), WEIGHTED[node.op.name]
+    real, axis = from_rows(node, target), products_of(node).outputs
     least = least_scales(real, bias.data, axis, x)
     _, quant = quantize_weights(real, axis, least, bits)
     scales = np.asarray(quant.scale).reshape(target.shape[:2])

@@ -23,19 +23,25 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import IntegerForm, Movement
 from edgec.passes.tabulate import is_elementwise
 from edgec.quantize.recurrent import has_recurrent_form
 
-#: Operators with weights and bias, and the axis of the weights that counts output channels.
-WEIGHTED = {"conv2d": 0, "depthwise_conv2d": 2, "dense": 0}
-#: Operators of two values or of a value and a constant.
-BINARY = ("add", "mul", "prelu")
-#: Operators that no clip becomes part of.
-UNBOUNDED = ("prelu",)
-#: Operators whose result has the parameters of their inputs.
-SHARING = (
-    "max_pool2d", "reshape", "transpose", "concat", "pad", "slice", "gather", "resize",
-)  # fmt: skip
+
+def shares_parameters(node: Node) -> bool:
+    """Whether a node's result has the parameters of its inputs."""
+    return node.op.integer_form is IntegerForm.SHARED
+
+
+def _takes_clip(node: Node) -> bool:
+    """Whether the integers that a node makes can be clamped on the way."""
+    is_bounded = node.op.clamps or node.op.integer_form is IntegerForm.PRODUCTS
+    return is_bounded and not shares_parameters(node)
+
+
+def is_mean(node: Node) -> bool:
+    """Whether a node's integers are a mean, which may have its input's parameters."""
+    return node.op.integer_form is IntegerForm.MEAN
 
 
 class Forms:
@@ -59,7 +65,7 @@ class Forms:
                 self._integer.add(node)
         self._leave_edges()
         for node in function.nodes:
-            if node in self._integer and node.op.name in SHARING:
+            if self._is_moving(node):
                 self._join(node)
         self._wide = {self.leader(value) for value in wide}
         self._join_means()
@@ -70,22 +76,15 @@ class Forms:
 
     def ends_in_clip(self, node: Node) -> bool:
         """Whether a clip that becomes part of the node is the only reader of its output."""
-        if (
-            node not in self._integer
-            or node.op.name in (*SHARING, *UNBOUNDED)
-            or len(node.outputs) != 1
-        ):
+        if node not in self._integer or not _takes_clip(node):
             return False
         readers = self.consumers.get(node.output, [])
-        return (
-            len(readers) == 1
-            and readers[0].op.name == "clip"
-            and node.output not in self.function.results
-        )
+        is_read_once = len(readers) == 1 and node.output not in self.function.results
+        return is_read_once and readers[0].op.is_limit
 
     def is_fused_clip(self, node: Node) -> bool:
         """Whether a node is a clip that becomes part of the operator before it."""
-        above = self.producers.get(node.inputs[0]) if node.op.name == "clip" else None
+        above = self.producers.get(node.inputs[0]) if node.op.is_limit else None
         return above is not None and self.ends_in_clip(above)
 
     def in_integers(self, value: Value) -> bool:
@@ -118,7 +117,8 @@ class Forms:
 
     def stored_inputs(self, node: Node) -> tuple[Value, ...]:
         """The values that a node with an integer form reads as integers, without constants."""
-        every = node.op.name in (*BINARY, "concat")
+        joins = node.op.movement is Movement.JOIN
+        every = joins or node.op.integer_form is IntegerForm.OPERANDS
         return tuple(
             value
             for value in (node.inputs if every else node.inputs[:1])
@@ -152,7 +152,7 @@ class Forms:
             self._sources[node.output] = found.pop()
 
     def _decide(self, node: Node) -> bool:
-        name = node.op.name
+        form = node.op.integer_form
         if node not in self.kept and has_recurrent_form(node, self._read):
             return True
         if node in self.kept or len(node.outputs) != 1 or node.output.type.dtype != "float32":
@@ -160,27 +160,28 @@ class Forms:
         data = [value for value in node.inputs if not isinstance(value, Constant)]
         if any(value.type.dtype != "float32" for value in data) or not data:
             return False
-        if name in WEIGHTED:
-            return len(data) == 1 and data[0] is node.inputs[0]
-        if name == "prelu" and data != [node.inputs[0]]:
-            return False
-        if name in BINARY:
+        reads_first = data == [node.inputs[0]]
+        if form is IntegerForm.PRODUCTS:
+            return reads_first
+        if form is IntegerForm.OPERANDS:
+            if node.op.computes is None and not reads_first:  # of constants alone
+                return False
             if len(data) == 1 and not self.in_integers(data[0]):
                 return False
             return self._sources[node.output] is node.output
-        if name == "avg_pool2d":
+        if form is IntegerForm.MEAN:
             return self.in_integers(data[0])
-        if name not in SHARING or not any(self.in_integers(value) for value in data):
+        if form is not IntegerForm.SHARED or not any(self.in_integers(value) for value in data):
             return False
-        return name == "concat" or data == [node.inputs[0]]
+        return reads_first or node.op.movement is Movement.JOIN
 
     def _leave_edges(self) -> None:
         """Take back the integer forms of what moves floats at the function's edges."""
         for node in reversed(self.function.nodes):
             if not self._is_moving(node):
                 continue
-            is_split = node.op.name == "slice" and self._moves_input(node)
-            is_idle = node.op.name == "concat" or self._moves_input(node)
+            is_split = node.op.movement is Movement.PART and self._moves_input(node)
+            is_idle = node.op.movement is Movement.JOIN or self._moves_input(node)
             if is_split or (is_idle and not self._is_needed(node.output)):
                 self._integer.remove(node)
         for node in self.function.nodes:
@@ -189,12 +190,12 @@ class Forms:
                 self._integer.remove(node)
 
     def _is_moving(self, node: Node) -> bool:
-        return node in self._integer and node.op.name in SHARING
+        return node in self._integer and shares_parameters(node)
 
     def _moves_input(self, node: Node) -> bool:
         """Whether a moving operator is on inputs, moved or not, and nothing else."""
         above = [self.producers.get(v) for v in node.inputs if not isinstance(v, Constant)]
-        return node.op.name in SHARING and all(e is None or self._moves_input(e) for e in above)
+        return shares_parameters(node) and all(e is None or self._moves_input(e) for e in above)
 
     def _is_needed(self, value: Value) -> bool:
         """Whether an operator computes integers of a value, moved or through a table or not."""
@@ -206,7 +207,7 @@ class Forms:
         )
 
     def _join(self, node: Node) -> None:
-        for value in node.inputs if node.op.name == "concat" else node.inputs[:1]:
+        for value in node.inputs if node.op.movement is Movement.JOIN else node.inputs[:1]:
             self._join_values(value, node.output)
 
     def _join_values(self, one: Value, other: Value) -> None:
@@ -216,7 +217,7 @@ class Forms:
 
     def _join_means(self) -> None:
         """Means with an int16 side share parameters, until none is left that does not."""
-        means = [n for n in self.function.nodes if n in self._integer and n.op.name == "avg_pool2d"]
+        means = [n for n in self.function.nodes if n in self._integer and is_mean(n)]
         changed = True
         while changed:
             changed = False

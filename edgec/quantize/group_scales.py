@@ -13,7 +13,7 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
-from edgec.quantize.moments import weights_of
+from edgec.quantize.moments import products_of, weights_of
 
 #: Shifts to choose from, and what four bits hold.
 SHIFTS = (0, 1, 2, 3)
@@ -27,7 +27,7 @@ def group_of(node: Node, most: int) -> int:
 
     0 where all of a channel's do: in depthwise layers, and where there are few inputs.
     """
-    if not most or node.op.name == "depthwise_conv2d":
+    if not most or products_of(node).is_depthwise:
         return 0
     depth = weights_of(node).shape[-1]
     sizes = [size for size in range(LEAST_GROUP, min(most, depth) + 1) if depth % size == 0]

@@ -9,12 +9,6 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.rewriter import Rewriter
 
-#: Operators with weights, and which of their operands these are.
-_WEIGHTS = {
-    "conv2d": (1,), "depthwise_conv2d": (1,), "dense": (1,), "transpose_conv2d": (1,),
-    "lstm_float": (3, 4),
-}  # fmt: skip
-
 
 def with_half_weights(function: Function) -> Function:
     """The function with weights rounded to the nearest float16; what is beyond float16 stays."""
@@ -22,9 +16,7 @@ def with_half_weights(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    places = [
-        place for place in _WEIGHTS.get(node.op.name, ()) if isinstance(inputs[place], Constant)
-    ]
+    places = [place for place in node.op.weight_inputs if isinstance(inputs[place], Constant)]
     if not places or node.outputs[0].type.dtype != "float32":
         return None
     operands = list(inputs)

@@ -11,15 +11,12 @@ from dataclasses import dataclass, replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import get_op
+from edgec.graph.traits import IntegerForm, Movement, Storage
 from edgec.graph.types import Array, Quant
-from edgec.ops.quantize import QuantizeAttrs
+from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.forms import SHARING, WEIGHTED
 from edgec.quantize.recurrent import store
 from edgec.quantize.scheme import Scheme, Stored, quantize_bias
-
-#: Operators whose operands and result have one dtype, and that int16 has.
-MEETING = ("add", "mul")
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,11 @@ def insert_qdq(function: Function, scheme: Scheme, left_out: Value | None = None
     return Quantized(made, inserter.used)
 
 
+def nodes_by_name(quantized: Function) -> dict[str, Node]:
+    """The nodes of a QDQ function by the names of the float function's."""
+    return {n.name: n for n in quantized.nodes if n.op.storage is not Storage.DEQUANTIZE}
+
+
 class _Inserter:
     def __init__(self, scheme: Scheme, left_out: Value | None) -> None:
         self.scheme = scheme
@@ -58,14 +60,15 @@ class _Inserter:
             return (self._through(rewriter, node.output, made, self._in_int16(above)),)
         if not self.forms.has_integer_form(node):
             return self._with_stored_weights(rewriter, node, inputs)
-        if node.op.name in WEIGHTED and self._makes_left_out(node):
-            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
-        elif node.op.name in WEIGHTED:
-            operands = self._weighted_operands(rewriter, node, inputs)
-        elif node.op.name in SHARING and node.op.name != "concat":
-            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
-        elif node.op.name == "lstm_float":
+        form = node.op.integer_form
+        if form is IntegerForm.RECURRENT:
             return self._recurrent(rewriter, node, inputs)
+        if form is IntegerForm.PRODUCTS and self._makes_left_out(node):
+            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
+        elif form is IntegerForm.PRODUCTS:
+            operands = self._weighted_operands(rewriter, node, inputs)
+        elif form is IntegerForm.SHARED and node.op.movement is not Movement.JOIN:
+            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
         else:
             pairs, is_wide = zip(node.inputs, inputs, strict=True), self._in_int16(node)
             operands = tuple(self._operand(rewriter, old, new, is_wide) for old, new in pairs)
@@ -76,8 +79,10 @@ class _Inserter:
 
     def _in_int16(self, node: Node) -> bool:
         """Whether a node is a sum or product that has int16 on any side, and so on all."""
+        if node.op.integer_form is not IntegerForm.OPERANDS or node.op.computes is None:
+            return False
         values = (*self.forms.stored_inputs(node), self.forms.stored_output(node))
-        return node.op.name in MEETING and any(self.forms.is_wide(value) for value in values)
+        return any(self.forms.is_wide(value) for value in values)
 
     def _with_stored_weights(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -94,7 +99,7 @@ class _Inserter:
     def _dequantized(self, rewriter: Rewriter, old: Value, data: Array, quant: Quant) -> Value:
         """Stored integers of a constant, and what they stand for."""
         constant = rewriter.builder.constant(f"{old.name}.q", data, quant, old.origin)
-        return rewriter.builder.op("dequantize", [constant], name=f"{old.name}.dq", sources=())
+        return rewriter.builder.op(Dequantize, [constant], name=f"{old.name}.dq", sources=())
 
     def _recurrent(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -140,7 +145,7 @@ class _Inserter:
         if isinstance(old, Constant):
             return self._constant(rewriter, old, widened)
         above = rewriter.producer(new)
-        if above is None or above.op.name != "dequantize":
+        if above is None or above.op.storage is not Storage.DEQUANTIZE:
             new = self._through(rewriter, old, new)
         if not widened or old is self.left_out:
             return new
@@ -163,10 +168,10 @@ class _Inserter:
     ) -> Value:
         """A value after quantize and dequantize; `old` is what its integers stand for."""
         integers = rewriter.builder.op(
-            "quantize", [new], QuantizeAttrs(stored.quant, stored.dtype), name=f"{name}.q",
+            Quantize, [new], QuantizeAttrs(stored.quant, stored.dtype), name=f"{name}.q",
             origins=[None if old is None else old.origin], sources=(),
         )  # fmt: skip
-        return rewriter.builder.op("dequantize", [integers], name=f"{name}.dq", sources=())
+        return rewriter.builder.op(Dequantize, [integers], name=f"{name}.dq", sources=())
 
     def _constant(self, rewriter: Rewriter, old: Constant, widened: bool) -> Value:
         """A constant operand in integers, dequantized."""
@@ -174,7 +179,7 @@ class _Inserter:
         if widened:
             stored = stored.widened()
         attrs = QuantizeAttrs(stored.quant, stored.dtype)
-        quantize = get_op("quantize")
+        quantize = get_op(Quantize)
         types = quantize.infer(attrs, old.type)
         (data,) = quantize.evaluate(attrs, [old.data], [old.type], types)
         return self._dequantized(rewriter, old, data, stored.quant)

@@ -13,7 +13,7 @@ import numpy as np
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.forms import SHARING
+from edgec.quantize.forms import shares_parameters
 from edgec.quantize.insert import Quantized, insert_qdq
 from edgec.quantize.scheme import Scheme
 
@@ -58,7 +58,7 @@ def layers_of(function: Function, quantized: Quantized) -> list[Value]:
     return [
         value
         for value in quantized.stored
-        if value not in producers or producers[value].op.name not in SHARING
+        if value not in producers or not shares_parameters(producers[value])
     ]
 
 

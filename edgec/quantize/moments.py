@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.graph.ir import Constant, Node
+from edgec.graph.traits import Products
 from edgec.graph.types import Array
 from edgec.ops.window import pad_hw, patches, taps
 
@@ -71,9 +72,17 @@ def weights_of(node: Node) -> Array:
     return weights.data
 
 
+def products_of(node: Node) -> Products:
+    """How a node with weights computes each of its outputs. ValueError if it has none."""
+    found = node.op.dot_products
+    if found is None:
+        raise ValueError(f"{node.name} has no weights")
+    return found
+
+
 def as_rows(node: Node, weights: Array) -> Array:
     """Weights [groups, outputs of a group, K] in the order of `input_rows`."""
-    if node.op.name != "depthwise_conv2d":
+    if not products_of(node).is_depthwise:
         return weights.reshape(1, len(weights), -1)
     channels = node.inputs[0].type.shape[3]
     return weights.reshape(-1, channels, weights.shape[2] // channels).transpose(1, 2, 0)
@@ -82,7 +91,7 @@ def as_rows(node: Node, weights: Array) -> Array:
 def from_rows(node: Node, rows: Array) -> Array:
     """The inverse of `as_rows`."""
     shape = weights_of(node).shape
-    if node.op.name != "depthwise_conv2d":
+    if not products_of(node).is_depthwise:
         return rows.reshape(shape)
     return np.ascontiguousarray(rows.transpose(2, 0, 1).reshape(shape))
 
@@ -92,7 +101,7 @@ def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
 
     x: the node's input for all samples, one after another along its first axis.
     """
-    if node.op.name == "dense":
+    if not products_of(node).window:
         rows = x.reshape(samples, 1, -1, x.shape[-1])
         return rows[:, :, :: -(-rows.shape[2] // most)]
     count, height, width = node.output.type.shape[:3]
@@ -100,8 +109,7 @@ def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
     image, place = np.divmod(np.arange(0, count * height * width, step), height * width)
     images = image + count * np.arange(samples)[:, np.newaxis]
     down, along = np.divmod(place, width)
-    is_deep = node.op.name == "depthwise_conv2d"
-    kernel = node.inputs[1].type.shape[:2] if is_deep else node.inputs[1].type.shape[1:3]
+    kernel, is_deep = _kernel(node), products_of(node).is_depthwise
     padded = pad_hw(x, node.attrs.padding, 0.0)
     views = taps(padded, kernel, node.attrs.stride, node.attrs.dilation, (height, width))
     stacked = np.stack([view[images, down, along] for _, _, view in views], axis=2)
@@ -110,17 +118,22 @@ def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
     return stacked.reshape(samples, 1, len(place), -1)
 
 
+def _kernel(node: Node) -> tuple[int, int]:
+    """Height and width of a node's window."""
+    height, width = (node.inputs[1].type.shape[axis] for axis in products_of(node).window)
+    return height, width
+
+
 def input_rows(node: Node, x: Array) -> Array:
     """What the weights are multiplied with, [groups, rows, K] float32."""
-    if node.op.name == "dense":
+    if not products_of(node).window:
         return x[np.newaxis]
     padded = pad_hw(x, node.attrs.padding, 0.0)
     extents = node.output.type.shape[1:3]
-    if node.op.name == "conv2d":
-        kernel = node.inputs[1].type.shape[1:3]
+    kernel = _kernel(node)
+    if not products_of(node).is_depthwise:
         rows = patches(padded, kernel, node.attrs.stride, node.attrs.dilation, extents)
         return np.asarray(rows)[np.newaxis]
-    kernel = node.inputs[1].type.shape[:2]
     views = taps(padded, kernel, node.attrs.stride, node.attrs.dilation, extents)
     stacked = np.stack([view for _, _, view in views], axis=-1)  # [N, OH, OW, C, K]
     channels, depth = stacked.shape[-2:]

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.ops.add import AddAttrs
-from edgec.ops.avg_pool2d import AvgPool2dAttrs
-from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.slice import SliceAttrs
+from edgec.graph.traits import Arithmetic, IntegerForm
+from edgec.ops.add import Add, AddAttrs, negated
+from edgec.ops.avg_pool2d import AvgPool2d, AvgPool2dAttrs
+from edgec.ops.reduce import ReduceAttrs
+from edgec.ops.reshape import Reshape, ReshapeAttrs
+from edgec.ops.slice import Slice, SliceAttrs
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.simplify_views import simplify_views
 
@@ -30,18 +32,20 @@ def prepare(function: Function) -> Function:
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     if node.outputs[0].type.dtype != "float32":
         return None
-    if node.op.name == "reduce" and node.attrs.kind == "mean":
+    if isinstance(node.attrs, ReduceAttrs) and node.attrs.kind == "mean":
         return _pooled(rewriter, node, inputs[0])
-    if node.op.name == "lstm_float":
+    if node.op.integer_form is IntegerForm.RECURRENT:
         return _with_last_step(rewriter, node, inputs)
-    if node.op.name == "sub" and isinstance(inputs[1], Constant):
+    if node.op.computes is not Arithmetic.DIFFERENCE:
+        return None
+    if isinstance(inputs[1], Constant):
         constant = inputs[1]
         name = f"{constant.name}.negative"
         return _added(rewriter, node, inputs[0],
                       rewriter.builder.constant(name, np.negative(constant.data)))  # fmt: skip
-    if node.op.name == "sub" and inputs[0].type.shape == inputs[1].type.shape:
+    if inputs[0].type.shape == inputs[1].type.shape:
         name = f"{node.name}/negative"
-        negative = rewriter.builder.op("neg", [inputs[1]], name=name, sources=node.sources)
+        negative = negated(rewriter.builder, inputs[1], name, node.sources)
         return _added(rewriter, node, inputs[0], negative)
     return None
 
@@ -56,11 +60,11 @@ def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
     image = (math.prod(before), math.prod(across), 1, math.prod(after))
     if len(axes) == 2 and len(shape) == 4:
         image = shape  # as it is
-    seen = builder.op("reshape", [x], ReshapeAttrs(image), name=f"{node.name}/image", sources=())
+    seen = builder.op(Reshape, [x], ReshapeAttrs(image), name=f"{node.name}/image", sources=())
     pool = AvgPool2dAttrs(kernel=image[1:3], stride=(1, 1))
-    mean = builder.op("avg_pool2d", [seen], pool, name=node.name, sources=node.sources)
+    mean = builder.op(AvgPool2d, [seen], pool, name=node.name, sources=node.sources)
     made = builder.node(
-        "reshape", [mean], ReshapeAttrs(node.output.type.shape), name=node.name, sources=(),
+        Reshape, [mean], ReshapeAttrs(node.output.type.shape), name=node.name, sources=(),
         output_names=[node.output.name], origins=[node.output.origin],
     )  # fmt: skip
     return made.outputs
@@ -71,9 +75,9 @@ def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -
     steps, batch, units = y.type.shape
     last = SliceAttrs((steps - 1, 0, 0), (1, 1, 1), (1, batch, units))
     builder, old = rewriter.builder, node.outputs[1]
-    step = builder.op("slice", [y], last, name=f"{node.name}/last_step", sources=())
+    step = builder.op(Slice, [y], last, name=f"{node.name}/last_step", sources=())
     hidden = builder.op(
-        "reshape", [step], ReshapeAttrs((batch, units)), name=f"{node.name}/last_hidden",
+        Reshape, [step], ReshapeAttrs((batch, units)), name=f"{node.name}/last_hidden",
         origins=[old.origin], sources=node.sources,
     )  # fmt: skip
     return y, hidden, cell
@@ -81,7 +85,7 @@ def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -
 
 def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:
     made = rewriter.builder.node(
-        "add", [x, negative], AddAttrs(), name=node.name, sources=node.sources,
+        Add, [x, negative], AddAttrs(), name=node.name, sources=node.sources,
         output_names=[node.output.name], origins=[node.output.origin],
     )  # fmt: skip
     return made.outputs

@@ -13,6 +13,7 @@ from collections.abc import Collection
 import numpy as np
 
 from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 
 GATES = 4
@@ -32,7 +33,7 @@ def has_recurrent_form(node: Node, read: Collection[Value]) -> bool:
     read: all values of its function that something reads. The last hidden state and cell must not
     be among them: `edgec.quantize.prepare` takes the state from the sequence where it can.
     """
-    if node.op.name != "lstm_float":
+    if node.op.integer_form is not IntegerForm.RECURRENT:
         return False
     hidden = node.inputs[1]
     return (

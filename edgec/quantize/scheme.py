@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.quantize.calibrate import has_weights
-from edgec.quantize.forms import WEIGHTED, Forms
+from edgec.quantize.forms import Forms
 from edgec.quantize.group_scales import group_of, group_scales
-from edgec.quantize.moments import as_rows, from_rows
+from edgec.quantize.moments import as_rows, from_rows, products_of
 from edgec.quantize.recurrent import operand_forms
 
 Range = tuple[float, float]
@@ -133,10 +134,10 @@ def make_scheme(
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
         for node in function.nodes
-        if node.op.name in WEIGHTED and forms.has_integer_form(node)
+        if node.op.dot_products is not None and forms.has_integer_form(node)
     }
     for node in function.nodes:
-        if node.op.name == "lstm_float" and forms.has_integer_form(node):
+        if node.op.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
             values.update(_recurrent_operands(node, values, known))
     return Scheme(forms, values, weights)
 
@@ -151,7 +152,7 @@ def decide_forms(
     floats = {
         node
         for node in function.nodes
-        if node.op.name == "lstm_float"
+        if node.op.integer_form is IntegerForm.RECURRENT
         and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
     }
     return Forms(function, {*kept, *floats}, wide) if floats else forms
@@ -198,7 +199,7 @@ def nearest_weights(node: Node, x: Stored | None, bits: int = 8, group: int = 0)
     """A node's own weights, rounded to nearest, and its own bias. x: None for float inputs."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
-    axis = WEIGHTED[node.op.name]
+    axis = products_of(node).outputs
     least = least_scales(weights.data, bias.data, axis, x)
     size = group_of(node, group) if bits == 4 else 0
     if size:

@@ -13,7 +13,7 @@ import numpy as np
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch, parts_of
-from edgec.quantize.insert import insert_qdq
+from edgec.quantize.insert import insert_qdq, nodes_by_name
 from edgec.quantize.scheme import Scheme, Weights
 
 
@@ -31,7 +31,7 @@ def losses(
     """
     quantized = insert_qdq(function, scheme).function
     exact, found = Batch(function), Batch(quantized)
-    names = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    names = nodes_by_name(quantized)
     places = {node: names[node.name] for node in others}
     errors, whole, power = dict.fromkeys(others, 0.0), 0.0, 0.0
     for inputs in parts_of(samples, min(exact.count, found.count)):

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.insert import insert_qdq
+from edgec.quantize.insert import insert_qdq, nodes_by_name
 from edgec.quantize.scheme import Scheme, Weights
 
 #: Bytes that the largest value may take on all samples; otherwise fewer of them are taken.
@@ -32,7 +32,7 @@ def settle_biases(function: Function, scheme: Scheme, samples: Sequence[Sequence
     samples = samples[: max(LEAST_SAMPLES, MOST_BYTES // max(largest, 1))]
     exact = _Side(function, samples)
     found = _Side(quantized, samples)
-    outputs = {node.name: node for node in quantized.nodes if node.op.name != "dequantize"}
+    outputs = nodes_by_name(quantized)
     weights: dict[Node, Weights] = dict(scheme.weights)
     for node in function.nodes:
         exact.run_to(node)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Storage
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch
 from edgec.quantize.calibrate import Seen, Statistics, has_weights
@@ -115,7 +116,7 @@ class SettledErrors:
             for arrays in known:
                 arrays.update(zip(node.outputs, batch.step(node, ChainMap(arrays, fixed), 1),
                                   strict=True))  # fmt: skip
-            layer = layers.get(node.name) if node.op.name != "dequantize" else None
+            layer = layers.get(node.name) if node.op.storage is not Storage.DEQUANTIZE else None
             if layer is not None:
                 rows = np.concatenate([_rows(arrays[node.outputs[0]]) for arrays in known])
                 shift = rows.mean(axis=0) - fold.means[layer]

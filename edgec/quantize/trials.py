@@ -19,6 +19,7 @@ import numpy as np
 
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
+from edgec.graph.traits import Movement
 from edgec.graph.types import Array
 from edgec.passes.rewriter import eliminate_dead
 from edgec.quantize.calibrate import Seen, Statistics
@@ -69,10 +70,10 @@ def before_softmax(function: Function) -> Function:
 
     def compared(result: Value) -> Value:
         value = result
-        while value in producers and producers[value].op.name == "reshape":
+        while value in producers and producers[value].op.movement is Movement.RESHAPE:
             value = producers[value].inputs[0]
         made = producers.get(value)
-        return made.inputs[0] if made is not None and made.op.name == "softmax" else result
+        return made.inputs[0] if made is not None and made.op.normalizes else result
 
     results = tuple(compared(result) for result in function.results)
     return eliminate_dead(function.with_nodes(function.nodes, results))

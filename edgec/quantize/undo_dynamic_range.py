@@ -13,38 +13,40 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Movement, Storage
 from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.forms import WEIGHTED
 
 
 def undo_dynamic_range(function: Function) -> Function:
     """The function without dynamic range; itself if it has none."""
-    if not any(node.op.name == "rescale_rows" for node in function.nodes):
+    if not any(node.op.storage is Storage.RESCALE_ROWS for node in function.nodes):
         return function
     return Rewriter(function).run(_visit)
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     """rescale_rows(product(quantize_rows(x), weights)) as one float product; else None."""
-    if node.op.name != "rescale_rows":
+    if node.op.storage is not Storage.RESCALE_ROWS:
         return None
     product = rewriter.producer(inputs[0])
-    if product is None or product.op.name not in WEIGHTED:
+    if product is None or product.op.dot_products is None:
         return None
     steps, weights, _ = product.inputs
     quantize = _behind_views(rewriter, steps)
-    if quantize is None or quantize.op.name != "quantize_rows" or not isinstance(weights, Constant):
+    if quantize is None or quantize.op.storage is not Storage.QUANTIZE_ROWS:
+        return None
+    if not isinstance(weights, Constant):
         return None
     x = quantize.inputs[0]
     if x.type.shape != steps.type.shape:
         before = rewriter.producer(x)
-        if before is None or before.op.name != "reshape":
+        if before is None or before.op.movement is not Movement.RESHAPE:
             return None
         x = before.inputs[0]
     if x.type.shape != steps.type.shape:
         return None
-    real = _real(weights.data, node.attrs.scales, WEIGHTED[product.op.name])
+    real = _real(weights.data, node.attrs.scales, product.op.dot_products.outputs)
     builder = rewriter.builder
     stored = builder.constant(f"{weights.name}.real", real, origin=weights.origin)
     return builder.node(
@@ -55,7 +57,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
 
 def _behind_views(rewriter: Rewriter, value: Value) -> Node | None:
     node = rewriter.producer(value)
-    if node is not None and node.op.name == "reshape":
+    if node is not None and node.op.movement is Movement.RESHAPE:
         node = rewriter.producer(node.inputs[0])
     return node
 

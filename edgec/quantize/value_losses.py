@@ -17,7 +17,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch
 from edgec.quantize.calibrate import has_weights
-from edgec.quantize.forms import WEIGHTED, Forms
+from edgec.quantize.forms import Forms, is_mean
 from edgec.quantize.scheme import Stored, rounded
 from edgec.quantize.settle_biases import LEAST_COUNT
 
@@ -44,7 +44,7 @@ class Choice:
     def weights(self) -> int:
         """Weights of what stays in float if they do."""
         nodes = dict.fromkeys((*self.makers, *self.readers))
-        return sum(n.inputs[1].type.elements for n in nodes if n.op.name in WEIGHTED)
+        return sum(n.inputs[1].type.elements for n in nodes if n.op.dot_products is not None)
 
 
 def choices_of(forms: Forms) -> list[Choice]:
@@ -68,7 +68,7 @@ def choices_of(forms: Forms) -> list[Choice]:
         if forms.source(value) in known:
             join(forms.source(value), value)
     for node in nodes:
-        if node.op.name == "avg_pool2d":
+        if is_mean(node):
             join(node.inputs[0], forms.stored_output(node))
     members: dict[Value, list[Value]] = {}
     for value in stored:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edgec.graph.ir import Function, Node, Value
-from edgec.quantize.forms import WEIGHTED
+from edgec.graph.traits import Storage
 from edgec.report.figures import plural, short_title
 
 #: Layers that are named.
 MOST_NAMED = 3
-VIEWS = ("reshape", "transpose")
 
 
 def float_layers(imported: Function, function: Function) -> list[str]:
@@ -27,7 +26,7 @@ def float_layers(imported: Function, function: Function) -> list[str]:
     trained = {
         node.name
         for node in imported.nodes
-        if node.op.name in WEIGHTED and _is_dequantized(node.inputs[1], stored)
+        if node.op.dot_products is not None and _is_dequantized(node.inputs[1], stored)
     }
     return [
         node.name
@@ -40,9 +39,9 @@ def float_layers(imported: Function, function: Function) -> list[str]:
 
 def _is_dequantized(value: Value, producers: Mapping[Value, Node]) -> bool:
     made = producers.get(value)
-    while made is not None and made.op.name in VIEWS:
+    while made is not None and made.op.rearranges:
         made = producers.get(made.inputs[0])
-    return made is not None and made.op.name == "dequantize"
+    return made is not None and made.op.storage is Storage.DEQUANTIZE
 
 
 def float_layer_lines(names: Sequence[str]) -> list[str]:
