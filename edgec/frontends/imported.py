@@ -8,6 +8,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Value
 from edgec.graph.provenance import Origin
+from edgec.graph.traits import Storage
 
 
 def folded(builder: GraphBuilder, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
@@ -18,7 +19,8 @@ def folded(builder: GraphBuilder, made: tuple[Value, ...], first: int) -> tuple[
     known: dict[Value, Constant] = {}
     for node in builder.nodes[first:]:
         inputs = [known.get(value, value) for value in node.inputs]
-        if node.op.name == "dequantize" or not all(isinstance(v, Constant) for v in inputs):
+        is_known = all(isinstance(value, Constant) for value in inputs)
+        if node.op.storage is Storage.DEQUANTIZE or not is_known:
             return made
         known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
     if not all(value in known or isinstance(value, Constant) for value in made):

@@ -17,31 +17,19 @@ from onnx import helper, numpy_helper
 from edgec import __version__
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Storage
 from edgec.graph.types import Array, Quant
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
+from edgec.ops.onnx_graph import TO_FIRST
+from edgec.ops.op import op_of
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
 OPSET, IR_VERSION = 14, 8
-#: Weights of four bits and values of sixteen since 21, and these operators since 17 and 20.
+#: Weights of int4 and values of int16 since 21; and operators that came late.
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
-LATE_OPERATORS = ("layer_norm", "gelu", "gelu_tanh")
-TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-
-Write = Callable[["OnnxWriter", Node], None]
-_WRITERS: dict[str, Write] = {}
-
-
-def writer(*operators: str) -> Callable[[Write], Write]:
-    """Register how an operator is written."""
-
-    def add(function: Write) -> Write:
-        for name in operators:
-            _WRITERS[name] = function
-        return function
-
-    return add
+TO_LAST = (0, 2, 3, 1)
 
 
 def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
@@ -49,8 +37,7 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
 
     Raises ImportFailed naming every operator that cannot be written.
     """
-    load_operators()
-    strange = sorted({node.op.name for node in function.nodes} - set(_WRITERS))
+    strange = sorted({node.op.name for node in function.nodes if not op_of(node).has_onnx})
     if strange or function.states:
         raise ImportFailed(
             "this model cannot be written as ONNX yet",
@@ -63,11 +50,6 @@ def onnx_bytes(function: Function) -> bytes:
     """What `edgec` writes as a file. Raises ImportFailed for what ONNX cannot say."""
     model = to_onnx(function, producer_version=__version__)
     return bytes(model.SerializeToString(deterministic=True))
-
-
-def load_operators() -> None:
-    """Import the files that register how operators are written."""
-    from edgec.frontends import onnx_write_lstm, onnx_write_products, onnx_write_shapes  # noqa: F401
 
 
 def has_short_weights(node: Node) -> bool:
@@ -92,16 +74,16 @@ def shifts_of(node: Node) -> Array | None:
 
 def _stored_weights(node: Node) -> Constant | None:
     """What a node dequantizes, if it is a constant with scales along an axis."""
-    stored = node.inputs[0] if node.op.name == "dequantize" else None
+    stored = node.inputs[0] if node.op.storage is Storage.DEQUANTIZE else None
     if not isinstance(stored, Constant) or stored.type.quant is None:
         return None
     return None if stored.type.quant.per_tensor else stored
 
 
 def _needs_wide_opset(node: Node) -> bool:
-    is_int16 = node.op.name == "quantize" and node.attrs.dtype == "int16"
-    is_int16 |= node.op.name == "dequantize" and node.inputs[0].type.dtype == "int16"
-    is_late = node.op.name in LATE_OPERATORS
+    is_int16 = node.op.storage is Storage.QUANTIZE and node.attrs.dtype == "int16"
+    is_int16 |= node.op.storage is Storage.DEQUANTIZE and node.inputs[0].type.dtype == "int16"
+    is_late = op_of(node).onnx_since > OPSET
     return is_late or is_int16 or has_short_weights(node) or shifts_of(node) is not None
 
 
@@ -128,7 +110,7 @@ class OnnxWriter:
             self._define(param, False, self.fresh(name))
             inputs.append(self._info(self._tensors[param, False], param))
         for node in self.function.nodes:
-            _WRITERS[node.op.name](self, node)
+            op_of(node).write_onnx(self, node)
         outputs = []
         for result in self.function.results:
             name = self.fresh(f"{result.origin.tensor if result.origin else result.name}.out")
@@ -231,7 +213,7 @@ class OnnxWriter:
     def constant_of(self, value: Value) -> Constant | None:
         """The constant that a value is, or that it is dequantized from."""
         above = self.producers.get(value)
-        if above is not None and above.op.name == "dequantize":
+        if above is not None and above.op.storage is Storage.DEQUANTIZE:
             value = above.inputs[0]
         return value if isinstance(value, Constant) else None
 

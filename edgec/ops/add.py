@@ -83,6 +83,7 @@ class Add(Op[AddAttrs]):
     name = "add"
     attrs_class = AddAttrs
     fusion = Fusion.BROADCAST
+    onnx_name = "Add"
     computes: ClassVar[Arithmetic | None] = Arithmetic.SUM
     integer_form: ClassVar[IntegerForm | None] = IntegerForm.OPERANDS
     clamps = True
@@ -179,6 +180,7 @@ class Sub(Add):
     """The first operand minus the second; everything else as `add`."""
 
     name = "sub"
+    onnx_name = "Sub"
     computes = Arithmetic.DIFFERENCE
     integer_form = None
     sign = -1

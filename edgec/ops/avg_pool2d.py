@@ -21,6 +21,7 @@ from edgec.loop.window import clipped
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.intervals import clamped
+from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
 from edgec.ops.op import Op, RawNode, SumParts, from_onnx, from_tflite
@@ -263,6 +264,10 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         if attrs.rounding == "onnx":
             return None
         return clamped(operands[0], output, attrs.minimum, attrs.maximum)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """AveragePool."""
+        write_pool(out, node, "AveragePool")
 
 
 def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None:

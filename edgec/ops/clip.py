@@ -18,6 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import maximum, minimum
 from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
@@ -74,6 +75,21 @@ class Clip(Op[ClipAttrs]):
 
         output = node.output.type
         return target.compute("element", output.shape, output.dtype, element)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Relu, or Clip."""
+        inputs, output, _ = out.places(node)
+        low, high = node.attrs.minimum, node.attrs.maximum
+        if low == 0.0 and np.isinf(high):
+            out.emit("Relu", inputs, output)
+            return
+        bounds = [
+            ""
+            if np.isinf(bound)
+            else out.initializer(f"{output}.{name}", np.asarray(bound, np.float32))
+            for name, bound in (("minimum", low), ("maximum", high))
+        ]
+        out.emit("Clip", [*inputs, *bounds], output)
 
 
 def _bounds(attrs: ClipAttrs) -> tuple[Any, Any]:

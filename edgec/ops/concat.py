@@ -17,6 +17,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -119,6 +120,11 @@ class Concat(Op[ConcatAttrs]):
         if attrs.axis == len(output.shape) - 1:
             return np.concatenate(lows), np.concatenate(highs)
         return np.min(lows, axis=0), np.max(highs, axis=0)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Concat."""
+        inputs, output, first = out.places(node)
+        out.emit("Concat", inputs, output, axis=written_axis(node.attrs.axis, first))
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.depthwise_windows import lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
+from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -236,6 +237,10 @@ class Conv2d(Op[Conv2dAttrs]):
                 * cast(weights[c, kh, kw, ic], acc.dtype)
             ),
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Conv."""
+        write_convolution(out, node, lambda data: data.transpose(TO_FIRST), group=1)
 
 
 def _lower_gathered(

@@ -22,6 +22,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
+from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import (
@@ -92,6 +93,12 @@ class Dense(Op[NoAttrs]):
                 acc + widened(x[n, k], acc, offset) * cast(weights[c, k], acc.dtype)
             ),
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Gemm."""
+        x, weights, bias = node.inputs
+        operands = [out.own(x), *(out.operand(each, as_stored, 0) for each in (weights, bias))]
+        out.emit("Gemm", operands, out.define_own(node.output), transB=1)
 
 
 @from_tflite("FULLY_CONNECTED")

@@ -24,6 +24,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
+from edgec.ops.onnx_graph import OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
@@ -170,6 +171,14 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
                 * cast(weights[kh, kw, c], acc.dtype)
             ),
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Conv with a group for each channel: [KH, KW, O] becomes [O, 1, KH, KW]."""
+
+        def change(data: Array) -> Array:
+            return data.transpose(2, 0, 1)[:, np.newaxis]
+
+        write_convolution(out, node, change, group=node.inputs[0].type.shape[3])
 
 
 @from_tflite("DEPTHWISE_CONV_2D")

@@ -13,9 +13,10 @@ import math
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Node
 from edgec.loop.dtype import is_float
 from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum, select
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode
 from edgec.ops.row import FLOAT, INTEGERS, Row, add_rows
 
@@ -66,6 +67,28 @@ def _floor_mod(a: Value, b: Value) -> Value:
     return select(zero, rest, select((rest < 0) ^ (b < 0), rest + b, rest))
 
 
+def _write_rsqrt(out: OnnxGraph, node: Node) -> None:
+    inputs, output, _ = out.places(node)
+    root = out.fresh(f"{output}.sqrt")
+    out.emit("Sqrt", inputs, root)
+    one = out.initializer(f"{output}.one", np.asarray(1.0, np.float32))
+    out.emit("Div", [one, root], output)
+
+
+def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
+    inputs, output, _ = out.places(node)
+    difference = out.fresh(f"{output}.difference")
+    out.emit("Sub", inputs, difference)
+    out.emit("Mul", [difference, difference], output)
+
+
+def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
+    if node.output.type.is_float:
+        raise ImportFailed(f"{node.name}: ONNX has no remainder of floats with the divisor's sign")
+    inputs, output, _ = out.places(node)
+    out.emit("Mod", inputs, output)
+
+
 ROWS = (
     Row("exp", "e**x", lambda x: intrinsic("exp_f32", x),
         onnx="Exp", tflite="EXP", tolerance=NEAR),
@@ -76,20 +99,22 @@ ROWS = (
     Row("sqrt", "the square root, correctly rounded", lambda x: intrinsic("sqrt_f32", x),
         onnx="Sqrt", tflite="SQRT", tolerance=NEAR),
     Row("rsqrt", "1 / sqrt(x)", lambda x: intrinsic("rsqrt_f32", x),
-        tflite="RSQRT", tolerance=NEAR),
+        tflite="RSQRT", tolerance=NEAR, write=_write_rsqrt),
     Row("neg", "-x", lambda x: -x, onnx="Neg", tflite="NEG", tolerance=NEAR),
     Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x),
         onnx="Abs", tflite="ABS", tolerance=NEAR),
     Row("gelu", "x / 2 * (1 + erf(x / sqrt(2)))", _gelu,
-        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=lambda raw: not _is_tanh(raw)),
+        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=lambda raw: not _is_tanh(raw),
+        written={"approximate": "none"}),
     Row("gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3)))", _gelu_tanh,
-        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=_is_tanh),
+        onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=_is_tanh,
+        written={"approximate": "tanh"}),
     Row("hard_sigmoid", "min(max(alpha * x + beta, 0), 1)",
         lambda x, alpha, beta: clamp(x * alpha + beta, 0.0, 1.0),
         onnx="HardSigmoid", parameters={"alpha": 0.2, "beta": 0.5}, tolerance=NEAR, bounded=True),
     Row("div", "a / b", lambda a, b: a / b, onnx="Div", since=7, tflite="DIV"),
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b),
-        tflite="SQUARED_DIFFERENCE"),
+        tflite="SQUARED_DIFFERENCE", write=_write_squared_difference),
     Row("maximum", "the larger element", maximum, (*FLOAT, *INTEGERS), stored=True,
         onnx="Max", since=8, tflite="MAXIMUM", variadic=True),
     Row("minimum", "the smaller element", minimum, (*FLOAT, *INTEGERS), stored=True,
@@ -99,9 +124,10 @@ ROWS = (
     Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",
         lambda a, b: a / b, INTEGERS, onnx="Div", since=7, tflite="DIV", when=_divides_safely),
     Row("trunc_mod", "the remainder of a / b, with the sign of a", _trunc_mod, (*FLOAT, *INTEGERS),
-        onnx="Mod", since=10, when=lambda raw: bool(raw.attribute("fmod", 0))),
+        onnx="Mod", since=10, when=lambda raw: bool(raw.attribute("fmod", 0)),
+        written={"fmod": 1}),
     Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOAT, *INTEGERS),
-        onnx="Mod", since=10, tflite="FLOOR_MOD"),
+        onnx="Mod", since=10, tflite="FLOOR_MOD", write=_write_floor_mod),
 )  # fmt: skip
 
 add_rows(ROWS)

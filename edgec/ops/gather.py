@@ -18,6 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
@@ -71,6 +72,14 @@ class Gather(Op[GatherAttrs]):
             return x[(*at[:axis], chosen, *at[axis + rank :])]
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Gather, by constants."""
+        x, indices = node.inputs
+        if not isinstance(indices, Constant):
+            raise ImportFailed(f"{node.name}: gathering by computed indices has no ONNX form yet")
+        names = [out.own(x), out.own(indices)]
+        out.emit("Gather", names, out.define_own(node.output), axis=node.attrs.axis)
 
 
 def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:

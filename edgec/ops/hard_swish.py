@@ -82,6 +82,7 @@ class HardSwish(ByTable[HardSwishAttrs]):
     name = "hard_swish"
     attrs_class = HardSwishAttrs
     tolerance = 5e-7
+    onnx_name = "HardSwish"
 
     def check(self, attrs: HardSwishAttrs, x: TensorType) -> None:
         """TFLite's kernel can only shift results right."""

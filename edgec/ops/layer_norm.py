@@ -17,6 +17,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
+from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -39,6 +40,7 @@ class LayerNorm(Op[LayerNormAttrs]):
     attrs_class = LayerNormAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    onnx_since = 17
 
     def infer(self, attrs: LayerNormAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of x."""
@@ -116,6 +118,13 @@ class LayerNorm(Op[LayerNormAttrs]):
             return normal * scale[channel] + bias[channel]
 
         return target.compute("element", node.output.type.shape, "float32", element)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """LayerNormalization."""
+        operands = own_operands(out, node)
+        out.emit(
+            "LayerNormalization", operands, out.define_own(node.output), epsilon=node.attrs.epsilon
+        )
 
 
 @from_onnx("LayerNormalization", since=17)

@@ -10,11 +10,13 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Node
 from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic, select
 from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.table import ByTable, tflite_unary
 
@@ -98,6 +100,11 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
     def of_float(self, attrs: LeakyReluAttrs, x: Value) -> Value:
         """The same in a loop, in every bit."""
         return select(x > 0.0, x, x * attrs.alpha)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """LeakyRelu."""
+        inputs, output, _ = out.places(node)
+        out.emit("LeakyRelu", inputs, output, alpha=node.attrs.alpha)
 
 
 @from_tflite("LEAKY_RELU")

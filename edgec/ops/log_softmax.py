@@ -16,6 +16,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.numerics.float_math import log
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows, row_differences, row_exponents
 
@@ -57,6 +58,10 @@ class LogSoftmax(Op[NoAttrs]):
             finish=lambda difference, logarithm: difference - logarithm,
             of_row=lambda total: intrinsic("log_f32", total),
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """LogSoftmax."""
+        out.emit("LogSoftmax", [out.own(node.inputs[0])], out.define_own(node.output), axis=-1)
 
 
 @from_tflite("LOG_SOFTMAX")

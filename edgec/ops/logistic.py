@@ -104,6 +104,7 @@ class Logistic(ByTable[LogisticAttrs]):
     name = "logistic"
     attrs_class = LogisticAttrs
     tolerance = 5e-7
+    onnx_name = "Sigmoid"
     dtypes = ("int8", "int16")
 
     def scale(self, attrs: LogisticAttrs, *scales: float) -> float:

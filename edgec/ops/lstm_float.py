@@ -28,6 +28,8 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics import float_math
 from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
+from edgec.ops.onnx_graph import OnnxGraph
+from edgec.ops.onnx_lstm import write_lstm
 from edgec.ops.onnx_recurrent import one_direction
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -189,6 +191,10 @@ class LstmFloat(Op[LstmFloatAttrs]):
                 name="out",
             )
         return y
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """LSTM."""
+        write_lstm(out, node)
 
 
 def _by_unit(target: Lowering, name: str, weights: Array) -> Tensor:

@@ -17,6 +17,7 @@ from edgec.loop.lowering import Lowering
 from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.broadcast import broadcast_index, operand_tensors
 from edgec.ops.dense import matrix_product
+from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import dequantized, transposed
@@ -86,6 +87,10 @@ class Matmul(Op[NoAttrs]):
             init=lambda *at: 0,
             update=update,
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """MatMul."""
+        out.emit("MatMul", own_operands(out, node), out.define_own(node.output))
 
 
 @from_onnx("MatMul")

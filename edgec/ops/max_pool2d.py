@@ -23,6 +23,7 @@ from edgec.numerics.float_math import float_maximum
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.intervals import clamped
+from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
@@ -143,6 +144,10 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
     ) -> Interval | None:
         """The largest lies between the elements."""
         return clamped(operands[0], output, attrs.minimum, attrs.maximum)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """MaxPool."""
+        write_pool(out, node, "MaxPool")
 
 
 @from_tflite("MAX_POOL_2D")

@@ -101,6 +101,7 @@ class Mul(Op[MulAttrs]):
     name = "mul"
     attrs_class = MulAttrs
     fusion = Fusion.BROADCAST
+    onnx_name = "Mul"
     computes = Arithmetic.PRODUCT
     integer_form = IntegerForm.OPERANDS
     clamps = True

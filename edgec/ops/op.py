@@ -19,6 +19,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.intervals import stored_sums
+from edgec.ops.onnx_graph import OnnxGraph
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,12 @@ class Op(Operator[AttrsT]):
     """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there.
 
     constant_inputs: positions of inputs that `lower` gets as constants, always.
+    onnx_name: ONNX's operator that does the same, where it has no attributes. onnx_since: the
+    first of ONNX's operator sets that has it, if it is a late one.
     """
 
+    onnx_name: ClassVar[str] = ""
+    onnx_since: ClassVar[int] = 1
     constant_inputs: ClassVar[tuple[int, ...]] = ()
 
     def evaluate(
@@ -57,6 +62,16 @@ class Op(Operator[AttrsT]):
     ) -> Interval | None:
         """Of sums of products, what their inputs allow; of others unknown."""
         return stored_sums(self.dot_products, attrs, operands, output)
+
+    @property
+    def has_onnx(self) -> bool:
+        """Whether a node can be written as ONNX."""
+        return bool(self.onnx_name) or type(self).write_onnx is not Op.write_onnx
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Write a node as ONNX: one of `onnx_name`, without attributes and in either order."""
+        inputs, output, _ = out.places(node)
+        out.emit(self.onnx_name, inputs, output)
 
     def lower_sum(self, node: Node, parts: SumParts) -> None:
         """Write an operator that `sums_rows` as three functions, with one accumulator."""

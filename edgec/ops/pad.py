@@ -18,6 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
 from edgec.ops.mirror_pad import append_mirrored
+from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.transpose import in_order
 
@@ -142,6 +143,15 @@ class Pad(Op[PadAttrs]):
         if any(any(pair) for pair in attrs.padding[:-1]):
             low, high = np.minimum(low, value), np.maximum(high, value)
         return low, high
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Pad."""
+        inputs, output, first = out.places(node)
+        ends = [written_list([p[end] for p in node.attrs.padding], first) for end in (0, 1)]
+        pads = out.initializer(f"{output}.pads", np.asarray(ends, np.int64).reshape(-1))
+        around = np.asarray(node.attrs.value, node.output.type.dtype)
+        value = out.initializer(f"{output}.value", around)
+        out.emit("Pad", [*inputs, pads, value], output)
 
 
 def _inside(

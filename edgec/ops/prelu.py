@@ -66,6 +66,7 @@ class Prelu(Op[PreluAttrs]):
     name = "prelu"
     attrs_class = PreluAttrs
     fusion = Fusion.BROADCAST
+    onnx_name = "PRelu"
     integer_form = IntegerForm.OPERANDS
     rescales = True
     keeps_factors = True

@@ -28,6 +28,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
 from edgec.numerics.fixed_point import ROUNDINGS, Rounding
 from edgec.ops.onnx_blocks import import_blocks
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
@@ -145,6 +146,12 @@ class Quantize(Op[QuantizeAttrs]):
         quant = output.quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """QuantizeLinear."""
+        inputs, output, _ = out.places(node)
+        parameters = out.parameters(output, node.attrs.output, node.attrs.dtype)
+        out.emit("QuantizeLinear", [*inputs, *parameters], output)
+
 
 @register
 class Dequantize(Op[NoAttrs]):
@@ -196,6 +203,16 @@ class Dequantize(Op[NoAttrs]):
         """Each its own, unless parameters tell them apart."""
         quant = inputs[0].quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """DequantizeLinear; that of a constant is written where it is read, in its order."""
+        (stored,) = node.inputs
+        if isinstance(stored, Constant):
+            return
+        inputs, output, _ = out.places(node)
+        assert stored.type.quant is not None
+        parameters = out.parameters(output, stored.type.quant, stored.type.dtype)
+        out.emit("DequantizeLinear", [*inputs, *parameters], output)
 
 
 def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:

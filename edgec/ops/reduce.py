@@ -26,6 +26,7 @@ from edgec.numerics.fixed_point import (
     requantize_tflm,
     wrap_int32,
 )
+from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import constant_integers
@@ -199,6 +200,17 @@ class Reduce(Op[ReduceAttrs]):
             (result,) = self.evaluate(attrs, [whole], [x.type], (output,))
             ends.append(result.astype(np.int64).reshape(-1, len(end))[0])
         return ends[0], ends[1]
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ReduceMean, ReduceSum, …: the axes of sums are an input, those of others since 18."""
+        inputs, output, first = out.places(node)
+        axes = sorted(written_axis(axis, first) for axis in node.attrs.axes)
+        kind = f"Reduce{node.attrs.kind.capitalize()}"
+        if node.attrs.kind == "sum" or out.opset >= 18:
+            listed = out.initializer(f"{output}.axes", np.asarray(axes, np.int64))
+            out.emit(kind, [*inputs, listed], output, keepdims=1)
+            return
+        out.emit(kind, inputs, output, axes=axes, keepdims=1)
 
 
 def _count(attrs: ReduceAttrs, x: TensorType) -> int:

@@ -12,10 +12,11 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import constant_value
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
 from edgec.graph.types import Array, TensorType
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 
@@ -81,6 +82,11 @@ class Reshape(Op[ReshapeAttrs]):
             return None
         low, high = (np.tile(end, output.shape[-1] // x.type.shape[-1]) for end in x.interval)
         return low, high
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Reshape."""
+        shape = out.initializer(f"{node.name}.shape", np.asarray(node.output.type.shape, np.int64))
+        out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
 
 
 @from_tflite("RESHAPE")

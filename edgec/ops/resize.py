@@ -22,6 +22,7 @@ from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
+from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.slice import constant_integers
 from edgec.ops.window import Pair
@@ -31,6 +32,12 @@ FloatArray = npt.NDArray[np.float32]
 #: Fraction bits of TFLite's integer bilinear interpolation along one axis.
 FRACTION_BITS = 10
 METHODS = ("nearest", "bilinear")
+#: ONNX's words for (align_corners, half_pixel_centers): of coordinates, and of nearest pixels.
+_COORDINATES = {
+    (False, False): ("asymmetric", "floor"),
+    (True, False): ("align_corners", "round_prefer_ceil"),
+    (False, True): ("half_pixel", "round_prefer_ceil"),
+}
 
 
 @dataclass(frozen=True)
@@ -213,6 +220,19 @@ class Resize(Op[ResizeAttrs]):
     ) -> Interval | None:
         """Elements or means of them."""
         return of_elements(operands[0], output)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Resize."""
+        attrs = node.attrs
+        shape = [node.output.type.shape[axis] for axis in TO_FIRST]
+        operands = [out.first(node.inputs[0]), "", ""]
+        output = out.define_first(node.output)
+        operands.append(out.initializer(f"{output}.sizes", np.asarray(shape, np.int64)))
+        coordinates, nearest = _COORDINATES[attrs.align_corners, attrs.half_pixel_centers]
+        kind = {"mode": "linear"}
+        if attrs.method == "nearest":
+            kind = {"mode": "nearest", "nearest_mode": nearest}
+        out.emit("Resize", operands, output, coordinate_transformation_mode=coordinates, **kind)
 
 
 def _axes(shape: Sequence[int], attrs: ResizeAttrs) -> tuple[Axis, Axis]:

@@ -27,6 +27,7 @@ from edgec.loop.values import Operand
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.intervals import by_corners
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Importer, Op, RawNode, from_onnx, from_tflite
 
 FLOAT = ("float32",)
@@ -44,7 +45,8 @@ class Row:
     have one quantization, and the result has it too. onnx, since, tflite: how the formats name it.
     when: of several rows of that name and dtype, the first one that holds is taken. variadic: the
     formats allow any number of operands. parameters: names of ONNX's attributes, which are numbers,
-    and their defaults. bounded: results near zero may be as wrong as those near one.
+    and their defaults. bounded: results near zero may be as wrong as those near one. written:
+    attributes that ONNX's node gets. write: writes a node where that is not enough.
     """
 
     name: str
@@ -62,6 +64,8 @@ class Row:
     fixed: Mapping[int, str] = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
     when: Callable[[RawNode], bool] = lambda raw: True
+    written: Mapping[str, str | int] = field(default_factory=dict)
+    write: Callable[[OnnxGraph, Node], None] | None = None
 
     @property
     def operands(self) -> int:
@@ -107,6 +111,20 @@ class RowOp(Op[Any]):
         """What acts on stored integers is monotonic in both operands."""
         return by_corners(self, attrs, operands, output) if self.row.stored else None
 
+    @property
+    def has_onnx(self) -> bool:
+        """Whether the row says how it is written."""
+        return bool(self.row.onnx or self.row.write)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ONNX's operator with the row's parameters, or what the row writes."""
+        if self.row.write is not None:
+            self.row.write(out, node)
+            return
+        inputs, output, _ = out.places(node)
+        parameters = {name: getattr(node.attrs, name) for name in self.row.parameters}
+        out.emit(self.row.onnx, inputs, output, **parameters, **self.row.written)
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""
         tensors = operand_tensors(target, inputs)
@@ -137,7 +155,7 @@ def add_rows(rows: Sequence[Row]) -> None:
         fusion = Fusion.ELEMENTWISE if row.operands == 1 else Fusion.BROADCAST
         members = {
             "__doc__": row.meaning, "name": row.name, "row": row, "attrs_class": attrs,
-            "fusion": fusion, "tolerance": row.tolerance,
+            "fusion": fusion, "tolerance": row.tolerance, "onnx_since": row.since,
         }  # fmt: skip
         register(type(camel, (RowOp,), members))
         for format_name, kind in (("onnx", row.onnx), ("tflite", row.tflite)):

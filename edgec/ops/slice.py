@@ -17,6 +17,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import in_order
@@ -101,6 +102,24 @@ class Slice(Op[SliceAttrs]):
     def does_nothing(self, attrs: SliceAttrs) -> bool:
         """All elements; backwards it would begin at the end."""
         return not any(attrs.begin)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Slice."""
+        inputs, output, first = out.places(node)
+        listed = (node.attrs.begin, node.attrs.stride, node.attrs.shape)
+        begin, stride, shape = (written_list(values, first) for values in listed)
+        # Backwards, an end before the first element is a very negative number.
+        ends = [
+            b + s * n if s > 0 or b + s * n >= 0 else np.iinfo(np.int64).min
+            for b, s, n in zip(begin, stride, shape, strict=True)
+        ]
+        ranges = [
+            out.initializer(f"{output}.{name}", np.asarray(values, np.int64))
+            for name, values in (
+                ("starts", begin), ("ends", ends), ("axes", range(len(begin))), ("steps", stride),
+            )
+        ]  # fmt: skip
+        out.emit("Slice", [*inputs, *ranges], output)
 
 
 def sliced(

@@ -27,6 +27,7 @@ from edgec.numerics.fixed_point import (
     rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import (
     LONG_ROW_TOLERANCE,
@@ -263,6 +264,12 @@ class Softmax(Op[SoftmaxAttrs]):
     def error_growth(self, attrs: SoftmaxAttrs, inputs: int, reach: float) -> float:
         """An error of every input at once may count twice."""
         return 2 * max(reach, 1.0)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Softmax, which has no beta."""
+        if node.attrs.beta != 1.0:
+            raise ImportFailed(f"softmax with beta {node.attrs.beta} cannot be written as ONNX")
+        out.emit("Softmax", [out.own(node.inputs[0])], out.define_own(node.output), axis=-1)
 
 
 def _lower_pairs(node: Node, target: Lowering, x: Tensor, numbers: Array) -> Tensor:

@@ -50,6 +50,7 @@ class Tanh(ByTable[TanhAttrs]):
     name = "tanh"
     attrs_class = TanhAttrs
     tolerance = 5e-7
+    onnx_name = "Tanh"
     dtypes = ("int8", "int16")
 
     def check(self, attrs: TanhAttrs, x: TensorType) -> None:

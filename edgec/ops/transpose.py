@@ -16,6 +16,7 @@ from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 Item = TypeVar("Item")
@@ -75,6 +76,11 @@ class Transpose(Op[TransposeAttrs]):
             node.output.type.dtype,
             lambda *indices: x[tuple(indices[int(axis)] for axis in inverse)],
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Transpose."""
+        order = node.attrs.permutation
+        out.emit("Transpose", [out.own(node.inputs[0])], out.define_own(node.output), perm=order)
 
 
 def transposed(

@@ -21,6 +21,7 @@ from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.accumulate import widened
 from edgec.ops.activation import append_activation
 from edgec.ops.conv2d import centred, check_operands, with_bias
+from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
@@ -155,6 +156,28 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
                 * cast(weights[c, rows.tap(h, kh), columns.tap(w, kw), ic], acc.dtype)
             ),
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ConvTranspose with [C, O, KH, KW].
+
+        What is cut off at the end may be negative: then the output goes on beyond the windows.
+        """
+        x, weights, bias = node.inputs
+        attrs = node.attrs
+        beyond = [
+            attrs.stride[n] * (x.type.shape[n + 1] - 1)
+            + weights.type.shape[n + 1] - attrs.corner[n] - attrs.output[n]
+            for n in (0, 1)
+        ]  # fmt: skip
+        operands = [
+            out.first(x), out.operand(weights, lambda data: data.transpose(3, 0, 1, 2), 1),
+            out.operand(bias, as_stored, 0),
+        ]  # fmt: skip
+        out.emit(
+            "ConvTranspose", operands, out.define_first(node.output), strides=attrs.stride,
+            pads=[*attrs.corner, *(max(n, 0) for n in beyond)],
+            output_padding=[max(-n, 0) for n in beyond],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

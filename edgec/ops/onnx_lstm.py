@@ -7,15 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.frontends.onnx_writer import OnnxWriter, writer
 from edgec.graph.ir import Node, Value
 from edgec.graph.types import Array
+from edgec.ops.lstm_gates import GATES
+from edgec.ops.onnx_graph import OnnxGraph
 
-GATES = 4
 
-
-@writer("lstm_float")
-def _lstm(out: OnnxWriter, node: Node) -> None:
+def write_lstm(out: OnnxGraph, node: Node) -> None:
     """ONNX's gates lie in the order i, o, f, g, and everything has an axis of directions."""
     if node.attrs.clip:
         raise ImportFailed(
@@ -51,7 +49,7 @@ def _lstm(out: OnnxWriter, node: Node) -> None:
         out.emit("Reshape", [name, listed], out.define_own(value))
 
 
-def _gates(out: OnnxWriter, value: Value, change: Callable[[Array], Array], copies: int) -> str:
+def _gates(out: OnnxGraph, value: Value, change: Callable[[Array], Array], copies: int) -> str:
     """A constant by gates; its scales go where its rows go, `copies` times."""
     return out.operand(value, change, 1, lambda row: np.tile(_in_onnx_order(row), copies))
 
@@ -61,7 +59,7 @@ def _in_onnx_order(rows: Array) -> Array:
     return np.concatenate([i, o, f, g])
 
 
-def _state(out: OnnxWriter, value: Value) -> str:
+def _state(out: OnnxGraph, value: Value) -> str:
     if out.constant_of(value) is not None:
         return out.operand(value, lambda data: data[np.newaxis], 0)
     shape = out.initializer(f"{value.name}.shape", np.asarray((1, *value.type.shape), np.int64))

@@ -1,0 +1,58 @@
+"""Only operator files name operators: everything else asks traits (`edgec.graph.traits`)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from repo_files import REPO_ROOT, relative
+
+from edgec import ops
+from edgec.graph.operator import all_ops
+
+EDGEC = REPO_ROOT / "edgec"
+#: Words of the loop IR, its text, its C and machine code themselves: arithmetic, functions of
+#: floats, the limits of a clamp, a kind of axis, statements, instructions.
+LOOP_WORDS = {
+    "add", "sub", "mul", "div", "int_div", "exp", "log", "tanh", "erf", "sqrt", "rsqrt", "neg",
+    "abs", "maximum", "minimum", "reduce", "gather", "if", "call", "while", "scan",
+}  # fmt: skip
+LOOP_FOLDERS = ("loop", "codegen", "targets", "build", "sim")
+#: Other words that happen to be an operator's name, by file.
+OTHER_WORDS = {
+    "edgec/cli/main.py": {"quantize"},  # a command
+    "edgec/cli/quantize.py": {"quantize"},
+    "edgec/codegen/harness.py": {"copy", "quantize"},  # what the harness does to its input
+    # PyTorch's own names.
+    "edgec/frontends/aten_elements.py": {
+        "abs", "erf", "exp", "log", "neg", "sqrt", "tanh", "mul", "maximum", "minimum",
+    },
+    "edgec/report/html.py": {"maximum", "minimum"},  # keys of the report
+    "edgec/report/project.py": {"maximum", "minimum"},
+}  # fmt: skip
+#: How many names are left in a folder. These numbers only fall.
+MOST = {"targets": 60}
+
+
+def found_names(path: Path, names: set[str]) -> Iterator[str]:
+    """Operators that a file names, with the line."""
+    area = path.relative_to(EDGEC).parts[0]
+    allowed = OTHER_WORDS.get(relative(path), set())
+    allowed = allowed | LOOP_WORDS if area in LOOP_FOLDERS else allowed
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and node.value in names - allowed:
+            yield f"{relative(path)}:{node.lineno} names {node.value}"
+
+
+def test_only_operator_files_name_operators() -> None:
+    ops.load()
+    names = {op.name for op in all_ops()}
+    found: dict[str, list[str]] = {}
+    for path in sorted(EDGEC.rglob("*.py")):
+        area = path.relative_to(EDGEC).parts[0]
+        if area != "ops":
+            found.setdefault(area, []).extend(found_names(path, names))
+    too_many = [line for area, lines in found.items() if len(lines) > MOST.get(area, 0)
+                for line in lines]  # fmt: skip
+    assert not too_many, "\n".join(["ask a trait of the operator instead:", *too_many])
