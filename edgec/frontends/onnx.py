@@ -12,14 +12,15 @@ import numpy as np
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends.imported import folded, named
-from edgec.frontends.onnx_constants import cast_truth, computed, is_known_kind
+from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_external import external_tensors
+from edgec.frontends.onnx_functions import function_body
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
-from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
+from edgec.ops.op import MALFORMED_NODE, Importer, RawNode, find_importer, importer_kinds
 
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
@@ -171,10 +172,6 @@ class _GraphImporter:
         if kind == "Constant":
             self.constant_node(node, name)
             return
-        importer = find_importer("onnx", kind, self.opset)
-        if importer is None and kind != "If" and not is_known_kind(kind):
-            self.problems.append(f"{kind}  node {name!r}: no importer for opset {self.opset}")
-            return
         missing = [i for i in node.input if i and i not in self.values]
         if missing:
             if not self.problems:  # otherwise it follows from an unsupported node
@@ -184,13 +181,11 @@ class _GraphImporter:
                     hint="the graph is cyclic or damaged",
                 )
             return
-        if importer is None or self.is_logic(kind, node):
-            self.decided(kind, node, name)
-            return
+        importer = None if kind == "If" else find_importer("onnx", kind, self.opset)
         raw = RawNode(
             kind=kind,
             name=name,
-            attributes={a.name: self.attribute(a) for a in node.attribute},
+            attributes={a.name: self.attribute(a) for a in node.attribute} if importer else {},
             inputs=tuple(self.values[i] if i else None for i in node.input),
             outputs=tuple(node.output),
             output_types=(None,) * len(node.output),
@@ -199,56 +194,76 @@ class _GraphImporter:
         )
         first = len(self.builder.nodes)
         try:
-            made = importer(self.builder, raw)
+            made = self.imported(node, raw, importer)
         except EdgecError as error:
             self.problems.append(f"{kind}  node {name!r}: {error.message}")
             return
         except MALFORMED_NODE as error:
             self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
             return
-        made = made if isinstance(made, tuple) else (made,)
-        if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
-               for v in n.outputs):  # fmt: skip
-            self.problems.append(f"{kind}  node {name!r}: it makes more than 1 GiB")
-            return
-        if kind not in KEPT:
-            made = folded(self.builder, made, first)
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = named(self.builder, value, output, first)
 
-    def is_logic(self, kind: str, node: Any) -> bool:
-        """Whether a node makes numbers of known truth values."""
-        value = self.values.get(node.input[0]) if kind == "Cast" and node.input else None
-        return isinstance(value, Constant) and value.type.dtype == "bool"
+    def imported(self, node: Any, raw: RawNode, importer: Importer | None) -> tuple[Value, ...]:
+        """The outputs of a node: by its importer, of constants, or by its body in the standard."""
+        is_known = raw.kind not in KEPT and all(
+            operand is None or isinstance(operand, Constant) for operand in raw.inputs
+        )
+        if raw.kind == "If":
+            condition = raw.inputs[0]
+            if not isinstance(condition, Constant):
+                raise ImportFailed("what it decides on is computed when the model runs")
+            self.branch(node, raw.name, is_true=bool(condition.data.reshape(-1)[0]))
+            return ()
+        failure: Exception = ImportFailed(_not_supported(raw.kind, self.opset))
+        first = len(self.builder.nodes)
+        if importer is not None:
+            try:
+                return self.by_importer(importer, raw)
+            except (EdgecError, *MALFORMED_NODE) as error:
+                failure = error
+                del self.builder.nodes[first:]
+        if is_known and node.domain in ("", "ai.onnx"):
+            arrays = [o.data if isinstance(o, Constant) else None for o in raw.inputs]
+            results = computed(node, self.opset, arrays)
+            return tuple(
+                self.builder.constant(output, result, origin=Origin(output, result.shape))
+                for output, result in zip(filter(None, node.output), results, strict=True)
+            )
+        if not self.by_body(node, raw):
+            raise failure
+        return ()
 
-    def decided(self, kind: str, node: Any, name: str) -> None:
-        """What is known while the file is read: logic of constants, and which branch is taken."""
-        operands = [self.values[i] for i in node.input if i]
-        known = [value.data for value in operands if isinstance(value, Constant)]
-        if len(known) < len(operands) or not known:
-            self.problems.append(
-                f"{kind}  node {name!r}: what it decides on is computed when the model runs"
-            )
-            return
+    def by_importer(self, importer: Importer, raw: RawNode) -> tuple[Value, ...]:
+        """What an operator's importer makes, folded where it is constant."""
+        first = len(self.builder.nodes)
+        made = importer(self.builder, raw)
+        made = made if isinstance(made, tuple) else (made,)
+        if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
+               for v in n.outputs):  # fmt: skip
+            raise ImportFailed("it makes more than 1 GiB")
+        return made if raw.kind in KEPT else folded(self.builder, made, first)
+
+    def by_body(self, node: Any, raw: RawNode) -> bool:
+        """Import the body that the standard gives an operator; False if that cannot be done."""
+        types = [None if operand is None else operand.type for operand in raw.inputs]
+        found = function_body(node, raw.kind, self.opset, types, raw.name)
+        if found is None:
+            return False
+        before, outer, first = self.problems, self.opset, len(self.builder.nodes)
+        self.opset, nodes = found
+        self.problems = []
         try:
-            if kind == "If":
-                self.branch(node, name, is_true=bool(known[0].reshape(-1)[0]))
-                return
-            attributes = {a.name: self.attribute(a) for a in node.attribute}
-            result = (
-                cast_truth(known[0], attributes)
-                if kind == "Cast"
-                else computed(kind, known, attributes)
-            )
-        except EdgecError as error:
-            self.problems.append(f"{kind}  node {name!r}: {error.message}")
-            return
-        except MALFORMED_NODE as error:
-            self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
-            return
-        for output in node.output:
-            origin = Origin(output, tuple(result.shape))
-            self.values[output] = self.builder.constant(output, result, origin=origin)
+            for inner in nodes:
+                self.node(inner, inner.name)
+            failed = bool(self.problems)
+        finally:
+            self.problems, self.opset = before, outer
+        if failed:
+            del self.builder.nodes[first:]
+            for output in node.output:
+                self.values.pop(output, None)
+        return not failed
 
     def branch(self, node: Any, name: str, *, is_true: bool) -> None:
         """The nodes of one branch of an `If`, as if they stood in its place."""
@@ -356,3 +371,8 @@ class _GraphImporter:
                     hint=f"such as --input-shape {entry.name}={example_shape(tensor)}",
                 )
         return TensorType(tuple(shape), dtype)
+
+
+def _not_supported(kind: str, opset: int) -> str:
+    known = kind in importer_kinds("onnx")
+    return f"not at opset {opset}" if known else f"{kind} is not supported"

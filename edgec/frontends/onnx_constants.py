@@ -1,56 +1,90 @@
 """ONNX nodes that are computed while a file is read, of constants alone.
 
-Exporters ask for shapes at run time and branch on the answer. Where shapes are known, all of that
-is known: comparisons and logic have no code of their own, and of an `If` one branch is left.
+Exporters compute shapes and masks node by node, and branch on them. Where all operands are known,
+the onnx package's reference evaluator answers, whatever the operator and the dtype.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.graph.types import Array
+from edgec.graph.types import DTYPES, Array
 
-#: What becomes of the operands, by the node's kind.
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "Equal": np.equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "Not": np.logical_not,
-    "Size": lambda x: np.asarray(x.size, np.int64),
-}
-#: Most elements that a ConstantOfShape may have: it is a shape or a padding, no data.
+#: Most elements of a constant that is computed: it is a shape, a mask or a table.
 MOST_ELEMENTS = 1 << 20
 
 
-def is_known_kind(kind: str) -> bool:
-    """Whether `computed` knows nodes of this kind."""
-    return kind in _FUNCTIONS or kind == "ConstantOfShape"
+def computed(node: Any, opset: int, operands: Sequence[Array | None]) -> tuple[Array, ...]:
+    """The outputs of a node of the standard domain.
+
+    operands: in the order of its inputs, None for absent ones. Raises ImportFailed for outputs
+    that are too large or no tensors of numbers, and where the evaluator has no answer.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    given = {
+        name: operand
+        for name, operand in zip(node.input, operands, strict=True)
+        if operand is not None
+    }
+    shapes = _output_shapes(onnx, node, opset, given)
+    if any(math.prod(shape) > MOST_ELEMENTS for shape in shapes):
+        raise ImportFailed(f"a constant of shape {list(shapes[0])}")
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape)
+        )
+        for name, array in given.items()
+    ]
+    names = [name for name in node.output if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in names]
+    graph = onnx.helper.make_graph([node], "constant", inputs, outputs)
+    opsets = [onnx.helper.make_opsetid(node.domain, opset)]
+    try:
+        with np.errstate(all="ignore"):
+            made = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=opsets)).run(
+                None, given
+            )
+    except Exception as error:  # each operator of the evaluator raises what it likes
+        reason = str(error).partition("\n")[0][:120]
+        raise ImportFailed(f"its constants cannot be computed ({reason})") from None
+    results = tuple(np.asarray(result) for result in made)
+    if any(result.dtype.name not in DTYPES for result in results):
+        raise ImportFailed("it makes constants of an unknown dtype")
+    return results
 
 
-def computed(kind: str, operands: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    """The result of a node. Raises ImportFailed for a shape that cannot be meant."""
-    if kind != "ConstantOfShape":
-        return np.asarray(_FUNCTIONS[kind](*operands))
-    (shape,) = operands
-    extents = [int(extent) for extent in shape.reshape(-1)]
-    if any(extent < 0 for extent in extents) or math.prod(extents) > MOST_ELEMENTS:
-        raise ImportFailed(f"a constant of shape {extents}")
-    value = np.asarray(attributes.get("value", np.zeros(1, np.float32)))
-    return np.full(extents, value.reshape(-1)[0])
+def _output_shapes(
+    onnx: Any, node: Any, opset: int, given: dict[str, Array]
+) -> list[tuple[int, ...]]:
+    """Shapes that follow from the operands; of an output without one, nothing is said."""
+    graph = onnx.helper.make_graph(
+        [node], "shapes", [], [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        [onnx.numpy_helper.from_array(array, name) for name, array in given.items()],
+    )  # fmt: skip
+    opsets = [onnx.helper.make_opsetid(node.domain, opset)]
+    try:
+        model = onnx.shape_inference.infer_shapes(
+            onnx.helper.make_model(graph, opset_imports=opsets), data_prop=True
+        )
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:120]
+        raise ImportFailed(f"its shapes do not fit ({reason})") from None
+    found = []
+    for entry in model.graph.output:
+        tensor = entry.type.tensor_type
+        if tensor.HasField("shape"):
+            found.append(tuple(d.dim_value for d in tensor.shape.dim))
+    if not found and sum(array.size for array in given.values()) > 0 and node.op_type in _MAKERS:
+        raise ImportFailed(f"the size of what {node.op_type} makes is not known")
+    return found
 
 
-def cast_truth(value: Array, attributes: Mapping[str, Any]) -> Array:
-    """Truth values as numbers, or as they are."""
-    from onnx import helper
-
-    return value.astype(helper.tensor_dtype_to_np_dtype(int(attributes["to"])))
+#: Operators whose output may be far larger than their operands.
+_MAKERS = ("Range", "Expand", "Tile", "ConstantOfShape", "OneHot", "Pad", "Resize", "Upsample")

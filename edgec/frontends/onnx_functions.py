@@ -1,0 +1,114 @@
+"""ONNX operators that the standard defines by others: their bodies take their place.
+
+The onnx package has a body for about fifty operators, some for any node, some made for the types
+and attributes of one node. An operator without an importer of its own is imported through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.graph.types import TensorType
+
+
+def function_body(
+    node: Any, kind: str, opset: int, types: Sequence[TensorType | None], outer: str
+) -> tuple[int, list[Any]] | None:
+    """The opset and the nodes of a node's body, or None if the standard has none.
+
+    types: of the node's inputs, None for absent ones. outer: begins the names of what is inside.
+    The last nodes give the node's own outputs.
+    """
+    import onnx
+
+    domain, _, name = kind.rpartition(".")
+    try:
+        schema: Any = onnx.defs.get_schema(name, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    body = onnx.FunctionProto()
+    fitting = [v for v in schema.function_opset_versions if v <= opset]
+    made_for_types = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if made_for_types:
+        protos = [_type_proto(type_) for type_ in types]
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(made_for_types), node.SerializeToString(), protos
+        )
+    elif fitting:
+        text = schema.get_function_with_opset_version(max(fitting))
+    else:
+        return None
+    if not text:
+        return None
+    body.ParseFromString(text)
+    versions = [entry.version for entry in body.opset_import if entry.domain in ("", "ai.onnx")]
+    attributes = {a.name: a for a in schema_defaults(schema)}
+    attributes.update({a.name: a for a in node.attribute})
+    names = dict(zip(body.input, node.input, strict=False))
+    names.update({inner: "" for inner in body.input[len(node.input) :]})
+    names.update({inner: own for inner, own in zip(body.output, node.output, strict=False) if own})
+    nodes = [_renamed(inner, names, attributes, outer) for inner in body.node]
+    return max(versions, default=opset), nodes
+
+
+def schema_defaults(schema: Any) -> list[Any]:
+    """The attributes of an operator that have a default."""
+    return [a.default_value for a in schema.attributes.values() if a.default_value.name]
+
+
+def _type_proto(type_: TensorType | None) -> bytes:
+    import onnx
+
+    if type_ is None:
+        return b""
+    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(type_.dtype))
+    made = onnx.helper.make_tensor_type_proto(number, list(type_.shape))
+    return bytes(made.SerializeToString())
+
+
+def _renamed(node: Any, names: dict[str, str], attributes: Mapping[str, Any], outer: str) -> Any:
+    """A node of the body with names of the outside, and the outer node's attributes in place."""
+    import onnx
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.name = f"{outer}/{node.name or node.op_type}"
+    del copy.attribute[:]
+    for attribute in node.attribute:
+        chosen = attribute
+        if attribute.ref_attr_name:
+            if attribute.ref_attr_name not in attributes:
+                continue
+            chosen = onnx.AttributeProto()
+            chosen.CopyFrom(attributes[attribute.ref_attr_name])
+            chosen.name = attribute.name
+        elif attribute.HasField("g"):
+            chosen = onnx.AttributeProto()
+            chosen.CopyFrom(attribute)
+            _rename_graph(chosen.g, names, attributes, outer)
+        copy.attribute.append(chosen)
+    copy.input[:] = [names.get(name, f"{outer}/{name}") if name else "" for name in node.input]
+    for name in node.output:
+        if name and name not in names:
+            names[name] = f"{outer}/{name}"
+    copy.output[:] = [names.get(name, "") for name in node.output]
+    return copy
+
+
+def _rename_graph(
+    graph: Any, names: dict[str, str], attributes: Mapping[str, Any], outer: str
+) -> None:
+    """The same inside a branch, whose nodes read names of the body."""
+    inside = dict(names)
+    for entry in graph.input:
+        inside[entry.name] = entry.name = f"{outer}/{entry.name}"
+    for tensor in graph.initializer:
+        inside[tensor.name] = tensor.name = f"{outer}/{tensor.name}"
+    renamed = [_renamed(node, inside, attributes, outer) for node in graph.node]
+    del graph.node[:]
+    graph.node.extend(renamed)
+    for entry in graph.output:
+        entry.name = inside.get(entry.name, entry.name)

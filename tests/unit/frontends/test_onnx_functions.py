@@ -1,0 +1,110 @@
+"""Operators without an importer are imported by their bodies; constants by the onnx package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+
+from edgec.errors import ImportFailed
+from edgec.frontends import import_model
+from edgec.frontends.onnx_functions import function_body
+from edgec.graph.interpret import Interpretation
+from edgec.graph.types import TensorType
+from edgec.oracle.frameworks import run_oracle
+
+
+def model(path: Path, nodes: list[Any], opset: int = 18, **constants: np.ndarray) -> Path:
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, 3, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    made.ir_version = 8
+    save(made, str(path))
+    return path
+
+
+X = np.random.default_rng(1).normal(size=(2, 4, 3, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [("MeanVarianceNormalization", {}), ("MeanVarianceNormalization", {"axes": [0, 1]})],
+)
+def test_a_body_takes_the_place_of_its_operator(
+    kind: str, attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    path = model(tmp_path / "m.onnx", [helper.make_node(kind, ["x"], ["y"], "norm", **attributes)])
+    main = import_model(path).main
+    assert all(node.name.startswith("norm/") for node in main.nodes)
+    (expected,) = run_oracle(path, [X], tensors=False).outputs
+    np.testing.assert_allclose(Interpretation(main).run([X])[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_body_made_for_the_types_of_a_node() -> None:
+    node = helper.make_node("CastLike", ["x", "like"], ["y"], "cast")
+    types = [TensorType((2,), "float32"), TensorType((3,), "int8")]
+    found = function_body(node, "CastLike", 15, types, "cast")
+    assert found is not None
+    (inner,) = found[1]
+    assert inner.op_type == "Cast" and list(inner.output) == ["y"]
+    assert {a.name: a.i for a in inner.attribute}["to"] == TensorProto.INT8
+
+
+def test_an_operator_without_body_is_refused_by_name(tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [helper.make_node("Det", ["x"], ["y"], "d")])
+    with pytest.raises(ImportFailed) as refused:
+        import_model(path)
+    assert refused.value.details == ("Det  node 'd': Det is not supported",)
+
+
+def test_constants_of_any_operator_and_dtype_are_folded(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Mul", ["shape", "two"], ["twice"]),
+        helper.make_node("Range", ["zero", "nine", "two"], ["places"]),
+        helper.make_node("ReduceSum", ["places"], ["total"], keepdims=0),
+        helper.make_node("Cast", ["total"], ["number"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "number"], ["y"]),
+        helper.make_node("Unique", ["twice"], ["unused"]),
+    ]
+    path = model(
+        tmp_path / "m.onnx", nodes, two=np.array(2, np.int64), zero=np.array(0, np.int64),
+        nine=np.array(9, np.int64),
+    )  # fmt: skip
+    main = import_model(path).main
+    assert len(main.nodes) == 1
+    np.testing.assert_array_equal(Interpretation(main).run([X])[0], X + np.float32(20))
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "why"),
+    [
+        ("Tile", ["two", "huge"], "a constant of shape"),
+        ("Expand", ["two", "huge"], "a constant of shape"),
+        ("Range", ["zero", "far", "one"], "a constant of shape"),
+        ("Gather", ["two", "far"], "cannot be computed"),
+    ],
+)
+def test_constants_that_cannot_be_meant(
+    kind: str, operands: list[str], why: str, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node(kind, operands, ["made"]),
+        helper.make_node("Cast", ["made"], ["number"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "number"], ["y"]),
+    ]
+    path = model(
+        tmp_path / "m.onnx", nodes, two=np.array([2], np.int64), zero=np.array(0, np.int64),
+        one=np.array(1, np.int64), far=np.array(1 << 40, np.int64),
+        huge=np.array([1 << 36], np.int64),
+    )  # fmt: skip
+    with pytest.raises(ImportFailed) as refused:
+        import_model(path)
+    assert why in refused.value.details[0]
