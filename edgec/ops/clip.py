@@ -53,13 +53,13 @@ class Clip(Op[ClipAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """As C compares: what is not above the minimum (a NaN, too) becomes the minimum."""
+        """As C compares: a NaN is below no minimum and above no maximum, so it stays."""
         x = inputs[0]
         low, high = _bounds(attrs)
         if low is not None:
-            x = float_maximum(x, low)
+            x = float_maximum(low, x)
         if high is not None:
-            x = float_minimum(x, high)
+            x = float_minimum(high, x)
         return (x,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
@@ -70,8 +70,8 @@ class Clip(Op[ClipAttrs]):
         def element(*indices: Any) -> Any:
             value = x[indices]
             if low is not None:
-                value = maximum(value, float(low))
-            return value if high is None else minimum(value, float(high))
+                value = maximum(float(low), value)
+            return value if high is None else minimum(float(high), value)
 
         output = node.output.type
         return target.compute("element", output.shape, output.dtype, element)

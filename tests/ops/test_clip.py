@@ -19,7 +19,8 @@ from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.sink_transposes import sink_transposes
 
 X = np.array(
-    [-np.inf, -3e38, -6.5, -1.0, -1e-40, 0.0, 1e-40, 0.75, 6.0, 6.5, 3e38, np.inf], np.float32
+    [-np.inf, -3e38, -6.5, -1.0, -1e-40, 0.0, 1e-40, 0.75, 6.0, 6.5, 3e38, np.inf, np.nan],
+    np.float32,
 )
 
 

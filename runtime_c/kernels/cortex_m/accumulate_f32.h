@@ -40,20 +40,20 @@ static inline EC_UNUSED void ec_tell_groups_f32(uint32_t *told, int has_groups, 
 }
 
 /* Four sums limited and stored: by limits[0] from below if bounds is odd, by limits[1] from above
- * if it is 2 or 3. What does not compare becomes the limit. */
+ * if it is 2 or 3. A NaN stays one. */
 static inline void ec_store_sums_f32(float *out, float a, float b, float c, float d, int32_t bounds,
                                      const float *limits) {
     if ((bounds & 1) != 0) {
-        a = a > limits[0] ? a : limits[0];
-        b = b > limits[0] ? b : limits[0];
-        c = c > limits[0] ? c : limits[0];
-        d = d > limits[0] ? d : limits[0];
+        a = limits[0] > a ? limits[0] : a;
+        b = limits[0] > b ? limits[0] : b;
+        c = limits[0] > c ? limits[0] : c;
+        d = limits[0] > d ? limits[0] : d;
     }
     if ((bounds & 2) != 0) {
-        a = a < limits[1] ? a : limits[1];
-        b = b < limits[1] ? b : limits[1];
-        c = c < limits[1] ? c : limits[1];
-        d = d < limits[1] ? d : limits[1];
+        a = limits[1] < a ? limits[1] : a;
+        b = limits[1] < b ? limits[1] : b;
+        c = limits[1] < c ? limits[1] : c;
+        d = limits[1] < d ? limits[1] : d;
     }
     out[0] = a;
     out[1] = b;
@@ -405,10 +405,10 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
             weights += each * window[2];
         }
         if ((bounds & 1) != 0) {
-            sum = sum > limits[0] ? sum : limits[0];
+            sum = limits[0] > sum ? limits[0] : sum;
         }
         if ((bounds & 2) != 0) {
-            sum = sum < limits[1] ? sum : limits[1];
+            sum = limits[1] < sum ? limits[1] : sum;
         }
         out[c] = sum;
     }

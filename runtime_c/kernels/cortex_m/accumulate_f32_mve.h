@@ -53,8 +53,8 @@
     "ldr r3, [r2]\n" \
     "vdup.32 q4, r3\n" \
     ".irp d, q0, q1, q2, q3\n" \
-    "vcmp.f32 gt, \\d, r3\n" \
-    "vpsel \\d, \\d, q4\n" \
+    "vcmp.f32 gt, q4, \\d\n" \
+    "vpsel \\d, q4, \\d\n" \
     ".endr\n" \
     "3:\n" \
     "lsls r3, r1, #30\n" \
@@ -62,8 +62,8 @@
     "ldr r3, [r2, #4]\n" \
     "vdup.32 q4, r3\n" \
     ".irp d, q0, q1, q2, q3\n" \
-    "vcmp.f32 gt, q4, \\d\n" \
-    "vpsel \\d, \\d, q4\n" \
+    "vcmp.f32 gt, \\d, r3\n" \
+    "vpsel \\d, q4, \\d\n" \
     ".endr\n" \
     "4:\n" \
     "ldrd r1, r2, [r12, #32]\n" \

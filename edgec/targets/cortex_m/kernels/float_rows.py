@@ -53,8 +53,8 @@ def float_bits(value: float) -> int:
 def limited(value: Value, bounds: int, low: int, high: int) -> Value:
     """A sum as `clip` limits it."""
     if bounds & LOWER:
-        value = maximum(value, _float(low))
-    return minimum(value, _float(high)) if bounds & UPPER else value
+        value = maximum(_float(low), value)
+    return minimum(_float(high), value) if bounds & UPPER else value
 
 
 def _float(bits: int) -> float:
