@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from edgec.report.terminal import echo
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 MODEL = click.Path(path_type=Path)
@@ -204,7 +206,7 @@ def json_option(command: F) -> F:
 
 def print_json(report: Any) -> None:
     """Print one JSON object on standard output; numbers that JSON lacks become strings."""
-    click.echo(json.dumps(_finite(report), indent=2, allow_nan=False))
+    echo(json.dumps(_finite(report), indent=2, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ import click
 
 from edgec.cli.arguments import json_option, print_json
 from edgec.cli.progress import tell_lost
+from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.runners.pool import Pool
@@ -83,7 +84,7 @@ def command(
         print_bench(rows, help_s)
         tables = [] if names or boards else [quantizer_lines(FIGURES), form_lines(FORMS)]
         for lines in filter(None, tables):
-            click.echo("\n" + "\n".join(lines))
+            echo("\n" + "\n".join(lines))
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:
@@ -105,7 +106,7 @@ def _suite(
 
     def progress(text: str) -> None:
         if not as_json:
-            click.echo(text, err=True)
+            echo(text, err=True)
 
     rows = run_suite(baselines, board, names, pool, samples=samples, progress=progress)
     if as_json:

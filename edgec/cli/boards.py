@@ -11,6 +11,7 @@ import click
 
 from edgec.cli.arguments import json_option, print_json
 from edgec.report.table import Column, format_table, number, terminal_width
+from edgec.report.terminal import echo, echo_lines
 
 
 class _ShowByDefault(click.Group):
@@ -86,7 +87,7 @@ def new(
         raise EdgecError(f"{path} is there already", hint="choose another --output, or remove it")
     with staged_file(path, hint="choose another --output") as temporary:
         temporary.write_text(text, encoding="utf-8")
-    click.echo(f"{path}: check it against your schematic, then `--board {path}`")
+    echo(f"{path}: check it against your schematic, then `--board {path}`")
 
 
 @command.command()
@@ -102,7 +103,7 @@ def show(name: str | None, as_json: bool) -> None:
         print_json(rows[0] if name else {"boards": rows})
         return
     if name:
-        click.echo("\n".join(_details(rows[0])))
+        echo_lines(_details(rows[0]))
         return
     columns = (
         Column("board"), Column("core"), number("flash"), number("RAM"), Column("runs on"),
@@ -119,7 +120,7 @@ def show(name: str | None, as_json: bool) -> None:
         )
         for row in rows
     ]
-    click.echo("\n".join(format_table(columns, table)))
+    echo_lines(format_table(columns, table))
 
 
 def _details(row: dict[str, Any]) -> list[str]:

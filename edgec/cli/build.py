@@ -17,6 +17,7 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
 )
+from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.deploy.project import Built
@@ -156,7 +157,7 @@ def _quantized(
         made = quantize_function(function, samples, Recipe(), step)
     warning = coarse_trial(made.trials[0].sqnr_db) if made.trials else None
     if warning is not None:
-        click.echo(warning, err=True)
+        echo(warning, err=True)
     return made
 
 

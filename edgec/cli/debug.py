@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from edgec.report.terminal import echo
+
 
 @click.command()
 @click.argument("project", type=click.Path(path_type=Path), metavar="DIR")
@@ -61,10 +63,10 @@ def command(
         RunningServer(chosen, folder / "messages", port) as running,
     ):
         if chosen.link:
-            click.echo(f"the link: edgec run {project} --port {chosen.link}", err=True)
+            echo(f"the link: edgec run {project} --port {chosen.link}", err=True)
         if server_only:
             first = " ".join(f"-ex {shlex.quote(text)}" for text in chosen.first)
-            click.echo(f"gdb: gdb-multiarch -x {script} {first} {image}")
+            echo(f"gdb: gdb-multiarch -x {script} {first} {image}")
             running.wait()
         else:
             status = _run_gdb(line)

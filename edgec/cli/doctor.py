@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from edgec.cli.arguments import json_option, print_json
+from edgec.report.terminal import echo
 
 
 @click.command()
@@ -23,7 +24,7 @@ def command(as_json: bool) -> None:
     for finding in findings:
         mark = "ok     " if finding.ok else "wrong  " if finding.found else "missing"
         text = finding.found or f"needed for {finding.needed_for}"
-        click.echo(f"{mark}  {finding.name:<{width}}  {text}")
+        echo(f"{mark}  {finding.name:<{width}}  {text}")
         if not finding.ok:
             problem = f"{finding.problem}: " if finding.problem else ""
-            click.echo(f"{'':<9}{'':<{width}}  -> {problem}{finding.mend}")
+            echo(f"{'':<9}{'':<{width}}  -> {problem}{finding.mend}")

@@ -12,6 +12,7 @@ import click
 
 from edgec.cli.arguments import json_option, print_json
 from edgec.cli.progress import transfer_bar
+from edgec.report.terminal import echo_lines
 
 if TYPE_CHECKING:
     from edgec.runners.flash.runner import FlashTool, Job
@@ -56,7 +57,7 @@ def command(
     if as_json:
         print_json(report)
     else:
-        click.echo("\n".join(lines))
+        echo_lines(lines)
 
 
 def _report(model: str, tool: str, job: Job) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.report.terminal import echo, echo_lines
 
 
 @click.command()
@@ -22,7 +23,7 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
 
     module = import_model(model)
     if graph:
-        click.echo(print_module(module))
+        echo(print_module(module))
         return
     function = module.main
     macs = function.macs
@@ -49,7 +50,7 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    click.echo("\n".join(_lines(module, report)))
+    echo_lines(_lines(module, report))
 
 
 def _lines(module: Any, report: dict[str, Any]) -> list[str]:

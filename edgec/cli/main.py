@@ -16,6 +16,7 @@ import click
 
 from edgec import __version__
 from edgec.errors import EdgecError
+from edgec.report.terminal import echo
 
 #: Command name -> one line of help. The file `edgec/cli/<name>.py` is imported when it is used.
 COMMANDS = {
@@ -75,10 +76,10 @@ def main(arguments: list[str] | None = None) -> Any:
         with _signals_stop():
             status = cli.main(args=arguments, prog_name="edgec", standalone_mode=False)
     except EdgecError as error:
-        click.echo(error.render(), err=True)
+        echo(error.render(), err=True)
         sys.exit(error.exit_status)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        echo("stopped", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()
@@ -88,13 +89,13 @@ def main(arguments: list[str] | None = None) -> Any:
         if package == "edgec":
             raise
         missing = f"the Python package {package} is not installed"
-        click.echo(EdgecError(missing, hint="`edgec doctor` says what is").render(), err=True)
+        echo(EdgecError(missing, hint="`edgec doctor` says what is").render(), err=True)
         sys.exit(1)
     except OSError as error:
         if error.errno not in ENVIRONMENT_ERRORS:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(EdgecError(f"{where}{error.strerror}").render(), err=True)
+        echo(EdgecError(f"{where}{error.strerror}").render(), err=True)
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from edgec.report.terminal import echo
+
 
 @click.command()
 @click.argument("project", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
@@ -48,7 +50,7 @@ def command(
     transport = SerialTransport(port or find_port(chosen), rate)
     monitor = Monitor(locate)
     try:
-        click.echo(f"{transport.name} at {rate} baud", err=True)
+        echo(f"{transport.name} at {rate} baud", err=True)
         if hello:
             _say_hello(transport)
         end = None if seconds is None else time.monotonic() + seconds
@@ -56,7 +58,7 @@ def command(
             left = 0.5 if end is None else max(0.0, min(0.5, end - time.monotonic()))
             data = transport.read(left)
             for line in monitor.feed(data) if data else monitor.flush():
-                click.echo(line)
+                echo(line)
     finally:
         transport.close()
 
@@ -68,9 +70,9 @@ def _say_hello(transport: object) -> None:
     try:
         identity = LinkClient(transport).hello(2.0)  # type: ignore[arg-type]  # a Transport
     except LinkError as error:
-        click.echo(f"[no answer to hello: {error.message}]")
+        echo(f"[no answer to hello: {error.message}]")
     else:
-        click.echo(
+        echo(
             f"[model '{identity.model}' on {identity.board}, build {identity.model_hash:08x}, "
             f"edgec {identity.edgec_version}, {identity.clock_hz / 1e6:g} MHz]"
         )

@@ -7,6 +7,7 @@ import textwrap
 import click
 
 from edgec.cli.arguments import json_option, print_json
+from edgec.report.terminal import echo
 
 
 @click.command()
@@ -42,13 +43,11 @@ def command(as_json: bool) -> None:
         for text in (file.summary, _sources("TFLite", file.tflite), _sources("ONNX", file.onnx)):
             if text:
                 margin = " " * indent
-                click.echo(
-                    textwrap.fill(text, width, initial_indent=names, subsequent_indent=margin)
-                )
+                echo(textwrap.fill(text, width, initial_indent=names, subsequent_indent=margin))
                 names = margin
     for name, kinds in formats.items():
-        click.echo(f"\n{name} operators that can be imported:")
-        click.echo(textwrap.fill(", ".join(kinds), width, initial_indent="  ",
+        echo(f"\n{name} operators that can be imported:")
+        echo(textwrap.fill(", ".join(kinds), width, initial_indent="  ",
                                  subsequent_indent="  ", break_long_words=False))  # fmt: skip
 
 

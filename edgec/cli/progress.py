@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
+from edgec.report.terminal import echo, visible
 
 if TYPE_CHECKING:
     from edgec.runners.pool import Pool
@@ -49,8 +49,8 @@ def transfer_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
             if total < _LEAST_BYTES:
                 return
             if shown is None:
-                shown = bar.add_task(what, total=total)
-            bar.update(shown, description=what, completed=done, total=total)
+                shown = bar.add_task(visible(what), total=total)
+            bar.update(shown, description=visible(what), completed=done, total=total)
             if done >= total:
                 bar.remove_task(shown)
                 shown = None
@@ -67,11 +67,11 @@ def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
     console = Console(stderr=True)
     hidden = quiet or not console.is_terminal
     with Progress(console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(visible(what), total=total)
         yield lambda: bar.advance(task)
 
 
 def tell_lost(pool: Pool | None) -> None:
     """Name the devices of a pool that failed, whose work others did."""
     for name, said in pool.lost.items() if pool is not None else ():
-        click.echo(f"left out: {name}: {said}", err=True)
+        echo(f"left out: {name}: {said}", err=True)

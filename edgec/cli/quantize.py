@@ -19,6 +19,7 @@ from edgec.cli.arguments import (
     print_json,
 )
 from edgec.cli.progress import count_bar
+from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.options import Limits
@@ -247,7 +248,7 @@ def command(
         return
     print_quantization(report)
     if page is not None:
-        click.echo(f"page written to {page}")
+        echo(f"page written to {page}")
 
 
 def _with_mixed_values() -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from edgec.cli.arguments import json_option
+from edgec.report.terminal import echo
 
 FOLDER = click.Path(path_type=Path)
 
@@ -39,7 +40,7 @@ def command(
         with staged_file(page, hint="choose another --html") as temporary:
             temporary.write_bytes(render_page(report, diff).encode("utf-8"))
     if as_json:
-        click.echo(json.dumps(report if diff is None else {**report, "diff": diff}, indent=2))
+        echo(json.dumps(report if diff is None else {**report, "diff": diff}, indent=2))
         return
     from edgec.report.project_text import print_diff, print_report
 
@@ -48,4 +49,4 @@ def command(
     elif page is None:
         print_report(report)
     if page is not None:
-        click.echo(f"written to {page}")
+        echo(f"written to {page}")

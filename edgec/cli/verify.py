@@ -11,6 +11,7 @@ import click
 
 from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, print_json
 from edgec.cli.progress import tell_lost, transfer_bar
+from edgec.report.terminal import echo, echo_lines
 
 
 @click.command()
@@ -113,7 +114,7 @@ def _flasher(runner: str | None, port: str | None, transfer: Any, *, traced: boo
     def prepare(built: Any) -> None:
         progress = partial(transfer, f"flash {built.manifest.model}")
         done = flash_project(built, runner=runner, port=port, traced=traced, progress=progress)
-        click.echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
+        echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
 
     return prepare
 
@@ -142,11 +143,11 @@ def _print(report: dict[str, Any], board: str) -> None:
         for row in report["layers"]
     ]
     if rows:
-        click.echo("\n".join([*format_table(columns, rows), ""]))
+        echo_lines([*format_table(columns, rows), ""])
     if report["uncovered"]:
         names = dict.fromkeys(short_name(name) for name in report["uncovered"])
         shown = ", ".join(list(names)[:5]) + (", ..." if len(names) > 5 else "")
-        click.echo(
+        echo(
             f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
             f" compiled graph: {shown}"
         )
@@ -154,19 +155,19 @@ def _print(report: dict[str, Any], board: str) -> None:
     if report["mismatches"]:
         far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
         verdict = f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
-    click.echo(
+    echo(
         f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
         f" {report['elements']:,} elements: {verdict}"
     )
     if report["rounded_steps"]:
         steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["rounded_steps"].items())]
-        click.echo(
+        echo(
             f"{report['reference']} computes int16 in floats and"
             f" rounds otherwise: what comes of that may differ by up to {', '.join(steps)}"
         )
     first = report["first_difference"]
     if first:
-        click.echo(
+        echo(
             f"first difference: case {first['case']}, {first['operator']} {first['tensor']}"
             f"{first['index']}: expected {first['expected']}, found {first['found']}"
         )

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from edgec.boards.board import Board, load_board
 from edgec.build.staging import work_folder
 from edgec.deploy.project import deploy
@@ -22,6 +20,7 @@ from edgec.pipeline import compile_model
 from edgec.report.bench_layers import layer_rows, layer_table, operator_names
 from edgec.report.figures import count, decimal
 from edgec.report.table import Column, format_table, number
+from edgec.report.terminal import echo_lines
 from edgec.runners.engine import default_engine, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.samples import generate_inputs
@@ -194,7 +193,7 @@ def print_bench(rows: Sequence[dict[str, Any]], help_s: float) -> None:
     lines += [f"{row['model']} on {row['board']}: {row['error']}" for row in rows if "error" in row]
     slowest = max((row["compile_s"] for row in rows), default=0.0)
     lines.append(f"edgec --help: {help_s:.2f} s; slowest compilation: {slowest:.2f} s")
-    click.echo("\n".join(lines))
+    echo_lines(lines)
 
 
 _LEGEND = (

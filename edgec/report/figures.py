@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from edgec.options import Figures
+from edgec.report.terminal import visible
 
 #: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
 _CLONES = (".constprop.", ".part.", ".isra.", ".cold")
@@ -14,7 +15,7 @@ _CLONES = (".constprop.", ".part.", ".isra.", ".cold")
 def short_name(name: str) -> str:
     """A source name for people: of names joined by `;` the first, of a path the last two parts."""
     first = name.split(";")[0].strip("/")
-    return "/".join(first.split("/")[-2:]) or name
+    return visible("/".join(first.split("/")[-2:]) or name)
 
 
 def tight_name(name: str) -> str:

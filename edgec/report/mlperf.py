@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from edgec.boards.board import Board, load_board
@@ -21,6 +20,7 @@ from edgec.report.bench import PUBLISHED, read_baselines
 from edgec.report.figures import count
 from edgec.report.mlperf_data import BENCHMARKS, Sample, area_under_curve, load_samples
 from edgec.report.table import Column, format_table, number
+from edgec.report.terminal import echo_lines
 from edgec.runners.engine import open_session
 from edgec.runners.mlperf_tiny import Firmware, identify, judge, measure
 from edgec.runners.pool import Device, Pool
@@ -215,7 +215,7 @@ def print_suite(rows: Sequence[dict[str, Any]]) -> None:
     listed = [(name, *(_ms(row["published_ms"].get(name)) for row in rows)) for name in sources]
     ours = ("edgec, modelled", *(_ms(row["modelled_ms"]) for row in rows))
     lines += format_table(heads, [ours, *listed])
-    click.echo("\n".join(lines))
+    echo_lines(lines)
 
 
 def _ms(value: float | None) -> str:

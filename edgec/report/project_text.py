@@ -14,6 +14,7 @@ from edgec.report.figures import (
     signed,
     signed_percent,
 )
+from edgec.report.terminal import visible
 
 _COLOURS = {True: "green", False: "red"}
 
@@ -96,12 +97,12 @@ def _table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title))
+    table = Table(title=Text(visible(title)))
     for position, head in enumerate(heads):
         table.add_column(head, justify="left" if position < left else "right")
     for row in rows:
         # As Text, since names from a model file may hold what rich takes for markup.
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     console = Console()
     console.width = max(console.width, 150 if len(heads) > 6 else 80)
     console.print(table)
@@ -110,4 +111,4 @@ def _table(
 def _say(text: str) -> None:
     from rich.console import Console
 
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)
+    Console().print(visible(text, "\n"), highlight=False, markup=False, soft_wrap=True)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 from markupsafe import Markup
 
 from edgec.report.coarse import MOST_BLAMED, blamed_rows, coarse_lines, coarse_words
@@ -17,6 +16,7 @@ from edgec.report.precision import precision_chart, precision_lines
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
 from edgec.report.table import format_table, number
+from edgec.report.terminal import echo_lines
 from edgec.report.values import values_chart, values_lines, values_rows, values_total
 
 #: Layers that are named as those to blame in the page.
@@ -74,7 +74,7 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     lines.append(f"written to {report['output']}")
     if report["coarse"] is not None:
         lines += coarse_lines(report["coarse"])
-    click.echo("\n".join(lines))
+    echo_lines(lines)
 
 
 def _outputs(report: Mapping[str, Any]) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from edgec.report.figures import (
     count,
     percent,
@@ -19,6 +17,7 @@ from edgec.report.figures import (
 )
 from edgec.report.profile import Profile, make_profile
 from edgec.report.table import Column, format_table, number
+from edgec.report.terminal import echo_lines
 from edgec.runners.samples import outputs_fnv1a32
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def print_run(report: dict[str, Any], profile: bool) -> None:
     lines.append(f"FNV-1a        {report['output_fnv1a']}")
     if report["outputs"]:
         lines.append(f"written to    {report['outputs']}")
-    click.echo("\n".join(lines))
+    echo_lines(lines)
 
 
 def _profile_lines(report: dict[str, Any]) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from edgec.codegen.manifest import PartEntry
 from edgec.report.figures import count, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.table import Column, format_table, number
+from edgec.report.terminal import echo_lines
 
 if TYPE_CHECKING:
     from edgec.deploy.project import Built
@@ -122,7 +121,7 @@ def print_build(report: dict[str, Any]) -> None:
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
-    click.echo("\n".join(lines))
+    echo_lines(lines)
 
 
 def _bound_note(size: int, bound: int) -> str:

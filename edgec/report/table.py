@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from edgec.report.terminal import visible
+
 GAP = "  "
 #: Width of a table that nobody looks at: nothing has to give way.
 UNLIMITED = 1 << 16
@@ -55,6 +57,7 @@ def format_table(
     """
     limit = terminal_width() if width is None else width
     kept = list(range(len(columns)))
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = _natural(columns, rows)
 
     def least() -> int:
