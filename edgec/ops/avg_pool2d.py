@@ -22,9 +22,8 @@ from edgec.numerics.fixed_point import Rounding
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
-from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
-from edgec.ops.op import Op, RawNode, SumParts, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, SumParts, from_tflite
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
@@ -312,33 +311,3 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         raw.rounding,  # type: ignore[arg-type]  # checked by infer
     )  # fmt: skip
     return builder.op("avg_pool2d", raw.inputs, attrs, name=raw.name)
-
-
-@from_onnx("AveragePool")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX AveragePool with two spatial axes; padding is not counted."""
-    (x,) = raw.inputs
-    kernel = tuple(int(k) for k in raw.attribute("kernel_shape", ()))
-    if len(kernel) != 2 or len(x.type.shape) != 4:
-        raise ImportFailed("only 2-D pooling is supported")
-    stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
-    if dilation != (1, 1) or (raw.attribute("count_include_pad", 0) and padding != NO_PADDING):
-        raise ImportFailed("dilated pooling and counted padding are not supported yet")
-    return _pooled(builder, raw, (kernel[0], kernel[1]), stride, padding)
-
-
-@from_onnx("GlobalAveragePool")
-def import_global(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX GlobalAveragePool over height and width."""
-    (x,) = raw.inputs
-    if len(x.type.shape) != 4:
-        raise ImportFailed("only 2-D pooling is supported")
-    return _pooled(builder, raw, x.type.shape[2:], (1, 1), NO_PADDING)
-
-
-def _pooled(
-    builder: GraphBuilder, raw: RawNode, kernel: Pair, stride: Pair, padding: Padding
-) -> Any:
-    attrs = AvgPool2dAttrs(kernel, stride, padding)
-    x = channels_last(builder, raw.inputs[0])
-    return channels_first(builder, builder.op("avg_pool2d", [x], attrs, name=raw.name), raw)

@@ -11,7 +11,6 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
-from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -27,21 +26,13 @@ from edgec.ops.columns import Read, lower_product
 from edgec.ops.depthwise_windows import lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
-from edgec.ops.onnx_layout import (
-    bias_of,
-    channels_first,
-    channels_last,
-    onnx_window,
-    rearranged_weights,
-)
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
     tflite_operands,
     weight_scales,
 )
-from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
@@ -313,63 +304,3 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         "conv2d", [x, weights, bias], attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
     )
     return append_requantize(builder, raw, acc, multiplier)
-
-
-@from_onnx("Conv")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Conv with one or two spatial axes; one group, or one for each input channel."""
-    x, weights = raw.inputs[:2]
-    if len(x.type.shape) == len(weights.type.shape) == 3:
-        return _import_1d(builder, raw)
-    if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
-        raise ImportFailed("only 2-D convolutions are supported yet")
-    outputs, depth, kernel_h, kernel_w = weights.type.shape
-    groups = int(raw.attribute("group", 1))
-    channels = x.type.shape[1]
-    stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel_h, kernel_w))
-    if groups not in (1, channels) or depth * groups != channels:
-        raise ImportFailed(f"{groups} groups of {channels} channels are not supported yet")
-    nhwc = channels_last(builder, x)
-    bias = bias_of(builder, raw, outputs, "float32")
-    if groups == 1:
-        ohwi = (outputs, kernel_h, kernel_w, depth)
-        weights = rearranged_weights(builder, weights, (0, 2, 3, 1), ohwi)
-        attrs: Any = Conv2dAttrs(stride, dilation, padding)
-        result = builder.op("conv2d", [nhwc, weights, bias], attrs, name=raw.name)
-    else:
-        hwo = (kernel_h, kernel_w, outputs)
-        weights = rearranged_weights(builder, weights, (2, 3, 0, 1), hwo)
-        attrs = depthwise_attrs(stride, dilation, padding)
-        result = builder.op("depthwise_conv2d", [nhwc, weights, bias], attrs, name=raw.name)
-    return channels_first(builder, result, raw)
-
-
-def _import_1d(builder: GraphBuilder, raw: RawNode) -> Any:
-    """A Conv over one axis as one over images of height 1."""
-    x, weights, *bias = raw.inputs
-    shape = (*x.type.shape[:2], 1, x.type.shape[2])
-    image = builder.op(
-        "reshape", [x], ReshapeAttrs(shape), name=f"{raw.name}/image", sources=(raw.name,)
-    )
-    outputs, depth, length = weights.type.shape
-    taps = rearranged_weights(builder, weights, (0, 1, 2), (outputs, depth, 1, length))
-    attributes = dict(raw.attributes)
-    for key, first in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
-        if key in attributes:
-            attributes[key] = (first, *attributes[key])
-    if "pads" in attributes:
-        begin, end = attributes["pads"]
-        attributes["pads"] = (0, begin, 0, end)
-    made: GraphValue = import_onnx(  # type: ignore[assignment]  # one value
-        builder, replace(raw, attributes=attributes, inputs=(image, taps, *bias),
-                         name=f"{raw.name}/conv")
-    )  # fmt: skip
-    flat = (*made.type.shape[:2], made.type.shape[3])
-    return builder.op("reshape", [made], ReshapeAttrs(flat), name=raw.name)
-
-
-def depthwise_attrs(stride: Pair, dilation: Pair, padding: Padding) -> Any:
-    """Attributes of a depthwise convolution (its file imports this one)."""
-    from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
-
-    return DepthwiseConv2dAttrs(stride, dilation, padding)

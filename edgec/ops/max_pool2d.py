@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, RowWindow, register
@@ -24,8 +23,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
-from edgec.ops.onnx_layout import channels_first, channels_last, onnx_window
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
 
 
@@ -157,18 +155,3 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     if raw.inputs[0].type.is_float:
         return append_activation(builder, raw, "max_pool2d", raw.inputs, attrs)
     return builder.op("max_pool2d", raw.inputs, attrs, name=raw.name)
-
-
-@from_onnx("MaxPool")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX MaxPool with two spatial axes."""
-    (x,) = raw.inputs
-    kernel = tuple(int(k) for k in raw.attribute("kernel_shape", ()))
-    if len(kernel) != 2 or len(x.type.shape) != 4:
-        raise ImportFailed("only 2-D pooling is supported")
-    stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
-    if dilation != (1, 1):
-        raise ImportFailed("dilated pooling is not supported yet")
-    attrs = MaxPool2dAttrs((kernel[0], kernel[1]), stride, padding)
-    result = builder.op("max_pool2d", [channels_last(builder, x)], attrs, name=raw.name)
-    return channels_first(builder, result, raw)

@@ -84,25 +84,47 @@ def bias_of(builder: GraphBuilder, raw: RawNode, channels: int, dtype: str) -> V
 
 
 def onnx_window(raw: RawNode, extents: Pair, kernel: Pair) -> tuple[Pair, Pair, Padding]:
-    """(stride, dilation, padding) of a Conv or pool node with two spatial axes."""
+    """(stride, dilation, padding) of a Conv or pool node with two spatial axes.
+
+    `ceil_mode` is padding at the end, as much as one more window takes that begins inside.
+    """
     stride = _pair(raw, "strides", 1)
     dilation = _pair(raw, "dilations", 1)
-    if raw.attribute("ceil_mode", 0):
-        raise ImportFailed("ceil_mode is not supported yet")
     automatic = raw.attribute("auto_pad", "NOTSET")
     if automatic == "VALID":
-        return stride, dilation, ((0, 0), (0, 0))
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        pairs = [(0, 0), (0, 0)]
+    elif automatic in ("SAME_UPPER", "SAME_LOWER"):
         pairs = [same_padding(extents[i], kernel[i], stride[i], dilation[i]) for i in (0, 1)]
         if automatic == "SAME_LOWER":
             pairs = [(second, first) for first, second in pairs]
-        return stride, dilation, (pairs[0], pairs[1])
-    if automatic != "NOTSET":
+    elif automatic == "NOTSET":
+        pads = tuple(int(p) for p in raw.attribute("pads", (0, 0, 0, 0)))
+        if len(pads) != 4:
+            raise ImportFailed(f"pads {pads}: only 2-D windows are known")
+        pairs = [(pads[0], pads[2]), (pads[1], pads[3])]
+    else:
         raise ImportFailed(f"auto_pad {automatic!r} is unknown")
-    pads = tuple(int(p) for p in raw.attribute("pads", (0, 0, 0, 0)))
-    if len(pads) != 4:
-        raise ImportFailed(f"pads {pads}: only 2-D windows are known")
-    return stride, dilation, ((pads[0], pads[2]), (pads[1], pads[3]))
+    if raw.attribute("ceil_mode", 0):
+        pairs = [
+            (
+                first,
+                last + _ceil_padding(extents[i] + first, last, kernel[i], stride[i], dilation[i]),
+            )
+            for i, (first, last) in enumerate(pairs)
+        ]
+    return stride, dilation, (pairs[0], pairs[1])
+
+
+def _ceil_padding(inside: int, after: int, kernel: int, stride: int, dilation: int) -> int:
+    """Padding for the window after the last whole one; none if it would begin in the padding.
+
+    inside: the padding before and the extent.
+    """
+    reach = (kernel - 1) * dilation + 1
+    room = inside + after - reach
+    if stride < 1 or room < 0 or room % stride == 0 or (room // stride + 1) * stride >= inside:
+        return 0
+    return stride - room % stride
 
 
 def _pair(raw: RawNode, name: str, default: int) -> Pair:
