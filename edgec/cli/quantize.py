@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,38 +14,18 @@ from edgec.cli.arguments import (
     MODEL,
     PIXELS,
     SIZE,
-    WordType,
     json_option,
     print_json,
 )
 from edgec.cli.progress import count_bar
+from edgec.cli.quantize_options import LimitType, QuantizeOptions
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
-    from edgec.options import Limits
+    from edgec.boards.board import Board
     from edgec.quantize.post_training import PostTraining
 
 FILE = click.Path(path_type=Path)
-
-
-class LimitType(WordType):
-    """`40K` or `60%`: a number of bytes, or a part of what int8 takes."""
-
-    name = "SIZE|PERCENT"
-
-    def read(self, text: str) -> tuple[float, bool]:
-        """Return the number, and whether it is a part of one."""
-        if not text.endswith("%"):
-            return float(SIZE.read(text)), False
-        try:
-            share = float(text[:-1]) / 100
-        except ValueError:
-            share = 0.0
-        if not 0 < share <= 1:
-            raise ValueError(f"{text!r} is no part: use 1% to 100%")
-        return share, True
-
-
 LIMIT = LimitType()
 #: Where the words of this command are kept, to tell another like it.
 WORDS = "edgec.quantize.words"
@@ -123,180 +103,97 @@ class _WithWords(click.Command):
 @click.option("--input-value", type=INPUT_VALUE, multiple=True,
               help="What an ONNX input always is; it is no input any more.")  # fmt: skip
 @json_option
-def command(
-    model: Path,
-    calibration: Path,
-    output: Path,
-    observer: str,
-    most: int | None,
-    pixels: tuple[float, float],
-    weights: str,
-    group: int,
-    activations: str,
-    goal_db: float | None,
-    keep_float: tuple[str, ...],
-    int16: tuple[str, ...],
-    from_start: bool,
-    max_weights: tuple[float, bool] | None,
-    board: str | None,
-    max_flash_bytes: int | None,
-    max_ram_bytes: int | None,
-    max_instructions: int | None,
-    symmetric: bool,
-    equalize: str,
-    nearest: bool,
-    keep_biases: bool,
-    test_source: Path | None,
-    labels_file: Path | None,
-    no_blame: bool,
-    page: Path | None,
-    input_shape: tuple[tuple[str, tuple[int, ...]], ...],
-    input_value: tuple[tuple[str, float], ...],
-    as_json: bool,
-) -> None:
+def command(model: Path, **words: Any) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
-    from edgec.boards.board import load_board
     from edgec.build.staging import staged_file
-    from edgec.cli.samples import load_labels, ports_of
-    from edgec.deploy.measure import BoardMeasure
-    from edgec.frontends import import_model
     from edgec.frontends.onnx_writer import onnx_bytes
-    from edgec.options import Limits
-    from edgec.quantize.float_model import float_function
-    from edgec.quantize.limited_values import limited_parts, mix_values_within
-    from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
-    from edgec.quantize.mixed_weights import loss_parts, mix
-    from edgec.quantize.post_training import Recipe, quantize_function
     from edgec.report.coarse import coarse_outputs
-    from edgec.report.precision import precision_report
     from edgec.report.quantization import print_quantization, render_quantization
-    from edgec.report.values import values_report
+
+    given = QuantizeOptions(**words)
+    made, report = _quantized(model, given)
+    report = {"model": str(model), "output": str(given.output), **report}
+    report["coarse"] = coarse_outputs(report, _with_mixed_values())
+    content = onnx_bytes(made.quantized.function)
+    if given.page is not None:
+        with staged_file(given.page, hint="choose another --html") as temporary:
+            temporary.write_bytes(render_quantization(report).encode("utf-8"))
+    with staged_file(given.output, hint="choose another --output") as temporary:
+        temporary.write_bytes(content)
+    if given.as_json:
+        print_json(report)
+        return
+    print_quantization(report)
+    if given.page is not None:
+        echo(f"page written to {given.page}")
+
+
+def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[str, Any]]:
+    """The quantized model, and what is reported of it."""
+    from edgec.cli.samples import load_labels, ports_of
+    from edgec.frontends import import_model
+    from edgec.quantize.float_model import float_function
+    from edgec.quantize.post_training import quantize_function
     from edgec.runners.sample_files import open_samples
 
-    if output.suffix != ".onnx":
-        raise click.UsageError(f"{output}: the QDQ model's file ends in .onnx")
-    module = import_model(model, shapes=dict(input_shape), values=dict(input_value))
-    function = float_function(module, from_start=from_start)
+    module = import_model(model, shapes=dict(given.input_shape), values=dict(given.input_value))
+    function = float_function(module, from_start=given.from_start)
     ports = ports_of(function.inputs)
-    samples = open_samples(ports, calibration, pixels).first(most)
-    tests = samples if test_source is None else open_samples(ports, test_source, pixels)
-    labels = None if labels_file is None else load_labels(labels_file, len(tests))
-    is_mixed = weights == "mixed"
-    recipe = Recipe(
-        observer,
-        symmetric,
-        not nearest,
-        not keep_biases,
-        equalize,
-        weights,
-        activations,
-        keep_float,
-        group,
-        int16,
-    )
-    limits = Limits(max_ram_bytes, max_flash_bytes, None, max_instructions)
-    has_mixed_values = activations == "mixed"
-    _check_limits(is_mixed, has_mixed_values, max_weights, limits, board)
-    _check_goal(has_mixed_values, goal_db, weights)
-    chosen_board = None if board is None else load_board(board)
-    if max_instructions is not None and chosen_board and not chosen_board.core.is_embedded:
-        raise click.UsageError("--max-instructions needs a microcontroller board to count on")
-    with count_bar("calibrating", len(samples), quiet=as_json) as step:
+    samples = open_samples(ports, given.calibration, given.pixels).first(given.most)
+    tests = samples
+    if given.test_source is not None:
+        tests = open_samples(ports, given.test_source, given.pixels)
+    labels = None if given.labels_file is None else load_labels(given.labels_file, len(tests))
+    recipe, board = given.recipe(), given.chosen_board()
+    with count_bar("calibrating", len(samples), quiet=given.as_json) as step:
         made = quantize_function(function, samples, recipe, step)
-    measure = None if chosen_board is None else BoardMeasure(chosen_board, limits)
-    mixed = None
-    if is_mixed:
-        with count_bar("choosing bits", loss_parts(made), quiet=as_json) as step:
-            mixed = mix(made, _most_bytes(made, max_weights), measure, step)
-        made = mixed.made
-    mixed_values = None
-    if has_mixed_values and measure is not None:
-        with count_bar("choosing values", limited_parts(made), quiet=as_json) as step:
-            mixed_values = mix_values_within(made, measure, goal_db, step)
-        made = mixed_values.made
-    elif has_mixed_values:
-        with count_bar("choosing values", value_parts(made), quiet=as_json) as step:
-            mixed_values = mix_values(made, goal_db or DEFAULT_SQNR_DB, step)
-        made = mixed_values.made
+    made, mixes = _mixed(made, given, board)
     blames = None
-    if not no_blame:
-        with count_bar("leaving layers out", made.layers(), quiet=as_json) as step:
+    if not given.no_blame:
+        with count_bar("leaving layers out", made.layers(), quiet=given.as_json) as step:
             blames = made.blame(step)
-    with count_bar("comparing", len(tests), quiet=as_json) as step:
+    with count_bar("comparing", len(tests), quiet=given.as_json) as step:
         explanation = made.explain(tests, labels, step, blames)
-    report = {
-        "model": str(model),
-        "output": str(output),
-        "observer": observer,
+    return made, {
+        "observer": given.observer,
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(made.recipe),
         "trials": [dataclasses.asdict(trial) for trial in made.trials],
         "settled_biases": made.has_settled_biases,
-        "precision": None if mixed is None else precision_report(mixed),
-        "values": None if mixed_values is None else values_report(mixed_values),
+        **mixes,
         **dataclasses.asdict(explanation),
     }
-    report["coarse"] = coarse_outputs(report, _with_mixed_values())
-    content = onnx_bytes(made.quantized.function)
-    if page is not None:
-        with staged_file(page, hint="choose another --html") as temporary:
-            temporary.write_bytes(render_quantization(report).encode("utf-8"))
-    with staged_file(output, hint="choose another --output") as temporary:
-        temporary.write_bytes(content)
-    if as_json:
-        print_json(report)
-        return
-    print_quantization(report)
-    if page is not None:
-        echo(f"page written to {page}")
+
+
+def _mixed(
+    made: PostTraining, given: QuantizeOptions, board: Board | None
+) -> tuple[PostTraining, dict[str, Any]]:
+    """The model with the mix of weights or values that was asked for, and the report of it."""
+    from edgec.deploy.measure import BoardMeasure
+    from edgec.quantize.limited_values import limited_parts, mix_values_within
+    from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
+    from edgec.quantize.mixed_weights import loss_parts, mix
+    from edgec.report.precision import precision_report
+    from edgec.report.values import values_report
+
+    reports: dict[str, Any] = {"precision": None, "values": None}
+    measure = None if board is None else BoardMeasure(board, given.limits)
+    if given.has_mixed_weights:
+        with count_bar("choosing bits", loss_parts(made), quiet=given.as_json) as step:
+            mixed = mix(made, given.most_weights_bytes(made), measure, step)
+        made, reports["precision"] = mixed.made, precision_report(mixed)
+    if given.has_mixed_values:
+        parts = value_parts(made) if measure is None else limited_parts(made)
+        with count_bar("choosing values", parts, quiet=given.as_json) as step:
+            if measure is None:
+                values = mix_values(made, given.goal_db or DEFAULT_SQNR_DB, step)
+            else:
+                values = mix_values_within(made, measure, given.goal_db, step)
+        made, reports["values"] = values.made, values_report(values)
+    return made, reports
 
 
 def _with_mixed_values() -> list[str]:
     """The words of this command, but for values of int8 and int16: the last choice counts."""
     words = ["edgec", "quantize", *click.get_current_context().meta[WORDS]]
     return [*words, "--activations", "mixed"]
-
-
-def _check_limits(
-    has_mixed_weights: bool,
-    has_mixed_values: bool,
-    max_weights: tuple[float, bool] | None,
-    limits: Limits,
-    board: str | None,
-) -> None:
-    """Limits belong to a mix, and those of a build to a board."""
-    from edgec.options import Limits
-
-    has_build = limits != Limits()
-    if max_weights is not None and not has_mixed_weights:
-        raise click.UsageError("--max-weights is for --weights mixed")
-    if (has_build or board is not None) and not (has_mixed_weights or has_mixed_values):
-        raise click.UsageError("limits and --board are for --weights mixed or --activations mixed")
-    if has_mixed_weights and max_weights is None and not has_build:
-        raise click.UsageError(
-            "--weights mixed needs a limit: --max-weights, or --board with --max-flash, --max-ram"
-            " or --max-instructions"
-        )
-    if has_build and board is None:
-        raise click.UsageError("--max-flash, --max-ram and --max-instructions need --board")
-    if has_mixed_values and board is not None and not has_build:
-        raise click.UsageError(
-            "--board needs a limit: --max-flash, --max-ram or --max-instructions"
-        )
-
-
-def _check_goal(is_mixed: bool, goal_db: float | None, weights: str) -> None:
-    """A goal belongs to mixed values, and these to weights of one kind."""
-    if goal_db is not None and not is_mixed:
-        raise click.UsageError("--min-sqnr is for --activations mixed")
-    if is_mixed and weights not in ("int8", "int4"):
-        raise click.UsageError(f"--activations mixed goes with int8 or int4 weights, not {weights}")
-
-
-def _most_bytes(made: PostTraining, limit: tuple[float, bool] | None) -> int | None:
-    from edgec.quantize.mixed_weights import stored_bytes
-
-    if limit is None:
-        return None
-    size, is_part = limit
-    return int(size * sum(stored_bytes(n, 8) for n in made.scheme.weights) if is_part else size)
