@@ -22,6 +22,7 @@ from edgec.ops.softmax_float import LONG_ROW_TOLERANCE
 from edgec.report.mixed_figures import mixed_page
 from edgec.report.models import models_page
 from edgec.report.quantization_figures import quantization_page
+from edgec.report.table import Column, Table
 
 #: `docs/` of the checkout that this file lies in.
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -112,7 +113,7 @@ def operators_page() -> str:
             " adds up the tolerances on the way from the inputs to a tensor. Softmax of 128"
             f" elements or more has {LONG_ROW_TOLERANCE:.0e}, as sums have.",
             "",
-            *_table(("graph IR", "meaning", "ONNX", "TFLite", "tolerance", "file"), rows),
+            *_markdown(("graph IR", "meaning", "ONNX", "TFLite", "tolerance", "file"), rows),
             "",
         ]
     )
@@ -130,7 +131,7 @@ def boards_page() -> str:
             "`edgec boards` prints the same. An alias stands in brackets. Flash and RAM are the"
             " regions that a build uses by itself.",
             "",
-            *_table(heads, rows),
+            *_markdown(heads, rows),
             "",
             "## Sources of the facts",
             "",
@@ -195,12 +196,8 @@ def _size(count: int) -> str:
     return f"{count // 1024} KiB" if count else ""
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for row in rows:
-        cells = [cell.replace("|", "\\|") for cell in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return Table([Column(head) for head in heads], list(rows)).markdown()
 
 
 def main() -> None:

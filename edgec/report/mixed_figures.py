@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.report.quantization_figures import sign_test
+from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\
 Float models quantized by `edgec quantize --weights mixed --max-weights 60%` (observer `mse`),
@@ -23,6 +24,12 @@ device:
 - **won, lost**: samples that the mix answers right and float does not, and the reverse; *p* is how
   likely a split as uneven as this, or more, would be if both were equally good (exact sign test).
 """
+
+
+_COLUMNS = (
+    Column("model"), *map(number, ("samples", "bytes", "layers", "float", "int8", "mixed")),
+    number("SQNR int8"), number("mixed"), Column("mixed against float"),
+)  # fmt: skip
 
 
 def mixed_page(table: Path) -> str:
@@ -40,27 +47,23 @@ def mixed_page(table: Path) -> str:
     ]
     if entries:
         lines += [
-            "| model | samples | bytes | layers | float | int8 | mixed | SQNR int8 | mixed |"
-            " mixed against float |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-            *(_row(name, entry) for name, entry in entries.items()),
+            *Table(_COLUMNS, [_row(name, entry) for name, entry in entries.items()]).markdown(),
             "",
         ]
     lines += [f"{len(entries)} measured." if entries else "Nothing is measured yet.", ""]
     return "\n".join(lines)
 
 
-def _row(name: str, entry: Mapping[str, Any]) -> str:
+def _row(name: str, entry: Mapping[str, Any]) -> list[str]:
     share = 100 * entry["mixed_weights_bytes"] / entry["int8_weights_bytes"]
     right = [
         f"{100 * entry[f'{who}_right'] / entry['samples']:.2f} %"
         for who in ("float", "int8", "mixed")
     ]
     won, lost = entry["mixed_won"], entry["mixed_lost"]
-    cells = [
+    return [
         name, str(entry["samples"]), f"{share:.1f} %",
         f"{entry['short_layers']} of {entry['layers']}", *right,
         f"{entry['int8_db']:.1f}", f"{entry['mixed_db']:.1f}",
         f"won {won}, lost {lost}, p = {sign_test(won, lost):.2f}",
     ]  # fmt: skip
-    return f"| {' | '.join(cells)} |"

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgec.report.table import Column, Table
+
 #: How frameworks are called in the table.
 _ORACLES = {"tflm": "TFLite Micro", "litert": "LiteRT", "onnx": "ONNX Runtime"}
 
@@ -32,6 +34,15 @@ Every model of the sample folder, compiled with the default options and run on g
 """
 
 
+_COLUMNS = tuple(
+    map(
+        Column,
+        ("model", "runs on", "against", "MACs", "arena", "lower bound", "greedy", "live", "flash",
+         "instructions", "stack"),
+    )
+)  # fmt: skip
+
+
 def models_page(table: Path) -> str:
     """`docs/models.md` from the measured figures; an empty table where there are none."""
     entries: dict[str, Any] = {}
@@ -48,22 +59,19 @@ def models_page(table: Path) -> str:
         _INTRODUCTION,
         f"{len(works)} of {len(entries)} models run and were measured.",
         "",
-        "| model | runs on | against | MACs | arena | lower bound | greedy | live | flash"
-        " | instructions | stack |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *Table(_COLUMNS, [_row(name, entry) for name, entry in sorted(works.items())]).markdown(),
     ]
-    lines += [_row(name, entry) for name, entry in sorted(works.items())]
     if fails:
         lines += ["", "Not supported or not measured yet:", ""]
         lines += [f"- `{name}`: {entry['problem']}" for name, entry in sorted(fails.items())]
     return "\n".join([*lines, ""])
 
 
-def _row(name: str, entry: Mapping[str, Any]) -> str:
+def _row(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     result = "every bit"
     if entry["mismatches"]:
         result = f"{entry['difference']:.1e}" if entry["difference"] else "outputs: every bit"
-    cells = (
+    return (
         f"`{name}`",
         ", ".join(entry["runs_on"]),
         f"{_ORACLES[entry['oracle']]}: {result}",
@@ -74,7 +82,6 @@ def _row(name: str, entry: Mapping[str, Any]) -> str:
         )),
         _stack(entry),
     )  # fmt: skip
-    return f"| {' | '.join(cells)} |"
 
 
 def _certificate(entry: Mapping[str, Any]) -> str:

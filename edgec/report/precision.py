@@ -10,7 +10,7 @@ from markupsafe import Markup
 from edgec.quantize.mixed_weights import BITS, Mixed
 from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
-from edgec.report.table import Column, format_table
+from edgec.report.table import Column, Table
 from edgec.report.table import number as number_column
 
 #: Points of the front that are told and drawn.
@@ -54,8 +54,8 @@ def _some(mixed: Mixed) -> list[Any]:
     return sorted(kept, key=lambda point: (point.size_bytes, point.loss))
 
 
-def precision_lines(report: Mapping[str, Any]) -> list[str]:
-    """The tables of layers and of the front."""
+def precision_table(report: Mapping[str, Any]) -> Table:
+    """The layers."""
     columns = (
         Column("layer", least=16, cut="start"), Column("by", optional=1), number_column("bits"),
         number_column("weights bytes"), number_column("loss in 4 bits"),
@@ -65,16 +65,26 @@ def precision_lines(report: Mapping[str, Any]) -> list[str]:
          f"{r['loss']:.2e}")
         for r in report["layers"]
     ]  # fmt: skip
+    return Table(columns, rows)
+
+
+def precision_total(report: Mapping[str, Any]) -> str:
+    """What was chosen, in a few words."""
     share = 100 * report["weights_bytes"] / report["int8_weights_bytes"]
+    return f"{report['weights_bytes']:,} bytes of weights, {share:.1f} % of int8"
+
+
+def precision_lines(report: Mapping[str, Any]) -> list[str]:
+    """The tables of layers and of the front."""
     points = [
         f"{p['weights_bytes']:,} ({p['loss']:.1e}){' *' if p['taken'] else ''}"
         for p in report["front"]
     ]
     lines = [
         "",
-        *format_table(columns, rows),
+        *precision_table(report).text(),
         "",
-        f"weights: {report['weights_bytes']:,} bytes, {share:.1f} % of int8",
+        f"weights: {precision_total(report)}",
         f"bytes (loss), estimated, * taken: {', '.join(points)}",
     ]
     if report["build"] is not None:

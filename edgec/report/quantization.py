@@ -12,12 +12,17 @@ from markupsafe import Markup
 from edgec.report.coarse import MOST_BLAMED, blamed_rows, coarse_lines, coarse_words
 from edgec.report.figures import plural, short_title
 from edgec.report.html import LONG_TABLE, page_environment
-from edgec.report.precision import precision_chart, precision_lines
+from edgec.report.precision import (
+    precision_chart,
+    precision_lines,
+    precision_table,
+    precision_total,
+)
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
-from edgec.report.table import format_table, number
+from edgec.report.table import Table, number
 from edgec.report.terminal import echo_lines
-from edgec.report.values import values_chart, values_lines, values_rows, values_total
+from edgec.report.values import values_chart, values_lines, values_table, values_total
 
 #: Layers that are named as those to blame in the page.
 MOST_BLAMED_ROWS = 12
@@ -27,25 +32,7 @@ WIDTH, HEIGHT = 280.0, 84.0
 
 def print_quantization(report: Mapping[str, Any]) -> None:
     """The table of all values, and what it comes to."""
-    columns = (
-        TableColumn("value", least=16, cut="start"), TableColumn("by", optional=1), number("low"),
-        number("high"), number("zero point", 2), number("clipped %", 1), number("SQNR dB"),
-        number("blame %"),
-    )  # fmt: skip
-    rows = [
-        (
-            short_title(row["name"]),
-            row["operator"],
-            f"{row['low']:.4g}",
-            f"{row['high']:.4g}",
-            str(row["zero_point"]),
-            f"{100 * row['clipped']:.3f}",
-            f"{row['sqnr_db']:.1f}",
-            "" if row["blame"] is None else f"{100 * row['blame']:.1f}",
-        )
-        for row in report["rows"]
-    ]
-    lines = format_table(columns, rows)
+    lines = _table(report).text()
     lines += [
         "",
         f"outputs: {_outputs(report)}; the same answer as in float for"
@@ -75,6 +62,29 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     if report["coarse"] is not None:
         lines += coarse_lines(report["coarse"])
     echo_lines(lines)
+
+
+def _table(report: Mapping[str, Any]) -> Table:
+    """All values."""
+    columns = (
+        TableColumn("value", least=16, cut="start"), TableColumn("by", optional=1), number("low"),
+        number("high"), number("zero point", 2), number("clipped %", 1), number("SQNR dB"),
+        number("blame %"),
+    )  # fmt: skip
+    rows = [
+        (
+            short_title(row["name"]),
+            row["operator"],
+            f"{row['low']:.4g}",
+            f"{row['high']:.4g}",
+            str(row["zero_point"]),
+            f"{100 * row['clipped']:.3f}",
+            f"{row['sqnr_db']:.1f}",
+            "" if row["blame"] is None else f"{100 * row['blame']:.1f}",
+        )
+        for row in report["rows"]
+    ]
+    return Table(columns, rows)
 
 
 def _outputs(report: Mapping[str, Any]) -> str:
@@ -120,6 +130,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             chart=_chart(report),
             precision=_precision(report["precision"]),
             values=_values(report["values"]),
+            table=_table(report),
             rows=rows,
             long_table=LONG_TABLE,
             settings=[
@@ -150,19 +161,8 @@ def _precision(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The front's drawing and the layers' rows of a mix."""
     if found is None:
         return None
-    rows = [
-        {
-            "name": short_title(row["name"]),
-            "operator": row["operator"],
-            "bits": row["bits"],
-            "bytes": f"{row['weights_bytes']:,}",
-            "loss": f"{row['loss']:.1e}",
-        }
-        for row in found["layers"]
-    ]
-    share = 100 * found["weights_bytes"] / found["int8_weights_bytes"]
-    total = f"{found['weights_bytes']:,} bytes of weights, {share:.1f} % of int8"
-    return {"chart": precision_chart(found["front"]), "rows": rows, "total": total}
+    chart, table = precision_chart(found["front"]), precision_table(found)
+    return {"chart": chart, "table": table, "total": precision_total(found)}
 
 
 def _values(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -170,7 +170,7 @@ def _values(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if found is None:
         return None
     chart = values_chart(found["front"])
-    return {"chart": chart, "rows": values_rows(found), "total": values_total(found)}
+    return {"chart": chart, "table": values_table(found), "total": values_total(found)}
 
 
 def _word(value: Any) -> str:
@@ -212,11 +212,6 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": short_title(row["name"]),
         "operator": row["operator"],
-        "low": f"{row['low']:.4g}",
-        "high": f"{row['high']:.4g}",
-        "zero_point": row["zero_point"],
-        "clipped": f"{100 * row['clipped']:.3f} %",
-        "sqnr": f"{row['sqnr_db']:.1f} dB",
         "seen": f"{bars['low']:.4g} to {bars['high']:.4g}",
         "picture": _histogram(row),
     }

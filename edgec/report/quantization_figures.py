@@ -6,13 +6,13 @@ The figures come from `docs/quantization.toml`, which `tests/models/measure_quan
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import comb
 from pathlib import Path
 from typing import Any
 
 from edgec.report.quantization_forms import forms_section
-from edgec.report.table import Column, format_table, number
+from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\
 Float models quantized to int8 by `edgec quantize` with its defaults. Samples of a set are dealt
@@ -96,43 +96,15 @@ def quantization_page(table: Path, forms: Path | None = None, agreement: Path | 
         _INTRODUCTION,
     ]
     if classified:
-        lines += [
-            f"| model | samples | one sample | {' | '.join(_ALL.values())} |"
-            f" SQNR {' | '.join(_QUANTIZED.values())} |",
-            "|---|--:|--:|" + "--:|" * (len(_ALL) + len(_QUANTIZED)),
-            *(_accuracies(name, entry) for name, entry in classified.items()),
-            "",
-            "| ours against | " + " | ".join(classified) + " |",
-            "|---|" + "---|" * len(classified),
-        ]
-        for key, word in _OTHERS.items():
-            cells = [_paired(entry, key) for entry in classified.values()]
-            lines.append(f"| {word} | " + " | ".join(cells) + " |")
-        lines += [
-            "",
-            "| other answers | " + " | ".join(classified) + " |",
-            "|---|" + "--:|" * len(classified),
-        ]
-        for key, word in _QUANTIZED.items():
-            cells = [_otherwise(entry, key) for entry in classified.values()]
-            lines.append(f"| {word} | " + " | ".join(cells) + " |")
-        lines += [
-            "",
-            "| log loss | " + " | ".join(classified) + " |",
-            "|---|" + "--:|" * len(classified),
-        ]
-        for key, word in _ALL.items():
-            cells = [f"{entry[f'{key}_log_loss']:.4f}" for entry in classified.values()]
-            lines.append(f"| {word} | " + " | ".join(cells) + " |")
-        lines.append("")
+        lines += _classified(classified)
     if recordings:
+        columns = (Column("model"), number("windows"), *map(Column, _ALL.values()))
+        rows = [_recording(name, entry) for name, entry in recordings.items()]
         lines += [
             "Reconstruction errors of recordings: area under the curve, and rank correlation with"
             " the float model's.",
             "",
-            f"| model | windows | {' | '.join(_ALL.values())} |",
-            "|---|--:|" + "---|" * len(_ALL),
-            *(_recording(name, entry) for name, entry in recordings.items()),
+            *Table(columns, rows).markdown(),
             "",
         ]
     lines += [f"{len(entries)} measured." if entries else "Nothing is measured yet.", ""]
@@ -141,6 +113,42 @@ def quantization_page(table: Path, forms: Path | None = None, agreement: Path | 
     if agreement is not None and agreement.exists():
         lines += _agreement(tomllib.loads(agreement.read_text(encoding="utf-8"))["models"])
     return "\n".join(lines)
+
+
+def _classified(entries: Mapping[str, Any]) -> list[str]:
+    """The tables of models that classify."""
+    first, *others = _QUANTIZED.values()
+    columns = (
+        Column("model"), number("samples"), number("one sample"), *map(number, _ALL.values()),
+        number(f"SQNR {first}"), *map(number, others),
+    )  # fmt: skip
+    accuracies = Table(columns, [_accuracies(name, entry) for name, entry in entries.items()])
+    return [
+        *accuracies.markdown(),
+        "",
+        *_by_model("ours against", Column, entries, _OTHERS, _paired),
+        "",
+        *_by_model("other answers", number, entries, _QUANTIZED, _otherwise),
+        "",
+        *_by_model("log loss", number, entries, _ALL, _log_loss),
+        "",
+    ]
+
+
+def _by_model(
+    title: str,
+    column: Callable[[str], Column],
+    entries: Mapping[str, Any],
+    rows: Mapping[str, str],
+    cell: Callable[[Mapping[str, Any], str], str],
+) -> list[str]:
+    """A table with a column for each model and a row for each of `rows`."""
+    cells = [[word, *(cell(e, who) for e in entries.values())] for who, word in rows.items()]
+    return Table((Column(title), *map(column, entries)), cells).markdown()
+
+
+def _log_loss(entry: Mapping[str, Any], who: str) -> str:
+    return f"{entry[f'{who}_log_loss']:.4f}"
 
 
 def _otherwise(entry: Mapping[str, Any], who: str) -> str:
@@ -162,20 +170,18 @@ def quantizer_lines(table: Path) -> list[str]:
         for name, entry in entries.items()
         if "ours_right" in entry
     ]
-    return ["Accuracy in int8, as docs/quantization.toml has it", "", *format_table(columns, cells)]
+    return ["Accuracy in int8, as docs/quantization.toml has it", "", *Table(columns, cells).text()]
 
 
 def _agreement(entries: Mapping[str, Any]) -> list[str]:
-    lines = [
-        _AGREEMENT,
-        "| model | calibrated with | compared on | agreement |",
-        "|---|--:|--:|---|",
+    columns = (
+        Column("model"), number("calibrated with"), number("compared on"), Column("agreement"),
+    )  # fmt: skip
+    rows = [
+        (name, str(e["calibration"]), str(e["samples"]), f"{_agreed(e)}{_mix(e)}")
+        for name, e in entries.items()
     ]
-    lines += [
-        f"| {name} | {entry['calibration']} | {entry['samples']} | {_agreed(entry)}{_mix(entry)} |"
-        for name, entry in entries.items()
-    ]
-    return [*lines, ""]
+    return [_AGREEMENT, *Table(columns, rows).markdown(), ""]
 
 
 def _mix(entry: Mapping[str, Any]) -> str:
@@ -217,10 +223,10 @@ def sign_test(won: int, lost: int) -> float:
     return min(1.0, 2.0 * tail)
 
 
-def _accuracies(name: str, entry: Mapping[str, Any]) -> str:
+def _accuracies(name: str, entry: Mapping[str, Any]) -> list[str]:
     decibels = [f"{entry[f'{who}_db']:.1f}" for who in _QUANTIZED]
-    counts = f"{entry['samples']} | {100 / entry['samples']:.2f}"
-    return f"| {name} | {counts} | " + " | ".join([*_shares(entry), *decibels]) + " |"
+    samples = entry["samples"]
+    return [name, str(samples), f"{100 / samples:.2f}", *_shares(entry), *decibels]
 
 
 def _shares(entry: Mapping[str, Any]) -> list[str]:
@@ -228,7 +234,7 @@ def _shares(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _log_losses(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{entry[f'{who}_log_loss']:.4f}" for who in ("ours", "onnxruntime", "per_channel")]
+    return [_log_loss(entry, who) for who in ("ours", "onnxruntime", "per_channel")]
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:
@@ -236,11 +242,11 @@ def _paired(entry: Mapping[str, Any], who: str) -> str:
     return f"won {won}, lost {lost}, p = {sign_test(won, lost):.2f}"
 
 
-def _recording(name: str, entry: Mapping[str, Any]) -> str:
-    cells = [f"{entry['float_auc']:.4f}"]
+def _recording(name: str, entry: Mapping[str, Any]) -> list[str]:
+    cells = [name, str(entry["samples"]), f"{entry['float_auc']:.4f}"]
     for who in _QUANTIZED:
         cells.append(
             f"{entry[f'{who}_auc']:.4f}; {entry[f'{who}_rank_correlation']:.4f};"
             f" {entry[f'{who}_db']:.1f} dB"
         )
-    return f"| {name} | {entry['samples']} | " + " | ".join(cells) + " |"
+    return cells

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from edgec.report.table import Column, format_table, number
+from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\
 ## Equivalent forms
@@ -39,27 +39,24 @@ def forms_section(entries: Mapping[str, Any]) -> list[str]:
     classified = {name: entry for name, entry in entries.items() if "ours_right" in entry}
     recordings = {name: entry for name, entry in entries.items() if name not in classified}
     lines = [_INTRODUCTION]
-    if classified:
-        lines += [
-            f"| model | forms | runs | float | {' | '.join(_WHO.values())} |"
-            f" {' | '.join(f'to {word}' for word in _OTHERS.values())} |",
-            "|---|--:|--:|" + "--:|" * (1 + len(_WHO) + len(_OTHERS)),
-            *(_answers(name, entry) for name, entry in classified.items()),
-            "",
-            f"| log loss | float | {' | '.join(_WHO.values())} |"
-            f" SQNR {' | '.join(_WHO.values())} |",
-            "|---|" + "--:|" * (1 + 2 * len(_WHO)),
-            *(_losses(name, entry) for name, entry in classified.items()),
-            "",
-        ]
-    if recordings:
-        lines += [
-            f"| rank correlation with float | forms | {' | '.join(_WHO.values())} |"
-            f" SQNR {' | '.join(_WHO.values())} |",
-            "|---|--:|" + "--:|" * 2 * len(_WHO),
-            *(_correlations(name, entry) for name, entry in recordings.items()),
-            "",
-        ]
+    first, *rest = (number(word) for word in _WHO.values())
+    decibels = (number(f"SQNR {first.heading}"), *rest)
+    tables = (
+        (
+            (Column("model"), *map(number, ("forms", "runs", "float")), first, *rest,
+             *(number(f"to {word}") for word in _OTHERS.values())),
+            classified, _answers,
+        ),
+        ((Column("log loss"), number("float"), first, *rest, *decibels), classified, _losses),
+        (
+            (Column("rank correlation with float"), number("forms"), first, *rest, *decibels),
+            recordings, _correlations,
+        ),
+    )  # fmt: skip
+    for columns, found, cells in tables:
+        if found:
+            rows = [cells(name, entry) for name, entry in found.items()]
+            lines += [*Table(columns, rows).markdown(), ""]
     return lines
 
 
@@ -78,7 +75,7 @@ def form_lines(table: Path) -> list[str]:
         if "ours_right" in entry
     ]
     title = "The same over equivalent forms, as docs/quantization_forms.toml has it"
-    return [title, "", *format_table(columns, cells)]
+    return [title, "", *Table(columns, cells).text()]
 
 
 def shares(entry: Mapping[str, Any], who: str) -> list[float]:
@@ -101,19 +98,18 @@ def _compared(entry: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def _answers(name: str, entry: Mapping[str, Any]) -> str:
-    counts = f"{len(entry['runs'])} | {sum(entry['runs'])}"
-    return f"| {name} | {counts} | {' | '.join(_compared(entry))} |"
+def _answers(name: str, entry: Mapping[str, Any]) -> list[str]:
+    return [name, str(len(entry["runs"])), str(sum(entry["runs"])), *_compared(entry)]
 
 
-def _losses(name: str, entry: Mapping[str, Any]) -> str:
+def _losses(name: str, entry: Mapping[str, Any]) -> list[str]:
     cells = [f"{fmean(entry[f'{who}_log_loss']):.4f}" for who in ("float", *_WHO)]
-    return f"| {name} | {' | '.join([*cells, *_decibels(entry)])} |"
+    return [name, *cells, *_decibels(entry)]
 
 
-def _correlations(name: str, entry: Mapping[str, Any]) -> str:
+def _correlations(name: str, entry: Mapping[str, Any]) -> list[str]:
     cells = [f"{fmean(entry[f'{who}_rank_correlation']):.4f}" for who in _WHO]
-    return f"| {name} | {len(entry['runs'])} | {' | '.join([*cells, *_decibels(entry)])} |"
+    return [name, str(len(entry["runs"])), *cells, *_decibels(entry)]
 
 
 def _decibels(entry: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Plain text tables for a terminal: numbers are never cut, names give way first.
+"""Tables as data: columns and rows of text, shown on a terminal, as Markdown or as HTML.
 
-On a terminal a table is made to fit its width: optional columns go, then names are shortened.
-Where the output goes to a file or a pipe, nothing is left out.
+On a terminal numbers are never cut. A table is made to fit its width: optional columns go, then
+names are shortened. Where the output goes to a file or a pipe, nothing is left out. The template
+`templates/table.html.j2` writes HTML.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Literal
 from edgec.report.terminal import visible
 
 GAP = "  "
+#: A bar inside a cell of Markdown.
+BAR = "\\|"
 #: Width of a table that nobody looks at: nothing has to give way.
 UNLIMITED = 1 << 16
 
@@ -35,10 +38,36 @@ class Column:
     cut: Literal["start", "end"] = "end"
     optional: int = 0
 
+    @property
+    def css(self) -> str:
+        """Its classes on a page: numbers, and what a narrow page leaves out."""
+        return " ".join(["n"] * (self.align == "right") + ["wide"] * (self.optional > 0))
+
 
 def number(heading: str, optional: int = 0) -> Column:
     """A column of numbers."""
     return Column(heading, "right", optional=optional)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and, for each row, a text for each of them."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+    def text(self, width: int | None = None) -> list[str]:
+        """Lines for a terminal; see `format_table`."""
+        return format_table(self.columns, self.rows, width)
+
+    def markdown(self) -> list[str]:
+        """Lines of a page of the documentation."""
+        rules = ("--:" if column.align == "right" else "---" for column in self.columns)
+        return [
+            f"| {' | '.join(column.heading for column in self.columns)} |",
+            f"|{'|'.join(rules)}|",
+            *(f"| {' | '.join(cell.replace('|', BAR) for cell in row)} |" for row in self.rows),
+        ]
 
 
 def terminal_width() -> int:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from edgec.quantize.value_mixes import MixedValues
 from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
-from edgec.report.table import Column, format_table
+from edgec.report.table import Column, Table
 from edgec.report.table import number as number_column
 
 #: Points of the front that are told and drawn, and by how much they may be nearer than the goal.
@@ -78,37 +78,29 @@ def values_total(report: Mapping[str, Any]) -> str:
     )
 
 
-def values_rows(report: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The layers as words."""
-    return [
-        {
-            "name": short_title(row["name"]),
-            "operator": row["operator"],
-            "dtype": row["dtype"],
-            "bytes": f"{row['values_bytes']:,}",
-            "loss": f"{row['loss']:.1e}",
-        }
-        for row in report["layers"]
-    ]
-
-
-def values_lines(report: Mapping[str, Any]) -> list[str]:
-    """The tables of layers and of the front."""
+def values_table(report: Mapping[str, Any]) -> Table:
+    """The layers."""
     columns = (
         Column("layer", least=16, cut="start"), Column("by", optional=1), Column("values"),
         number_column("bytes"), number_column("loss in int8"),
     )  # fmt: skip
     rows = [
-        (row["name"], row["operator"], row["dtype"], row["bytes"], row["loss"])
-        for row in values_rows(report)
-    ]
+        (short_title(r["name"]), r["operator"], r["dtype"], f"{r['values_bytes']:,}",
+         f"{r['loss']:.1e}")
+        for r in report["layers"]
+    ]  # fmt: skip
+    return Table(columns, rows)
+
+
+def values_lines(report: Mapping[str, Any]) -> list[str]:
+    """The tables of layers and of the front."""
     points = [
         f"{p['size_bytes']:,} ({p['sqnr_db']:.1f}){' *' if p['taken'] else ''}"
         for p in report["front"]
     ]
     return [
         "",
-        *format_table(columns, rows),
+        *values_table(report).text(),
         "",
         f"values: {values_total(report)}",
         f"bytes (dB), estimated, * taken: {', '.join(points)}",
