@@ -10,6 +10,7 @@ import edgec.ops
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.operator import get_op
+from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
 from edgec.ops.cast import CastAttrs
 from edgec.ops.control import ScanAttrs, WhileAttrs
@@ -20,6 +21,8 @@ FLAG = TensorType((1,), "int32")
 UNITS = 6
 ROW = TensorType((1, UNITS), "float32")
 STEPS = 5
+#: Rounds of every loop that data end, at most.
+LIMIT = 9
 
 _random = np.random.default_rng(7)
 W = _random.normal(0, 0.5, (UNITS, UNITS)).astype(np.float32)
@@ -27,8 +30,11 @@ U = _random.normal(0, 0.5, (UNITS, UNITS)).astype(np.float32)
 
 
 def apply(b: GraphBuilder, op: str, inputs: Sequence[Value], name: str) -> Value:
-    """An operator with its default attributes."""
-    return b.op(op, inputs, get_op(op).attrs_class(), name=name)
+    """An operator with its default attributes; what it makes stands for a tensor of its name."""
+    operator = get_op(op)
+    (type_,) = operator.infer(operator.attrs_class(), *(value.type for value in inputs))
+    origins = [Origin(name, type_.shape)]
+    return b.op(op, inputs, operator.attrs_class(), name=name, origins=origins)
 
 
 def add_one(b: GraphBuilder, x: Value, amount: int, name: str) -> Value:
@@ -91,7 +97,11 @@ def decoder() -> Function:
     left, x = b.param("left", FLAG), b.param("x", ROW)
     start = b.constant("start", np.zeros((1, UNITS), np.float32))
     node = b.node(
-        "while", [left, start, x], WhileAttrs(2), name="decode", bodies=(countdown(), decode_step())
+        "while",
+        [left, start, x],
+        WhileAttrs(2, limit=LIMIT),
+        name="decode",
+        bodies=(countdown(), decode_step()),
     )
     return b.finish([node.outputs[1], node.outputs[0]])
 
@@ -139,7 +149,7 @@ def exchange() -> Function:
     b = GraphBuilder()
     left, p, q = b.param("left", FLAG), b.param("p", ROW), b.param("q", ROW)
     node = b.node(
-        "while", [left, p, q], WhileAttrs(3), name="exchange",
+        "while", [left, p, q], WhileAttrs(3, limit=LIMIT), name="exchange",
         bodies=(countdown(), exchange_step()),
     )  # fmt: skip
     return b.finish(node.outputs[1:])
@@ -161,7 +171,11 @@ def nested() -> Function:
     b = GraphBuilder()
     left, x = b.param("left", FLAG), b.param("x", ROW)
     node = b.node(
-        "while", [left, x, x], WhileAttrs(2), name="loop", bodies=(countdown(), nested_step())
+        "while",
+        [left, x, x],
+        WhileAttrs(2, limit=LIMIT),
+        name="loop",
+        bodies=(countdown(), nested_step()),
     )
     return b.finish([node.outputs[1]])
 

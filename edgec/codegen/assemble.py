@@ -176,7 +176,7 @@ def _step(
         names = {name: _callee_name(position, name) for name in variant.callees}
         function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
     operators = _operators(group)
-    if variant.callees:
+    if variant.callees and not group.nodes[0].bodies:
         operators = f"{group.nodes[0].op.name} to {group.nodes[-1].op.name} by rows"
     given = {p.name: arg for p, arg in zip(variant.function.params, args, strict=True)}
     return Step(
@@ -202,7 +202,7 @@ def _step(
         traces=tuple(
             trace
             for value in (*variant.rows, *group.outputs)
-            for trace in _traces(value, shown[value], by_rows=value in variant.rows)
+            for trace in _traces(value, shown.get(value, ()), by_rows=value in variant.rows)
         ),
     )
 
@@ -228,6 +228,7 @@ def _shape(value: Value) -> str:
 
 def _traces(root: Value, views: Sequence[Value], *, by_rows: bool) -> list[Trace]:
     """Of a value and its views, those that stand for tensors of the source."""
+    is_inside = not views
     return [
         Trace(
             value=value.name,
@@ -237,8 +238,9 @@ def _traces(root: Value, views: Sequence[Value], *, by_rows: bool) -> list[Trace
             shape=value.type.shape,
             permutation=_to_source(value.origin),
             by_rows=by_rows,
+            is_inside=is_inside,
         )
-        for value in views
+        for value in views or [root]
         if value.origin is not None
     ]
 

@@ -32,6 +32,7 @@ from edgec.loop.ir import (
     TRACE_ROW,
     TRACES,
     Binary,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -45,6 +46,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
 from edgec.loop.microkernel import written_by
@@ -200,6 +202,9 @@ class _FunctionPrinter:
                 if isinstance(stmt, Store):
                     used.add(stmt.buffer)
                     used |= {e.buffer for e in subexpressions(stmt.value) if hasattr(e, "buffer")}
+                elif isinstance(stmt, (Branch, While)):
+                    found = subexpressions(stmt.condition)
+                    used |= {e.buffer for e in found if hasattr(e, "buffer")}
                 elif isinstance(stmt, Call):
                     for arg in stmt.args:
                         if isinstance(arg, BufferRef):
@@ -311,6 +316,10 @@ class _FunctionPrinter:
                 lines += self.loop(stmt, depth)
             elif isinstance(stmt, If):
                 lines += self.condition(stmt, depth)
+            elif isinstance(stmt, Branch):
+                lines += self.branch(stmt, depth)
+            elif isinstance(stmt, While):
+                lines += self.repeat(stmt, depth)
             elif isinstance(stmt, Call):
                 lines.append(INDENT * depth + self.call(stmt))
             position += 1
@@ -466,6 +475,33 @@ class _FunctionPrinter:
         if otherwise:
             lines += [f"{INDENT * depth}}} else {{", *self.stmts(otherwise, depth + 1)]
         return [*lines, f"{INDENT * depth}}}"]
+
+    def branch(self, stmt: Branch, depth: int) -> list[str]:
+        condition = self.expr.value(stmt.condition).text.at(RELATION + 1)
+        body, otherwise = _listed(stmt.body), _listed(stmt.otherwise)
+        lines = [f"{INDENT * depth}if ({condition} != 0) {{", *self.stmts(body, depth + 1)]
+        if otherwise:
+            lines += [f"{INDENT * depth}}} else {{", *self.stmts(otherwise, depth + 1)]
+        return [*lines, f"{INDENT * depth}}}"]
+
+    def repeat(self, stmt: While, depth: int) -> list[str]:
+        bounds = ";;"
+        before = set(self.used)
+        if stmt.limit is not None:
+            name = self.fresh("round")
+            bounds = f"int32_t {name} = 0; {name} < {stmt.limit}; ++{name}"
+        condition = self.expr.value(stmt.condition).text.at(RELATION + 1)
+        lines = [
+            f"{INDENT * depth}for ({bounds}) {{",
+            *self.stmts(_listed(stmt.head), depth + 1),
+            f"{INDENT * (depth + 1)}if ({condition} == 0) {{",
+            f"{INDENT * (depth + 2)}break;",
+            f"{INDENT * (depth + 1)}}}",
+            *self.stmts(_listed(stmt.body), depth + 1),
+            f"{INDENT * depth}}}",
+        ]
+        self.used = before
+        return lines
 
     def call(self, call: Call) -> str:
         if call.callee == TRACE_ROW:

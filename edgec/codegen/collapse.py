@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.codegen.c_term import flat_term
-from edgec.loop.ir import BufferRef, Expr, For, If, Load, Seq, Stmt, Store
+from edgec.loop.ir import Branch, BufferRef, Expr, For, If, Load, Seq, Stmt, Store, While
 from edgec.loop.rewrite import Rewriter, Substitute
 from edgec.numerics.term import Term, Var, as_term
 
@@ -27,6 +27,11 @@ def collapse(stmt: Stmt) -> Stmt:
     if isinstance(stmt, If):
         otherwise = None if stmt.otherwise is None else collapse(stmt.otherwise)
         return replace(stmt, body=collapse(stmt.body), otherwise=otherwise)
+    if isinstance(stmt, Branch):
+        otherwise = None if stmt.otherwise is None else collapse(stmt.otherwise)
+        return replace(stmt, body=collapse(stmt.body), otherwise=otherwise)
+    if isinstance(stmt, While):
+        return replace(stmt, head=collapse(stmt.head), body=collapse(stmt.body))
     if not isinstance(stmt, For):
         return stmt
     body = collapse(stmt.body)

@@ -10,7 +10,7 @@
   3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
      number of a step.
   4. Two loops that walk evenly through everything become one (`collapse.py`).
-What remains are loops (serial, vectorized, parallel), If, Store, Call and Seq.
+What remains are loops (serial, vectorized, parallel), If, Branch, While, Store, Call and Seq.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from edgec.codegen.collapse import collapse
 from edgec.loop.ir import (
     Binary,
     Block,
+    Branch,
     Call,
     Const,
     Expr,
@@ -32,6 +33,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.rewrite import Substitute
 from edgec.numerics.term import Term, Var, as_term
@@ -70,6 +72,15 @@ class _Expander:
             return self._block(stmt, values, first)
         if isinstance(stmt, If):
             return self._if(stmt, values, first)
+        if isinstance(stmt, Branch):
+            parts = (stmt.body, stmt.otherwise or Seq(()))
+            body, otherwise = (self.stmts(part, values, first) for part in parts)
+            condition = _Decided(values).expr(stmt.condition)
+            return [Branch(condition, _joined(body), _joined(otherwise) if otherwise else None)]
+        if isinstance(stmt, While):
+            head, body = (self.stmts(part, values, first) for part in (stmt.head, stmt.body))
+            condition = _Decided(values).expr(stmt.condition)
+            return [While(_joined(head), condition, _joined(body), stmt.limit)]
         assert isinstance(stmt, (Store, Call))
         return [_Decided(values).stmt(stmt) if values else stmt]
 

@@ -74,7 +74,8 @@ class TraceEntry:
     """A traced value, available right after the end of step `step`.
 
     `array.reshape(shape).transpose(permutation)` has the layout of the tensor `source`; an empty
-    permutation means the same layout.
+    permutation means the same layout. A value inside a body is shown as often as the body makes it,
+    one after the other.
     """
 
     id: int
@@ -85,6 +86,7 @@ class TraceEntry:
     shape: tuple[int, ...]
     bytes: int
     permutation: tuple[int, ...]
+    is_inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,7 @@ def describe(
                     shape=trace.shape,
                     bytes=trace.nbytes,
                     permutation=trace.permutation,
+                    is_inside=trace.is_inside,
                 )
             )
     return Manifest(

@@ -106,7 +106,8 @@ class Trace:
     `value` is the graph IR's name, `source` the tensor of the model file it stands for. `shape`
     is the emitted, row-major shape; `array.reshape(shape).transpose(permutation)` has the source
     tensor's layout (an empty permutation means: the same layout). With `by_rows` it exists only
-    row by row while the step runs, and the step's function shows each row when it is made.
+    row by row while the step runs, and the step's function shows each row when it is made. With
+    `is_inside` it is a value of a body, shown as a whole whenever the body makes it, maybe never.
     """
 
     value: str
@@ -116,6 +117,7 @@ class Trace:
     shape: tuple[int, ...]
     permutation: tuple[int, ...] = ()
     by_rows: bool = False
+    is_inside: bool = False
 
     @property
     def nbytes(self) -> int:

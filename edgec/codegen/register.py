@@ -8,19 +8,18 @@ from copy import copy
 
 from edgec.codegen.c_term import flat_term
 from edgec.loop.ir import (
+    Branch,
     Buffer,
     BufferRef,
     Call,
     Expr,
-    For,
     Gather,
-    If,
     Load,
-    Seq,
     Stmt,
     Store,
+    While,
 )
-from edgec.loop.rewrite import subexpressions
+from edgec.loop.rewrite import children, subexpressions
 from edgec.numerics.term import Term
 
 # A register buffer's element as a scalar (flat index), or the whole buffer as an array (None).
@@ -73,7 +72,9 @@ class Registers:
                 else:
                     self._count_expr(found, arg)
         else:
-            for child in _children(stmt):
+            if isinstance(stmt, (Branch, While)):
+                self._count_expr(found, stmt.condition)
+            for child in children(stmt):
                 found.update(self.uses(child))
         self._uses[id(stmt)] = found
         self._keep.append(stmt)
@@ -131,23 +132,17 @@ class Registers:
                     self._arrays.add(arg.buffer)
                 else:
                     exprs.append(arg)
+        elif isinstance(stmt, (Branch, While)):
+            exprs = [stmt.condition]
         for expr in exprs:
             for part in subexpressions(expr):
                 if isinstance(part, Load):
                     self._classify(part.buffer, part.indices)
                 elif isinstance(part, Gather):
                     self._arrays.add(part.buffer)
-        for child in _children(stmt):
+        for child in children(stmt):
             self._find_arrays(child)
 
     def _classify(self, buffer: Buffer, indices: tuple[Term, ...]) -> None:
         if any(index.constant is None for index in indices):
             self._arrays.add(buffer)
-
-
-def _children(stmt: Stmt) -> tuple[Stmt, ...]:
-    if isinstance(stmt, For):
-        return (stmt.body,)
-    if isinstance(stmt, If):
-        return (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
-    return stmt.stmts if isinstance(stmt, Seq) else ()

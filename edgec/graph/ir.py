@@ -164,6 +164,15 @@ class Function:
         for node in self.nodes:
             yield from node.outputs
 
+    def inner_values(self) -> Iterator[tuple[str, Value]]:
+        """What nodes of bodies make, at any depth, each after its path: `node/body/value`."""
+        for node in self.nodes:
+            for body in node.bodies:
+                path = f"{node.name}/{body.name}"
+                for inner in body.nodes:
+                    yield from ((f"{path}/{value.name}", value) for value in inner.outputs)
+                yield from ((f"{path}/{name}", value) for name, value in body.inner_values())
+
     def constants(self) -> tuple[Constant, ...]:
         """All constants of nodes, results and states, in order of first use, each once."""
         seen: dict[Constant, None] = {}

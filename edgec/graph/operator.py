@@ -142,6 +142,10 @@ class Operator(Generic[AttrsT]):
         """The exact meaning of a node with bodies."""
         raise NotImplementedError
 
+    def ends(self, attrs: AttrsT) -> bool:
+        """Whether it ends after so many steps, whatever its inputs are."""
+        return True
+
     def macs_of_bodies(
         self, attrs: AttrsT, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from edgec.loop.ir import (
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -23,6 +24,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.rewrite import Substitute, children, subexpressions
 from edgec.numerics.term import (
@@ -89,7 +91,13 @@ def accesses(
         yield from _reads(stmt.value, loops, of)
         if of is None or stmt.buffer in of:
             yield Access(stmt.buffer, stmt.indices, loops, True)
-    elif isinstance(stmt, If):
+    elif isinstance(stmt, While):
+        yield from accesses(stmt.head, loops, of=of)
+        yield from _reads(stmt.condition, loops, of)
+        yield from accesses(stmt.body, loops, of=of)
+    elif isinstance(stmt, (If, Branch)):
+        if isinstance(stmt, Branch):
+            yield from _reads(stmt.condition, loops, of)
         yield from accesses(stmt.body, loops, of=of)
         if stmt.otherwise is not None:
             yield from accesses(stmt.otherwise, loops, of=of)

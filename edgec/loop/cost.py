@@ -15,6 +15,7 @@ from edgec.loop.ir import (
     TRACES,
     Binary,
     Block,
+    Branch,
     BufferRef,
     Call,
     Cast,
@@ -30,12 +31,16 @@ from edgec.loop.ir import (
     Select,
     Seq,
     Stmt,
+    While,
     remembered,
 )
 from edgec.loop.primitives.nibbles import unpacked_byte
+from edgec.loop.rewrite import children
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
 
+#: Rounds that a loop is taken to run where data decide it.
+ROUNDS = 8
 # How many values of the outer variables are tried to average a loop's trip count.
 _MOST_SAMPLES = 256
 
@@ -152,6 +157,15 @@ def holds_share(stmt: If) -> float:
     return sum(room.evaluate(p) > 0 for p in points) / len(points)
 
 
+def parts_of_choice(stmt: Branch | While) -> tuple[tuple[Stmt, float], ...]:
+    """What data choose or repeat, and how often it is taken to run."""
+    if isinstance(stmt, While):
+        rounds = ROUNDS if stmt.limit is None else min(stmt.limit, ROUNDS)
+        return (stmt.head, rounds + 1.0), (stmt.body, float(rounds))
+    parts = (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
+    return tuple((part, 0.5) for part in parts)
+
+
 def _samples(term: Term) -> list[dict[str, int]]:
     points: list[dict[str, int]] = [{}]
     variables = sorted(term.variables(), key=lambda v: v.name)
@@ -189,6 +203,11 @@ class _Estimator:
             if stmt.otherwise is not None:
                 body += self.stmt(stmt.otherwise).times(1 - share)
             return body + Cost(instructions=2)
+        if isinstance(stmt, (Branch, While)):
+            total = self.expr(stmt.condition) + Cost(instructions=2)
+            for part, times in parts_of_choice(stmt):
+                total += self.stmt(part).times(times)
+            return total
         if isinstance(stmt, Call):
             return self.call(stmt)
         assert not isinstance(stmt, Block)
@@ -273,6 +292,11 @@ class _CodeEstimator(_Estimator):
         if isinstance(stmt, If):
             body = self.stmt(stmt.body) + Cost(instructions=2)
             return body if stmt.otherwise is None else body + self.stmt(stmt.otherwise)
+        if isinstance(stmt, (Branch, While)):
+            total = self.expr(stmt.condition) + Cost(instructions=2)
+            for part in children(stmt):
+                total += self.stmt(part)
+            return total
         return super().stmt(stmt)
 
     def call(self, call: Call) -> Cost:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.loop.cost import average_trips, estimate, holds_share
-from edgec.loop.ir import TRACES, Call, Const, For, If, PrimFunc, Seq, Stmt
+from edgec.loop.cost import average_trips, estimate, holds_share, parts_of_choice
+from edgec.loop.ir import TRACES, Branch, Call, Const, For, If, PrimFunc, Seq, Stmt, While
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.simplify import lower_blocks
 
@@ -49,6 +49,9 @@ def _calls(stmt: Stmt, times: float) -> list[tuple[Call, float]]:
         return found + (_calls(stmt.otherwise, times * (1 - share)) if stmt.otherwise else [])
     if isinstance(stmt, Seq):
         return [found for child in stmt.stmts for found in _calls(child, times)]
+    if isinstance(stmt, (Branch, While)):
+        parts = parts_of_choice(stmt)
+        return [found for part, often in parts for found in _calls(part, times * often)]
     return [(stmt, times)] if isinstance(stmt, Call) else []
 
 

@@ -8,6 +8,7 @@ is checked when it is used; reading an element that nothing wrote is an error to
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import CodeType
@@ -23,6 +24,7 @@ from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.ir import (
     TRACES,
     Binary,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -40,6 +42,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import walk
@@ -171,6 +174,22 @@ class _Printer:
                 other = self.stmt(stmt.otherwise, deeper) or [f"{deeper}pass"]
                 lines += [f"{indent}else:", *other]
             return lines
+        if isinstance(stmt, Branch):
+            test = self.expr(stmt.condition)[0]
+            lines = [f"{indent}if {test}:", *(self.stmt(stmt.body, deeper) or [f"{deeper}pass"])]
+            if stmt.otherwise is not None:
+                other = self.stmt(stmt.otherwise, deeper) or [f"{deeper}pass"]
+                lines += [f"{indent}else:", *other]
+            return lines
+        if isinstance(stmt, While):
+            rounds = "count()" if stmt.limit is None else f"range({stmt.limit})"
+            return [
+                f"{indent}for _ in {rounds}:",
+                *self.stmt(stmt.head, deeper),
+                f"{deeper}if not {self.expr(stmt.condition)[0]}:",
+                f"{deeper}    break",
+                *self.stmt(stmt.body, deeper),
+            ]
         if isinstance(stmt, Seq):
             return [line for child in stmt.stmts for line in self.stmt(child, indent)]
         assert isinstance(stmt, Call)
@@ -371,6 +390,7 @@ def _float_to_int(value: float, dtype: str) -> int:
 
 _RUNTIME: dict[str, Any] = {
     "checked": _checked,
+    "count": itertools.count,
     "f32": _f32,
     "int_to_f32": _int_to_f32,
     "int_div": _int_div,

@@ -7,6 +7,8 @@
               | Block(name, axes: (Axis(var, kind, binding: term))*, init: stmt?, body: stmt)
               | Store(buffer, indices: term*, value: expr)
               | If(left: term, right: term, body, otherwise: stmt?)       when left < right
+              | Branch(condition: expr, body, otherwise: stmt?)           when it is not zero
+              | While(head, condition: expr, body, limit: int?)           see `While`
               | Seq(stmts)
               | Call(callee, args)                         a PrimFunc or a microkernel by name
     for kind  = serial | unrolled | vectorized | parallel | bound to a CUDA index
@@ -207,6 +209,28 @@ class If:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """Run `body` when an integer or bool that data decide is not zero, else `otherwise`."""
+
+    condition: Expr
+    body: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class While:
+    """Run `head`; if then the condition is not zero, `body`, and begin again.
+
+    With a limit, `body` runs at most so often.
+    """
+
+    head: Stmt
+    condition: Expr
+    body: Stmt
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
 class Seq:
     """Statements one after the other."""
 
@@ -243,7 +267,7 @@ TRACE_PART = "trace_part"
 #: Both; a build that nobody watches has no code for them.
 TRACES = frozenset({TRACE_ROW, TRACE_PART})
 
-Stmt = Union[For, Block, Store, If, Seq, Call]
+Stmt = Union[For, Block, Store, If, Branch, While, Seq, Call]
 
 
 @dataclass(frozen=True)

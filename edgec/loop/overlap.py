@@ -29,6 +29,7 @@ from edgec.errors import ContractError
 from edgec.loop.access import reads, writes
 from edgec.loop.dtype import bits
 from edgec.loop.ir import (
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -43,6 +44,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
     remembered,
 )
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
@@ -98,6 +100,8 @@ def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | Non
     characters = _CHARACTERS & {input.dtype, output.dtype}
     if input.dtype != output.dtype and not characters:
         return None
+    if any(isinstance(stmt, (Branch, While)) for stmt, _ in walk(func.body)):
+        return None  # data decide what is read after what is written
     given = {v: (np.array([v.start]), np.array([v.stop - 1])) for v in func.indices}
     whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps(given, 1))
     distance = max(int(whole.distance[0]), -_nbytes(input))

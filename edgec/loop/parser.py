@@ -15,6 +15,7 @@ from edgec.loop.ir import (
     Axis,
     AxisKind,
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -28,6 +29,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
     Use,
+    While,
 )
 from edgec.numerics.term import Term, Var
 
@@ -107,11 +109,14 @@ class _FuncParser(ExprParser):
             right = self.term()
             self.expect("{")
             body = self.body()
-            otherwise = None
-            if self.accept("else"):
-                self.expect("{")
-                otherwise = self.body()
-            return If(left, right, body, otherwise)
+            return If(left, right, body, self.otherwise())
+        if self.accept("when"):
+            condition = self.expr()
+            self.expect("{")
+            body = self.body()
+            return Branch(condition, body, self.otherwise())
+        if self.peek() in ("at", "repeat"):
+            return self.repeat()
         if self.accept("call"):
             callee = self.name()
             self.expect("(")
@@ -119,6 +124,25 @@ class _FuncParser(ExprParser):
         buffer, indices = self.element()
         self.expect("=")
         return Store(buffer, indices, self.expr())
+
+    def otherwise(self) -> Stmt | None:
+        if not self.accept("else"):
+            return None
+        self.expect("{")
+        return self.body()
+
+    def repeat(self) -> While:
+        limit = None
+        if self.accept("at"):
+            self.expect("most")
+            limit = self.integer()
+        self.expect("repeat")
+        self.expect("{")
+        head = self.body()
+        self.expect("while")
+        condition = self.expr()
+        self.expect("{")
+        return While(head, condition, self.body(), limit)
 
     def loop(self) -> For:
         kind = self.peek() if self.peek() in _KINDS else "serial"

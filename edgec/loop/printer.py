@@ -12,6 +12,7 @@ from edgec.loop.ir import (
     Axis,
     Binary,
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Cast,
@@ -28,6 +29,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.numerics.term import Term, Var
 
@@ -84,6 +86,21 @@ def print_stmt(stmt: Stmt, indent: str = "") -> list[str]:
         if stmt.otherwise is not None:
             lines += [f"{indent}}} else {{", *print_stmt(stmt.otherwise, deeper)]
         return [*lines, f"{indent}}}"]
+    if isinstance(stmt, Branch):
+        head = f"{indent}when {print_expr(stmt.condition)} {{"
+        lines = [head, *print_stmt(stmt.body, deeper)]
+        if stmt.otherwise is not None:
+            lines += [f"{indent}}} else {{", *print_stmt(stmt.otherwise, deeper)]
+        return [*lines, f"{indent}}}"]
+    if isinstance(stmt, While):
+        limit = "" if stmt.limit is None else f"at most {stmt.limit} "
+        return [
+            f"{indent}{limit}repeat {{",
+            *print_stmt(stmt.head, deeper),
+            f"{indent}}} while {print_expr(stmt.condition)} {{",
+            *print_stmt(stmt.body, deeper),
+            f"{indent}}}",
+        ]
     if isinstance(stmt, Seq):
         lines = []
         single = len(stmt.stmts) == 1

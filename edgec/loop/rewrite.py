@@ -13,6 +13,7 @@ from edgec.loop.ir import (
     Axis,
     Binary,
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -29,6 +30,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.numerics.term import Term, TermLike, Var
 
@@ -90,6 +92,12 @@ class Rewriter:
             return If(self.term(stmt.left), self.term(stmt.right), self.stmt(stmt.body), otherwise)
         if isinstance(stmt, Seq):
             return Seq(tuple(self.stmt(s) for s in stmt.stmts))
+        if isinstance(stmt, Branch):
+            otherwise = None if stmt.otherwise is None else self.stmt(stmt.otherwise)
+            return Branch(self.expr(stmt.condition), self.stmt(stmt.body), otherwise)
+        if isinstance(stmt, While):
+            head, condition = self.stmt(stmt.head), self.expr(stmt.condition)
+            return replace(stmt, head=head, condition=condition, body=self.stmt(stmt.body))
         return Call(stmt.callee, tuple(self.argument(a) for a in stmt.args))
 
     def loop(self, loop: For) -> Stmt:
@@ -199,11 +207,11 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
         return (stmt.body,)
     if isinstance(stmt, Block):
         return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
-    if isinstance(stmt, If):
+    if isinstance(stmt, (If, Branch)):
         return (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
-    if isinstance(stmt, Seq):
-        return stmt.stmts
-    return ()
+    if isinstance(stmt, While):
+        return stmt.head, stmt.body
+    return stmt.stmts if isinstance(stmt, Seq) else ()
 
 
 def walk(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:

@@ -15,12 +15,14 @@ from edgec.loop.access import term_range
 from edgec.loop.compact import compact_buffers, private_buffers
 from edgec.loop.ir import (
     Block,
+    Branch,
     Expr,
     For,
     If,
     PrimFunc,
     Seq,
     Stmt,
+    While,
     remembered,
 )
 from edgec.loop.primitives.lookup import reduce_vars
@@ -61,6 +63,12 @@ def lower_blocks(stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
     if isinstance(stmt, If):
         otherwise = None if stmt.otherwise is None else lower_blocks(stmt.otherwise, loops)
         return replace(stmt, body=lower_blocks(stmt.body, loops), otherwise=otherwise)
+    if isinstance(stmt, Branch):
+        otherwise = None if stmt.otherwise is None else lower_blocks(stmt.otherwise, loops)
+        return replace(stmt, body=lower_blocks(stmt.body, loops), otherwise=otherwise)
+    if isinstance(stmt, While):
+        head, body = lower_blocks(stmt.head, loops), lower_blocks(stmt.body, loops)
+        return replace(stmt, head=head, body=body)
     if isinstance(stmt, Block):
         bind = Substitute({a.var: a.binding for a in stmt.axes})
         body = lower_blocks(bind.stmt(stmt.body), loops)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.loop.cost import average_trips, holds_share
+from edgec.loop.cost import average_trips, holds_share, parts_of_choice
 from edgec.loop.dtype import bits
 from edgec.loop.ir import (
     TRACES,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -27,6 +28,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.rewrite import subexpressions
@@ -81,6 +83,9 @@ class _Counting:
             if stmt.otherwise is not None:
                 parts.append((self.stmt(stmt.otherwise), 1.0 - share))
             return _sum(*parts)
+        if isinstance(stmt, (Branch, While)):
+            chosen = [(self.stmt(part), times) for part, times in parts_of_choice(stmt)]
+            return _sum((self.expr(stmt.condition), 1.0), *chosen)
         if isinstance(stmt, Call):
             return self.call(stmt)
         assert isinstance(stmt, Store)

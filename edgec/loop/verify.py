@@ -15,6 +15,7 @@ from edgec.loop.intrinsics import get_intrinsic, is_known
 from edgec.loop.ir import (
     Binary,
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -32,6 +33,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    While,
 )
 from edgec.loop.lanes import why_not_at_once
 from edgec.loop.rewrite import walk
@@ -159,6 +161,15 @@ class _Verifier:
             self.guards -= 1
             if stmt.otherwise is not None:
                 self.stmt(stmt.otherwise, scope, loops)
+        elif isinstance(stmt, Branch):
+            self.condition(stmt.condition, scope, loops)
+            self.stmt(stmt.body, scope, loops)
+            if stmt.otherwise is not None:
+                self.stmt(stmt.otherwise, scope, loops)
+        elif isinstance(stmt, While):
+            self.stmt(stmt.head, scope, loops)
+            self.condition(stmt.condition, scope, loops)
+            self.stmt(stmt.body, scope, loops)
         elif isinstance(stmt, Seq):
             for child in stmt.stmts:
                 self.stmt(child, scope, loops)
@@ -168,6 +179,10 @@ class _Verifier:
                     self.element(argument.buffer, argument.indices, scope, loops)
                 else:
                     self.expr(argument, scope, loops)
+
+    def condition(self, expr: Expr, scope: dict[str, Var], loops: tuple[For, ...]) -> None:
+        dtype = self.expr(expr, scope, loops)
+        self.require(not is_float(dtype), f"a condition is {dtype}")
 
     def loop(self, loop: For, scope: dict[str, Var], loops: tuple[For, ...]) -> None:
         self.place.append(f"for {loop.var.name}")

@@ -3,19 +3,71 @@
 A condition is one element of an integer type or bool, and holds where it is not zero. A body's
 parameters have the types of what it is given, exactly. Nothing else comes in, and nothing but its
 results comes out, so that all four are pure like every other operator.
+
+`arrange` says how the loops of the bodies stand in one function: see `Bodies`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import Fusion, NoAttrs, RunBody, Signature, register
 from edgec.graph.types import Array, TensorType
+from edgec.loop.ir import Branch, For, Stmt
+from edgec.loop.ir import While as Repeat
+from edgec.loop.rewrite import sequence
+from edgec.loop.spot import Spot
+from edgec.numerics.term import Var, as_term
 from edgec.ops.op import Op
+
+
+class Bodies(Protocol):
+    """What a node with bodies is written into: the spots of its values, and the bodies' code."""
+
+    @property
+    def inputs(self) -> Sequence[Spot]:
+        """The node's inputs, which nothing may write."""
+
+    @property
+    def outputs(self) -> Sequence[Spot]:
+        """The node's outputs."""
+
+    def flag(self, body: int) -> Spot:
+        """A new place for the first result of a body."""
+
+    def copy(self, source: Spot, to: Spot) -> Stmt:
+        """Copy a value."""
+
+    def run(
+        self,
+        body: int,
+        carried: Sequence[Spot],
+        given: Sequence[Spot],
+        results: Sequence[Spot],
+        *,
+        times: int = 1,
+    ) -> Stmt:
+        """The code of a body: it takes what is carried and given, and makes the results.
+
+        What is carried becomes the body's first results, where it is. times: how often it runs, if
+        that is known.
+        """
+
+
+class Control(Op[Any]):
+    """An operator whose nodes have bodies."""
+
+    fusion = Fusion.OPAQUE
+
+    def arrange(self, attrs: Any, bodies: Bodies) -> Stmt:
+        """The code of a node, around that of its bodies."""
+        raise NotImplementedError
 
 
 def _require_condition(name: str, type_: TensorType) -> None:
@@ -43,11 +95,10 @@ def _require_bodies(name: str, bodies: Sequence[Signature], count: int) -> None:
 
 
 @register
-class If(Op[NoAttrs]):
+class If(Control):
     """if(condition, x…) {then} {otherwise}: the results of one of two bodies on x…."""
 
     name = "if"
-    fusion = Fusion.OPAQUE
 
     def infer_bodies(
         self, attrs: NoAttrs, bodies: Sequence[Signature], *inputs: TensorType
@@ -78,25 +129,31 @@ class If(Op[NoAttrs]):
         """Those of the larger body."""
         return max(macs)
 
+    def arrange(self, attrs: NoAttrs, bodies: Bodies) -> Stmt:
+        """Both bodies make the outputs."""
+        condition, *given = bodies.inputs
+        then, otherwise = (bodies.run(number, (), given, bodies.outputs) for number in (0, 1))
+        return Branch(condition.element(), then, otherwise)
+
 
 @dataclass(frozen=True)
 class WhileAttrs:
-    """carried: how many inputs are, the first ones."""
+    """carried: how many inputs are, the first ones. limit: the most rounds, None for any number."""
 
     carried: int
+    limit: int | None = None
 
 
 @register
-class While(Op[WhileAttrs]):
+class While(Control):
     """while(carried…, fixed…) {condition} {body}: as long as the condition holds, the body.
 
     Both bodies take all inputs. The body's results are the carried values of the next round, and
-    those of the last round are the node's.
+    those of the last round are the node's. After `limit` rounds there is no further one.
     """
 
     name = "while"
     attrs_class = WhileAttrs
-    fusion = Fusion.OPAQUE
 
     def infer_bodies(
         self, attrs: WhileAttrs, bodies: Sequence[Signature], *inputs: TensorType
@@ -109,6 +166,8 @@ class While(Op[WhileAttrs]):
         if len(condition.results) != 1:
             raise TypeMismatch(f"while: the condition gives {len(condition.results)} results")
         _require_condition(self.name, condition.results[0])
+        if attrs.limit is not None and attrs.limit < 0:
+            raise TypeMismatch(f"while of at most {attrs.limit} rounds")
         if len(body.results) != attrs.carried or body.results != inputs[: attrs.carried]:
             raise TypeMismatch(
                 "while: the body gives other types than it takes first",
@@ -122,7 +181,9 @@ class While(Op[WhileAttrs]):
         """The condition is computed before every round."""
         condition, body = bodies
         values = list(inputs)
-        while np.any(condition(values)[0]):
+        for _ in itertools.count() if attrs.limit is None else range(attrs.limit):
+            if not np.any(condition(values)[0]):
+                break
             values[: attrs.carried] = body(values)
         return tuple(values[: attrs.carried])
 
@@ -131,6 +192,19 @@ class While(Op[WhileAttrs]):
     ) -> int:
         """Those of one round: how many there are is up to the data."""
         return sum(macs)
+
+    def ends(self, attrs: WhileAttrs) -> bool:
+        """With a limit."""
+        return attrs.limit is not None
+
+    def arrange(self, attrs: WhileAttrs, bodies: Bodies) -> Stmt:
+        """What is carried lies where the outputs do from the start."""
+        carried, fixed = bodies.outputs, bodies.inputs[attrs.carried :]
+        starts = map(bodies.copy, bodies.inputs, carried)
+        flag = bodies.flag(0)
+        head = bodies.run(0, (), (*carried, *fixed), (flag,))
+        body = bodies.run(1, carried, fixed, ())
+        return sequence(*starts, Repeat(head, flag.element(), body, attrs.limit))
 
 
 @dataclass(frozen=True)
@@ -143,7 +217,7 @@ class ScanAttrs:
 
 
 @register
-class Scan(Op[ScanAttrs]):
+class Scan(Control):
     """scan(carried…, scanned…, fixed…) {body}: the body once for every index of the first axis.
 
     In each step the body takes what is carried, the step's slice of each scanned input, and what is
@@ -153,7 +227,6 @@ class Scan(Op[ScanAttrs]):
 
     name = "scan"
     attrs_class = ScanAttrs
-    fusion = Fusion.OPAQUE
 
     def infer_bodies(
         self, attrs: ScanAttrs, bodies: Sequence[Signature], *inputs: TensorType
@@ -197,6 +270,18 @@ class Scan(Op[ScanAttrs]):
         """Those of all steps."""
         return attrs.steps * sum(macs)
 
+    def arrange(self, attrs: ScanAttrs, bodies: Bodies) -> Stmt:
+        """What is carried lies where the first outputs do from the start."""
+        last, step = attrs.carried + attrs.scanned, Var("step", 0, attrs.steps)
+        starts = map(bodies.copy, bodies.inputs, bodies.outputs[: attrs.carried])
+        scanned = [x.slice(step, attrs.steps) for x in bodies.inputs[attrs.carried : last]]
+        results = [y.slice(step, attrs.steps) for y in bodies.outputs[attrs.carried :]]
+        body = bodies.run(
+            0, bodies.outputs[: attrs.carried], (*scanned, *bodies.inputs[last:]), results,
+            times=attrs.steps,
+        )  # fmt: skip
+        return sequence(*starts, For(step, as_term(0), as_term(attrs.steps), "serial", body))
+
 
 def _slice(type_: TensorType) -> TensorType:
     if type_.quant is not None and not type_.quant.per_tensor:
@@ -211,11 +296,10 @@ def _stack(type_: TensorType, steps: int) -> TensorType:
 
 
 @register
-class Call(Op[NoAttrs]):
+class Call(Control):
     """call(x…) {body}: the results of a function on x…."""
 
     name = "call"
-    fusion = Fusion.OPAQUE
 
     def infer_bodies(
         self, attrs: NoAttrs, bodies: Sequence[Signature], *inputs: TensorType
@@ -236,3 +320,7 @@ class Call(Op[NoAttrs]):
     ) -> int:
         """Those of the function."""
         return sum(macs)
+
+    def arrange(self, attrs: NoAttrs, bodies: Bodies) -> Stmt:
+        """The function's code."""
+        return bodies.run(0, (), bodies.inputs, bodies.outputs)

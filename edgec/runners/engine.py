@@ -173,6 +173,8 @@ class Session:
     def _check_traces(self, result: RunResult) -> None:
         for entry in self.manifest.traces:
             found = result.traces.get(entry.id)
+            if entry.is_inside and (found is None or found.nbytes % entry.bytes == 0):
+                continue  # of a body that did not run, or ran several times
             if found is None or found.nbytes != entry.bytes:
                 raise RunFailed(
                     f"the traced run of {self.manifest.model} gave "

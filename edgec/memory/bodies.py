@@ -1,0 +1,413 @@
+"""Nodes with bodies as one function that calls the bodies' groups, and the memory of the bodies.
+
+    if (flag[0] != 0) {                     for (step = 0; step < 5; ++step) {
+        m_matmul(x, weights, s0);               m_matmul(out, w, s0);
+        m_tanh(s0, out);                        m_add(&xs[step * 6], s0, out);
+    } else {                                }
+        m_abs(x, out);
+    }
+
+Each body is lowered as a model is, and its values get a plan of memory of their own, which is
+proven like every plan. What a node takes besides inputs and outputs is one place: the largest of
+its bodies' plans, as only one body runs at a time. So lifetimes nest, and branches share bytes.
+
+What a loop carries is the body's state: its new value is computed where the old one is, wherever
+`edgec.passes.settle_states` finds that nothing needs the old one any more, and copied else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.errors import ContractError
+from edgec.graph.ir import Constant, Function, State, Value
+from edgec.graph.types import Array, TensorType
+from edgec.loop.access import writes
+from edgec.loop.cost import estimate
+from edgec.loop.ir import (
+    TRACE_PART,
+    TRACE_ROW,
+    TRACES,
+    Buffer,
+    BufferRef,
+    Call,
+    Const,
+    Expr,
+    For,
+    IndexValue,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.rewrite import Rewriter, sequence
+from edgec.loop.schedule import Schedule
+from edgec.loop.spot import Spot
+from edgec.memory.layout import (
+    merged_places,
+    placement_problem,
+    scratch_name,
+    state_places,
+)
+from edgec.memory.problem import Plan
+from edgec.memory.solve import plan_memory
+from edgec.numerics.term import Term, TermLike, Var, as_term
+from edgec.ops.control import Control
+from edgec.passes.fuse_groups import Group, storage
+from edgec.passes.lower_groups import (
+    SCRATCH_ALIGN,
+    LoweredGroup,
+    RowPart,
+    ScratchPlace,
+    Variant,
+    scratch_parts,
+)
+
+#: Name of the place of everything that the bodies need.
+BODIES = "bodies"
+#: Placements that are tried for the plan of a body.
+PLAN_NODES = 40_000
+
+
+@dataclass(frozen=True)
+class LoweredBody:
+    """A body ready to run: its groups, a variant of each, and the function that they are of."""
+
+    function: Function
+    groups: tuple[LoweredGroup, ...]
+    variants: tuple[Variant, ...]
+
+
+#: Lowers a body whose inputs and outputs lie in memory of its caller.
+LowerBody = Callable[[Function], LoweredBody]
+
+
+def lower_bodies(group: Group, lower: LowerBody) -> LoweredGroup:
+    """The group of one node with bodies; its only variant runs them."""
+    return LoweredGroup(group, (_Driver(group, lower).build(),))
+
+
+class _Driver:
+    """Writes the function of one node; `edgec.ops.control.Bodies` says what it is asked for."""
+
+    def __init__(self, group: Group, lower: LowerBody) -> None:
+        (self.node,) = group.nodes
+        self.lower = lower
+        self.constants: dict[str, tuple[Buffer, Array]] = {}
+        self.flags: dict[Buffer, int] = {}
+        self.scratch: dict[Buffer, int] = {}  # offsets, flags not counted
+        self.callees: dict[str, PrimFunc] = {}
+        self.parts: list[RowPart] = []
+        self.rows: list[Value] = []
+        self.inlined = 0
+        activations = [v for v in group.inputs if not isinstance(v, Constant)]
+        self.arena = {v: _flat(_numbered("x", n), v.type) for n, v in enumerate(activations)}
+        for number, output in enumerate(group.outputs):
+            self.arena[output] = _flat(_numbered("out", number), output.type)
+        self.inputs = [self.operand(value) for value in self.node.inputs]
+        self.outputs = [self.operand(value) for value in group.outputs]
+
+    def build(self) -> Variant:
+        op = self.node.op
+        assert isinstance(op, Control)
+        body = _Numbers(len(self.parts), op.arrange(self.node.attrs, self))
+        constants = [buffer for buffer, _ in self.constants.values()]
+        params = (*self.arena.values(), *constants, *self.flags, *self.scratch)
+        function = PrimFunc(f"run_{op.name}", params, (), body.shifted(len(self.parts)))
+        args = {buffer: value for value, buffer in self.arena.items()}
+        return Variant(
+            schedule=Schedule(function),
+            function=function,
+            args=tuple(args.get(param) for param in params),
+            constants={name: array for name, (_, array) in self.constants.items()},
+            places=self.places(function),
+            instructions=round(estimate(function, callees=self.callees).instructions),
+            callees=self.callees,
+            parts=tuple(self.parts),
+            rows=tuple(self.rows),
+        )
+
+    def places(self, function: PrimFunc) -> tuple[ScratchPlace, ...]:
+        """One place: the flags, then what each body needs."""
+        sizes = scratch_parts(function)
+        behind = SCRATCH_ALIGN * len(self.flags)
+        offsets = {buffer.name: offset for buffer, offset in self.flags.items()}
+        offsets |= {buffer.name: behind + offset for buffer, offset in self.scratch.items()}
+        end = max((offset + sizes[name] for name, offset in offsets.items()), default=0)
+        return (ScratchPlace(BODIES, end, offsets),) if end else ()
+
+    # what operators ask for -------------------------------------------------------------------
+
+    def flag(self, body: int) -> Spot:
+        """A place for one element, beside those of all bodies."""
+        type_ = self.node.bodies[body].results[0].type
+        buffer = replace(_flat(f"flag{len(self.flags)}", type_), scope="scratch")
+        self.flags[buffer] = SCRATCH_ALIGN * len(self.flags)
+        return Spot(buffer, 1)
+
+    def copy(self, source: Spot, to: Spot) -> Stmt:
+        """Element by element; nothing where it lies there already."""
+        if source == to:
+            return Seq(())
+        i = Var("i", 0, to.elements)
+        store = Store(to.buffer, to.element(i).indices, source.element(i))
+        return For(i, as_term(0), as_term(to.elements), "serial", store)
+
+    def run(
+        self,
+        body: int,
+        carried: Sequence[Spot],
+        given: Sequence[Spot],
+        results: Sequence[Spot],
+        *,
+        times: int = 1,
+    ) -> Stmt:
+        """Calls of the body's groups, in order."""
+        lowered = self.lower(_with_states(self.node.bodies[body], len(carried)))
+        function = lowered.function
+        roots = storage(function)
+        problem = placement_problem(function, lowered.groups, lowered.variants, io="caller")
+        plan = plan_memory(problem, node_limit=PLAN_NODES)
+        spots = dict(zip(function.inputs, given, strict=True))
+        for state, spot in zip(function.states, carried, strict=True):
+            spots[state.before] = spot
+        for value, spot in zip(function.outputs, results, strict=True):
+            spots[roots.get(value, value)] = spot
+        names = {value.name: value for value in function.values()}
+        for buffer in problem.buffers:
+            if buffer.name in names:
+                spots[names[buffer.name]] = self.value(names[buffer.name].type, plan, buffer.name)
+        merged = merged_places(function, lowered.groups, lowered.variants, io="caller")
+        for value, place in {**merged, **state_places(function)}.items():
+            spots[value] = spots[place]
+        spots |= {value: spots[root] for value, root in roots.items() if root in spots}
+        calls = [
+            call
+            for position, (group, variant) in enumerate(
+                zip(lowered.groups, lowered.variants, strict=True)
+            )
+            for call in self.step(group.group, variant, position, plan, spots, body, times)
+        ]
+        return sequence(*calls)
+
+    # one group --------------------------------------------------------------------------------
+
+    def step(
+        self,
+        group: Group,
+        variant: Variant,
+        position: int,
+        plan: Plan,
+        spots: Mapping[Value, Spot],
+        body: int,
+        times: int,
+    ) -> list[Stmt]:
+        """The call of a group, and what tells that it has ended and what it made."""
+        given: dict[Buffer, Spot] = {}
+        scratch = {name: p for p in variant.places for name in p.offsets}
+        for param, value in zip(variant.function.params, variant.args, strict=True):
+            if value is not None:
+                given[param] = spots[value]
+            elif param.scope == "constant":
+                given[param] = self.constant(variant.constants[param.name])
+            else:
+                place = scratch[param.name]
+                at = plan.offsets[scratch_name(position, place.name)] + place.offsets[param.name]
+                given[param] = self.temporary(param.elements, param.dtype, at)
+        path = f"{self.node.name}/{self.node.bodies[body].name}"
+        if variant.callees:
+            return [self.inline(variant, given, path, times)]
+        callee = self.callee(variant.function)
+        written = writes(variant.function.body)
+        outputs = {spots[value].buffer for value in group.outputs}
+        args = [
+            spot.ref("reads" if p not in written else "writes" if spot.buffer in outputs else
+                     "updates")
+            for p, spot in given.items()
+        ]  # fmt: skip
+        shown = [value for value in group.outputs if value.origin is not None]
+        constants = tuple(given[p].buffer.name for p in given if p.scope == "constant")
+        calls = times * (1 + len(shown))
+        number = len(self.parts)
+        part = RowPart(group, callee, constants, variant.scratch_bytes, calls)
+        self.parts.append(part)
+        stmts: list[Stmt] = [Call(callee, tuple(args)), _part_end(number)]
+        for value in shown:
+            which = Const(len(self.rows), "int32")
+            self.rows.append(replace(value, name=f"{path}/{value.name}"))
+            stmts.append(
+                Call(TRACE_ROW, (which, spots[value].ref("reads"), IndexValue(as_term(0))))
+            )
+        return stmts
+
+    def inline(self, variant: Variant, given: Mapping[Buffer, Spot], path: str, times: int) -> Stmt:
+        """The code of a node with bodies inside a body, in the place of a call."""
+        renamed = {name: self.callee(function) for name, function in variant.callees.items()}
+        constants = {p.name: given[p].buffer.name for p in given if p.scope == "constant"}
+        self.inlined += 1
+        inner = _Numbers(len(variant.parts), variant.function.body)
+        body = inner.moved(len(self.parts), len(self.rows))
+        self.parts += (
+            replace(
+                part,
+                callee=renamed[part.callee],
+                constants=tuple(constants[name] for name in part.constants),
+                hook_calls=times * part.hook_calls,
+            )
+            for part in variant.parts
+        )
+        self.rows += (replace(value, name=f"{path}/{value.name}") for value in variant.rows)
+        return _Inlined(given, renamed, f"_{self.inlined}").stmt(body)
+
+    # names ------------------------------------------------------------------------------------
+
+    def operand(self, value: Value) -> Spot:
+        """Where an input or output of the node lies."""
+        if isinstance(value, Constant):
+            return self.constant(value.data)
+        return Spot(self.arena[value], value.type.elements)
+
+    def constant(self, array: Array) -> Spot:
+        """A parameter for the array; equal arrays share it."""
+        for buffer, known in self.constants.values():
+            same = known.dtype == array.dtype and known.size == array.size
+            if same and known.tobytes() == array.tobytes():
+                return Spot(buffer, array.size)
+        name = f"c{len(self.constants)}"
+        buffer = Buffer(name, (array.size,), array.dtype.name, "constant")
+        self.constants[name] = buffer, array
+        return Spot(buffer, array.size)
+
+    def value(self, type_: TensorType, plan: Plan, name: str) -> Spot:
+        """A parameter for a value of a body."""
+        return self.temporary(type_.elements, type_.dtype, plan.offsets[name])
+
+    def temporary(self, elements: int, dtype: str, offset: int) -> Spot:
+        """A parameter for scratch at this offset; the same one for the same bytes."""
+        for buffer, at in self.scratch.items():
+            if (buffer.elements, buffer.dtype, at) == (elements, dtype, offset):
+                return Spot(buffer, elements)
+        buffer = Buffer(f"s{len(self.scratch)}", (elements,), dtype, "scratch")
+        self.scratch[buffer] = offset
+        return Spot(buffer, elements)
+
+    def callee(self, function: PrimFunc) -> str:
+        """A name to call a function by; equal ones share it."""
+        for name, known in self.callees.items():
+            if known == function:
+                return name
+        name = f"{function.name}_{len(self.callees)}"
+        self.callees[name] = function
+        return name
+
+
+def _with_states(body: Function, carried: int) -> Function:
+    """What a loop carries as states, which stand last."""
+    if not carried:
+        return body
+    params, results = body.params[:carried], body.results[:carried]
+    states = tuple(
+        State(before, after, _zeros(before)) for before, after in zip(params, results, strict=True)
+    )
+    return Function(
+        body.name,
+        (*body.params[carried:], *params),
+        body.nodes,
+        (*body.results[carried:], *results),
+        states,
+    )
+
+
+def _zeros(value: Value) -> Constant:
+    """An initial value that nothing reads, and that takes no memory."""
+    data = np.broadcast_to(np.zeros((), value.type.dtype), value.type.shape)
+    return Constant(f"{value.name}.initial", value.type, data=data)
+
+
+def _flat(name: str, type_: TensorType) -> Buffer:
+    return Buffer(name, (type_.elements,), type_.dtype, "arena")
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}{number + 1}" if number else name
+
+
+def _part_end(number: int) -> Call:
+    return Call(TRACE_PART, (Const(number, "int32"),))
+
+
+class _Numbers(Rewriter):
+    """Changes the numbers of parts and of values in calls that tell of them.
+
+    In a finished function the values' numbers follow those of its parts; while it is written each
+    counts from 0.
+    """
+
+    def __init__(self, parts: int, body: Stmt) -> None:
+        self.parts, self.body = parts, body
+        self.part_shift = self.value_shift = 0
+
+    def shifted(self, by: int) -> Stmt:
+        """With the values' numbers after those of the parts."""
+        self.value_shift = by
+        return self.stmt(self.body)
+
+    def moved(self, parts: int, values: int) -> Stmt:
+        """Of a finished function: for one in which so many parts and values come before."""
+        self.part_shift, self.value_shift = parts, values - self.parts
+        return self.stmt(self.body)
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, Call) or stmt.callee not in TRACES:
+            return super().stmt(stmt)
+        number, *rest = stmt.args
+        assert isinstance(number, Const)
+        by = self.part_shift if stmt.callee == TRACE_PART else self.value_shift
+        return Call(stmt.callee, (Const(int(number.value) + by, number.dtype), *rest))
+
+
+class _Inlined(Rewriter):
+    """A function's body with its parameters' spots in their place, and names of its own."""
+
+    def __init__(
+        self, spots: Mapping[Buffer, Spot], callees: Mapping[str, str], suffix: str
+    ) -> None:
+        self.spots, self.callees, self.suffix = spots, callees, suffix
+        self.vars: dict[Var, TermLike] = {}
+
+    def term(self, term: Term) -> Term:
+        return term.substitute(self.vars)
+
+    def element(self, buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Buffer, tuple[Term]]:
+        spot = self.spots[buffer]
+        if len(indices) != 1:
+            raise ContractError(f"{buffer.name} of a node with bodies is not flat")
+        return spot.buffer, (self.term(indices[0]) + spot.offset,)
+
+    def load(self, load: Load) -> Expr:
+        return Load(*self.element(load.buffer, load.indices))
+
+    def store(self, store: Store) -> Stmt:
+        return Store(*self.element(store.buffer, store.indices), self.expr(store.value))
+
+    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
+        if not isinstance(argument, BufferRef):
+            return self.expr(argument)
+        buffer, indices = self.element(argument.buffer, argument.indices)
+        return replace(argument, buffer=buffer, indices=indices)
+
+    def loop(self, loop: For) -> Stmt:
+        var = Var(f"{loop.var.name}{self.suffix}", loop.var.start, loop.var.stop)
+        self.vars[loop.var] = var
+        return For(var, self.term(loop.start), self.term(loop.stop), loop.kind,
+                   self.stmt(loop.body))  # fmt: skip
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Call):
+            callee = self.callees.get(stmt.callee, stmt.callee)
+            return Call(callee, tuple(self.argument(a) for a in stmt.args))
+        return super().stmt(stmt)
