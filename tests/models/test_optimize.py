@@ -17,6 +17,7 @@ from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
+from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,47 @@ def test_every_preference(
     assert instructions["balanced"] <= 1.03 * instructions["time"], figures
     assert arena["ram"] <= min(arena["time"], arena["balanced"]), figures
     assert code["size"] == min(code.values()), figures
+
+
+#: Models of every family that compile in a second or two.
+QUICK = (
+    "mlperf_kws_dscnn_int8.tflite", "mlperf_kws_dscnn_qdq.onnx", "mlperf_kws_dscnn_f32.tflite",
+    "mlperf_ad_autoencoder_qdq.onnx", "mlperf_sww_int8.tflite", "mlperf_ic_resnet8_qdq.onnx",
+    "onnxzoo_mnist8.onnx", "onnx2c_mnist_pytorch.onnx", "tflm_mnist_lstm_int8.tflite",
+    "tinymaix_cifar10_int8.tflite", "mww_hey_jarvis_int8.tflite", "tflm_magic_wand_f32.tflite",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_time_is_no_slower_than_balanced_by_estimate(
+    name: str, sample_model: Callable[[str], Path]
+) -> None:
+    core = find_core("cortex-m4")
+    levels: tuple[Optimize, ...] = ("time", "balanced")
+    time, balanced = (
+        sum(v.instructions for v in compile_model(sample_model(name), core, options).chosen)
+        for options in (Options(optimize=optimize) for optimize in levels)
+    )
+    assert time <= balanced
+
+
+def test_time_is_measured_no_slower_where_balanced_streams_a_pool(
+    sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    board = load_board("mps2_an386")
+    counts: dict[str, int | None] = {}
+    levels: tuple[Optimize, ...] = ("time", "balanced")
+    for optimize in levels:
+        compiled = compile_model(
+            sample_model("onnxzoo_mnist8.onnx"), board.core, Options(optimize=optimize),
+            board_name=board.name,
+        )  # fmt: skip
+        built = deploy(compiled, board, tmp_path / optimize)
+        types = [(port.shape, port.dtype) for port in built.manifest.inputs]
+        with open_session("core", built) as session:
+            counts[optimize] = session.run(generate_inputs(1, types)).instructions
+    assert counts["time"] is not None and counts["balanced"] is not None
+    assert counts["time"] <= counts["balanced"], counts

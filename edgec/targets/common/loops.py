@@ -90,7 +90,7 @@ def _short_windows(nest: Nest) -> list[Schedule]:
 
 def _per_element(nest: Nest, schedule: Schedule) -> None:
     is_wide = nest.trades_scratch and not nest.is_small
-    schedule_per_element(schedule, STRAIGHT_ROWS if is_wide else range(0))
+    schedule_per_element(schedule, STRAIGHT_ROWS if is_wide else range(0), is_fast=nest.is_fast)
 
 
 #: Where the windows of a convolution are copied before they are used.

@@ -19,14 +19,21 @@ MOST_STRAIGHT = 16
 STRAIGHT_ROWS = range(5, 9)
 
 
-def schedule_per_element(schedule: Schedule, straight: range = range(0)) -> None:
+def schedule_per_element(
+    schedule: Schedule, straight: range = range(0), *, is_fast: bool = False
+) -> None:
     """Depthwise convolution, pools and means: one accumulator at a time, in a register.
 
-    A row of taps, always the same, becomes straight code if it is as long as `straight` says.
+    A row of taps, always the same, becomes straight code if it is as long as `straight` says, and
+    with `is_fast` a whole window of few taps: that takes a third of the instructions less.
     """
     *_, last = output_loops(schedule.func, "out", "out")
     gather_temporaries(schedule, last)
     decompose(schedule, "acc")
+    if is_fast and _has_few_taps(schedule.func):
+        for loop in window_loops(schedule.func):
+            schedule.unroll(loop)
+        return
     rows = [n for n in loops_of(schedule.func.body) if n == "acc_kw"]
     if rows and constant_extent(find_loop(schedule.func, "acc_kw")[0]) in straight:
         schedule.unroll("acc_kw")
@@ -48,8 +55,10 @@ def schedule_windows(schedule: Schedule) -> None:
 def has_short_windows(func: PrimFunc) -> bool:
     """Whether all windows of a depthwise convolution have the same, few taps."""
     is_image = len(find_param(func, "out").shape) == 4
-    if not is_image or not any(buffer.name == "w" for buffer in func.params):
-        return False
+    return is_image and any(buffer.name == "w" for buffer in func.params) and _has_few_taps(func)
+
+
+def _has_few_taps(func: PrimFunc) -> bool:
     taps = 1
     for name in window_loops(func):
         extent = constant_extent(find_loop(func, name)[0])
