@@ -42,12 +42,4 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         node.op.infer(attrs, *(value.type for value in operands))
     except TypeMismatch:
         return None
-    return rewriter.builder.node(
-        node.op,
-        operands,
-        attrs,
-        name=node.name,
-        output_names=[value.name for value in node.outputs],
-        origins=[value.origin for value in node.outputs],
-        sources=(*pad.sources, *node.sources),
-    ).outputs
+    return rewriter.remake(node, operands, attrs, sources=(*pad.sources, *node.sources))

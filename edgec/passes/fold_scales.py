@@ -112,12 +112,10 @@ class _Fold:
             sources=(*above.sources, *node.sources),
         )  # fmt: skip
         self.folded.add(made)
-        if is_viewed:
-            made = builder.op(
-                Reshape, [made], ReshapeAttrs(output.type.shape), name=f"{above.name}/view",
-                output_names=[output.name], origins=[output.origin], sources=(),
-            )  # fmt: skip
-        return (made,)
+        if not is_viewed:
+            return (made,)
+        attrs, name = ReshapeAttrs(output.type.shape), f"{above.name}/view"
+        return rewriter.remake(node, [made], attrs, op=Reshape, name=name, sources=())
 
     def _product(self, rewriter: Rewriter, data: Value, source: Value) -> Node | None:
         """The product that makes `data` alone, directly or through a view of the same channels.

@@ -74,11 +74,7 @@ class _Fold:
             op, attrs = Lookup, LookupAttrs(tuple(table.tolist()), output.type.quant)
         else:
             return None
-        made = rewriter.builder.op(
-            op, [source], attrs, name=node.name, output_names=[output.name],
-            origins=[output.origin], sources=sources,
-        )  # fmt: skip
-        return (made,)
+        return rewriter.remake(node, [source], attrs, op=op, sources=sources)
 
     @property
     def _ends(self) -> set[Value]:

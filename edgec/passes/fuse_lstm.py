@@ -81,11 +81,11 @@ def fused_lstm(
         Lstm, [flat, hidden, cell, weights, recurrent, bias], attrs, name=above.name,
         output_names=names, sources=above.sources,
     )  # fmt: skip
-    return builder.op(
-        Reshape, [made.outputs[0]], ReshapeAttrs(node.output.type.shape),
-        name=f"{above.name}/sequence", output_names=[node.output.name],
-        origins=[node.output.origin], sources=(),
+    (sequence,) = rewriter.remake(
+        node, made.outputs[:1], ReshapeAttrs(node.output.type.shape), op=Reshape,
+        name=f"{above.name}/sequence", sources=(),
     )  # fmt: skip
+    return sequence
 
 
 def _gate_scales(weights: Value) -> Factors | None:

@@ -263,14 +263,7 @@ def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Val
         moved = builder.constant(f"{node.name}.stored", data, stored.type.quant)
     else:
         moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
-    return builder.node(
-        Dequantize,
-        [moved],
-        name=f"{node.name}/dequantize",
-        output_names=[node.output.name],
-        origins=[node.output.origin],
-        sources=node.sources,
-    ).outputs
+    return rewriter.remake(node, [moved], op=Dequantize, name=f"{node.name}/dequantize")
 
 
 def _identity(node: Node, above: Node) -> dict[str, Any]:

@@ -44,16 +44,7 @@ def drop_idle_clamps(function: Function) -> tuple[Function, tuple[IdleClamp, ...
             minimum=int(bounds.min) if idle.low >= idle.minimum else idle.minimum,
             maximum=int(bounds.max) if idle.high <= idle.maximum else idle.maximum,
         )
-        made = rewriter.builder.node(
-            node.op,
-            inputs,
-            attrs,
-            name=node.name,
-            output_names=[node.output.name],
-            origins=[node.output.origin],
-            sources=node.sources,
-        )
-        return made.outputs
+        return rewriter.remake(node, inputs, attrs)
 
     rewritten = Rewriter(function).run(visit)
     return (rewritten, tuple(found)) if found else (function, ())

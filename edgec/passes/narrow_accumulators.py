@@ -52,13 +52,4 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
     narrow = rewriter.builder.constant(
         bias.name, bias.data.astype(np.int32), bias.type.quant, bias.origin
     )
-    made = rewriter.builder.node(
-        node.op,
-        (*inputs[:2], narrow),
-        node.attrs,
-        name=node.name,
-        output_names=[node.output.name],
-        origins=[node.output.origin],
-        sources=node.sources,
-    )
-    return made.outputs
+    return rewriter.remake(node, (*inputs[:2], narrow))

@@ -142,15 +142,8 @@ class _Reorder:
             inputs = (inputs[0], *self._weights(rewriter, node, node.op.dot_products))
         elif order is not None:
             attrs = node.op.attrs_for_channels(attrs, [int(c) for c in order])
-        return rewriter.builder.node(
-            node.op,
-            inputs,
-            attrs,
-            name=node.name,
-            output_names=[node.output.name],
-            origins=[_ordered_origin(node.output, order)],
-            sources=node.sources,
-        ).outputs
+        origins = [_ordered_origin(node.output, order)]
+        return rewriter.remake(node, inputs, attrs, origins=origins)
 
     def _weights(self, rewriter: Rewriter, node: Node, products: Products) -> tuple[Value, Value]:
         x, w, b = node.inputs

@@ -37,12 +37,6 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return None
     data = np.ascontiguousarray(weights.data.transpose(2, 0, 1)[..., None])
     old = node.attrs
-    return rewriter.builder.node(
-        Conv2d,
-        [inputs[0], rewriter.builder.constant(f"{weights.name}.ohwi", data, quant), *inputs[2:]],
-        Conv2dAttrs(old.stride, old.dilation, old.padding),
-        name=node.name,
-        output_names=[value.name for value in node.outputs],
-        origins=[value.origin for value in node.outputs],
-        sources=node.sources,
-    ).outputs
+    made = rewriter.builder.constant(f"{weights.name}.ohwi", data, quant)
+    attrs = Conv2dAttrs(old.stride, old.dilation, old.padding)
+    return rewriter.remake(node, [inputs[0], made, *inputs[2:]], attrs, op=Conv2d)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Node, State, Value
+from edgec.graph.operator import Operator
+from edgec.graph.provenance import Origin
 
 #: Gets the old node and its new inputs; returns the new outputs, or None to keep the node.
 Visit = Callable[["Rewriter", Node, tuple[Value, ...]], "Sequence[Value] | None"]
@@ -59,15 +62,32 @@ class Rewriter:
         if inputs == node.inputs:
             self.builder.adopt_node(node)
             return node.outputs
+        return self.remake(node, inputs)
+
+    def remake(
+        self,
+        node: Node,
+        inputs: Sequence[Value],
+        attrs: Any = None,
+        *,
+        op: type[Operator[Any]] | None = None,
+        name: str = "",
+        origins: Sequence[Origin | None] | None = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> tuple[Value, ...]:
+        """Append a node that stands for this one: its outputs keep their names and provenance.
+
+        attrs, op, name, origins, sources: what is other than the node's own.
+        """
         made = self.builder.node(
-            node.op,
+            op or node.op,
             inputs,
-            node.attrs,
-            name=node.name,
+            node.attrs if op is None and attrs is None else attrs,
+            name=name or node.name,
             output_names=[value.name for value in node.outputs],
-            origins=[value.origin for value in node.outputs],
-            sources=node.sources,
-            bodies=node.bodies,
+            origins=[value.origin for value in node.outputs] if origins is None else origins,
+            sources=node.sources if sources is None else sources,
+            bodies=node.bodies if op is None else (),
         )
         return made.outputs
 

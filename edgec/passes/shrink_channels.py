@@ -215,16 +215,7 @@ class _Shrink:
         else:
             attrs = node.op.attrs_for_channels(attrs, self.kept(node.output))
             inputs = self._constants_of(rewriter, node, inputs)
-        made = rewriter.builder.node(
-            node.op,
-            inputs,
-            attrs,
-            name=node.name,
-            output_names=[node.output.name],
-            origins=[self._origin(node.output)],
-            sources=node.sources,
-        )
-        return made.outputs
+        return rewriter.remake(node, inputs, attrs, origins=[self._origin(node.output)])
 
     def _origin(self, value: Value) -> Origin | None:
         if value.origin is None or self.needed[value].all():

@@ -68,10 +68,7 @@ def _unsigned(rewriter: Rewriter, node: Node, x: Value, attrs: object) -> Sequen
     assert quant is not None
     bounds = np.iinfo(output.type.dtype)
     back = RequantizeAttrs((1.0,), quant, int(bounds.min), int(bounds.max), "onnx", "uint8")
-    return rewriter.builder.node(
-        Requantize, [stored], back, name=f"{node.name}/uint8", output_names=[output.name],
-        origins=[output.origin], sources=node.sources,
-    ).outputs  # fmt: skip
+    return rewriter.remake(node, [stored], back, op=Requantize, name=f"{node.name}/uint8")
 
 
 def _signed(rewriter: Rewriter, value: Value) -> Value | None:

@@ -38,16 +38,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
     if isinstance(value, Constant) and value.type.quant is None:
         data = value.data.reshape(shape)
         return (rewriter.builder.constant(node.output.name, data, origin=node.output.origin),)
-    reshaped = rewriter.builder.op(
-        Reshape,
-        [value],
-        ReshapeAttrs(shape),
-        name=node.name,
-        output_names=[node.output.name],
-        origins=[node.output.origin],
-        sources=node.sources,
-    )
-    return (reshaped,)
+    return rewriter.remake(node, [value], ReshapeAttrs(shape), op=Reshape)
 
 
 def _changes_nothing(node: Node) -> bool:

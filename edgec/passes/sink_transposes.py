@@ -60,15 +60,8 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
         if inner is None:
             return None
         sunk.append(inner)
-    moved = rewriter.builder.op(
-        node.op,
-        sunk,
-        attrs,
-        name=node.name,
-        output_names=[output.name],
-        origins=[output.origin.transposed(inverse) if output.origin else None],
-        sources=node.sources,
-    )
+    origin = output.origin.transposed(inverse) if output.origin else None
+    (moved,) = rewriter.remake(node, sunk, attrs, origins=[origin])
     return (transposed(rewriter.builder, moved, permutation, f"{output.name}.transposed"),)
 
 

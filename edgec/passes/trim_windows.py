@@ -87,12 +87,4 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
     weights = rewriter.builder.constant(
         f"{inputs[1].name}.trimmed", np.ascontiguousarray(data), inputs[1].type.quant
     )
-    return rewriter.builder.node(
-        node.op,
-        [inputs[0], weights, *inputs[2:]],
-        new,
-        name=node.name,
-        output_names=[value.name for value in node.outputs],
-        origins=[value.origin for value in node.outputs],
-        sources=node.sources,
-    ).outputs
+    return rewriter.remake(node, [inputs[0], weights, *inputs[2:]], new)

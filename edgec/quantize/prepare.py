@@ -63,11 +63,8 @@ def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
     seen = builder.op(Reshape, [x], ReshapeAttrs(image), name=f"{node.name}/image", sources=())
     pool = AvgPool2dAttrs(kernel=image[1:3], stride=(1, 1))
     mean = builder.op(AvgPool2d, [seen], pool, name=node.name, sources=node.sources)
-    made = builder.node(
-        Reshape, [mean], ReshapeAttrs(node.output.type.shape), name=node.name, sources=(),
-        output_names=[node.output.name], origins=[node.output.origin],
-    )  # fmt: skip
-    return made.outputs
+    return rewriter.remake(node, [mean], ReshapeAttrs(node.output.type.shape), op=Reshape,
+                           sources=())  # fmt: skip
 
 
 def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value]:
@@ -84,8 +81,4 @@ def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -
 
 
 def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:
-    made = rewriter.builder.node(
-        Add, [x, negative], AddAttrs(), name=node.name, sources=node.sources,
-        output_names=[node.output.name], origins=[node.output.origin],
-    )  # fmt: skip
-    return made.outputs
+    return rewriter.remake(node, [x, negative], AddAttrs(), op=Add)
