@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.codegen.program import Area, Golden, IoMode, Part, Port, Program, State, Step, Trace
 from edgec.graph import ir as graph_ir
-from edgec.graph.ir import Constant, Module, Node, Value
+from edgec.graph.ir import Module, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.loop.ir import Call, PrimFunc, Stmt
@@ -212,7 +212,7 @@ def _operators(group: Group) -> str:
 
 
 def _shapes(group: Group) -> str:
-    inputs = ", ".join(_shape(v) for v in group.inputs if not isinstance(v, Constant))
+    inputs = ", ".join(_shape(value) for value in group.activations)
     return f"{inputs} -> {', '.join(map(_shape, group.outputs))}"
 
 

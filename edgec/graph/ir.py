@@ -80,6 +80,11 @@ class Node:
         return value
 
     @property
+    def activations(self) -> tuple[Value, ...]:
+        """The inputs that are no constants."""
+        return tuple(value for value in self.inputs if not isinstance(value, Constant))
+
+    @property
     def macs(self) -> int:
         """How many products it computes."""
         if self.bodies:

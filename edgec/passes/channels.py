@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Node
 from edgec.graph.traits import Channels
 
 
@@ -14,5 +14,5 @@ def channels_of(node: Node) -> Channels:
     if found is not Channels.SAME:
         return found
     last = node.output.type.shape[-1:]
-    data = (value for value in node.inputs if not isinstance(value, Constant))
-    return found if all(v.type.shape[-1:] == last for v in data) else Channels.UNKNOWN
+    is_same = all(value.type.shape[-1:] == last for value in node.activations)
+    return found if is_same else Channels.UNKNOWN

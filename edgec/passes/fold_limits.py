@@ -7,7 +7,7 @@ QuantizeLinear then has a Clip behind it, which import makes a requantize to the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Storage
@@ -20,37 +20,52 @@ def fold_limits(function: Function) -> Function:
 
     Between the operator and its limit may be other shapes and orders of the same elements.
     """
-    intervals = channel_intervals(function)
-    producers, readers = function.producers(), function.consumers()
+    return Rewriter(function).run(_Fold(function))
 
-    def is_read_once(value: Value) -> bool:
-        return len(readers.get(value, [])) == 1 and value not in function.results
 
-    def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+class _Fold:
+    def __init__(self, function: Function) -> None:
+        self.results = function.results
+        self.intervals = channel_intervals(function)
+        self.producers, self.readers = function.producers(), function.consumers()
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
         if not is_limit(node):
             return None
         low, high = node.attrs.minimum, node.attrs.maximum
-        (value,) = node.inputs
-        if value in intervals:
-            lows, highs = intervals[value]
+        if node.inputs[0] in self.intervals:
+            lows, highs = self.intervals[node.inputs[0]]
             if lows.min() >= low and highs.max() <= high:
                 return inputs
-        chain: list[Node] = []
-        while is_read_once(value) and value in producers:
-            chain.append(producers[value])
-            if not chain[-1].op.rearranges:
-                break
-            value = chain[-1].inputs[0]
-        attrs = chain[-1].op.attrs_within(chain[-1].attrs, low, high) if chain else None
+        chain = self._chain(node.inputs[0])
+        attrs = chain[0].op.attrs_within(chain[0].attrs, low, high) if chain else None
         if attrs is None:
             return None
-        above, *views = reversed(chain)
-        made = _made(rewriter, above, [rewriter.new(v) for v in above.inputs], attrs, views or node)
-        for position, view in enumerate(views, 1):
-            made = _made(rewriter, view, [made], view.attrs, views[position:] or node)
-        return (made,)
+        steps = [replace(chain[0], attrs=attrs), *chain[1:]]
+        made = [rewriter.new(value) for value in chain[0].inputs]
+        for step in steps[:-1]:
+            view = rewriter.builder.op(
+                step.op, made, step.attrs, name=step.name, sources=step.sources
+            )
+            made = [view]
+        last = steps[-1]
+        return rewriter.remake(
+            node, made, last.attrs, op=last.op, name=last.name, sources=last.sources
+        )
 
-    return Rewriter(function).run(visit)
+    def _chain(self, value: Value) -> list[Node]:
+        """The operator that makes a value and the views behind it that nothing else reads."""
+        chain: list[Node] = []
+        while len(self.readers.get(value, [])) == 1 and value not in self.results:
+            if value not in self.producers:
+                break
+            chain.insert(0, self.producers[value])
+            if not chain[0].op.rearranges:
+                break
+            value = chain[0].inputs[0]
+        return chain
 
 
 def is_limit(node: Node) -> bool:
@@ -60,15 +75,3 @@ def is_limit(node: Node) -> bool:
     given, made = node.inputs[0].type, node.output.type
     is_same = (given.dtype, given.quant) == (made.dtype, made.quant)
     return is_same and node.attrs.multiplier == (1.0,)
-
-
-def _made(
-    rewriter: Rewriter, node: Node, inputs: list[Value], attrs: Any, behind: Node | list[Node]
-) -> Value:
-    """The node with these inputs and attributes; behind: the limit, if it stands for its result."""
-    last = behind if isinstance(behind, Node) else None
-    return rewriter.builder.op(
-        node.op, inputs, attrs, name=node.name, sources=node.sources,
-        output_names=[last.output.name] if last else None,
-        origins=[last.output.origin] if last else None,
-    )  # fmt: skip

@@ -57,32 +57,19 @@ class _Fold:
         above = self._product(rewriter, data, source)
         if above is None or not above.output.type.is_float:
             return None
-        x, weights, bias = above.inputs
         values = _of_channels(constant.data, data.type.shape)
-        if values is None or not isinstance(bias, Constant):
+        if values is None or not isinstance(above.inputs[2], Constant):
             return None
         if self.is_stored:
-            return self._with_bias(rewriter, node, above, bias, values)
-        if not isinstance(weights, Constant):
+            return self._with_bias(rewriter, node, above, above.inputs[2], values)
+        folded = _folded(node.op.computes, above, values)
+        if folded is None:
             return None
-        new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
-        if computes is Arithmetic.PRODUCT:
-            assert above.op.products is not None
-            shape = [1] * new_weights.ndim
-            shape[above.op.products.outputs] = -1
-            new_weights = new_weights * values.reshape(shape)
-            new_bias = new_bias * values
-        else:
-            new_bias = new_bias + (values if computes is Arithmetic.SUM else -values)
-        with np.errstate(over="ignore"):
-            folded = [array.astype(np.float32) for array in (new_weights, new_bias)]
-        if not all(np.isfinite(array).all() for array in folded):
-            return None
-        builder = rewriter.builder
-        operands = [
-            x, builder.constant(weights.name, folded[0]), builder.constant(bias.name, folded[1])
-        ]  # fmt: skip
-        return self._made(rewriter, node, above, operands)
+        constants = [
+            rewriter.builder.constant(old.name, array)
+            for old, array in zip(above.inputs[1:], folded, strict=True)
+        ]
+        return self._made(rewriter, node, above, [above.inputs[0], *constants])
 
     def _with_bias(
         self, rewriter: Rewriter, node: Node, above: Node, bias: Constant, values: Array
@@ -138,6 +125,24 @@ class _Fold:
 
     def _is_read_once(self, value: Value) -> bool:
         return len(self.readers.get(value, [])) == 1 and value not in self.function.results
+
+
+def _folded(computes: Arithmetic | None, above: Node, values: Array) -> list[Array] | None:
+    """Weights and bias of a product with this arithmetic in them; None where they overflow."""
+    weights, bias = above.inputs[1:]
+    if not isinstance(weights, Constant) or not isinstance(bias, Constant):
+        return None
+    new_weights, new_bias = weights.data.astype(np.float64), bias.data.astype(np.float64)
+    if computes is Arithmetic.PRODUCT:
+        assert above.op.products is not None
+        shape = [1] * new_weights.ndim
+        shape[above.op.products.outputs] = -1
+        new_weights, new_bias = new_weights * values.reshape(shape), new_bias * values
+    else:
+        new_bias = new_bias + (values if computes is Arithmetic.SUM else -values)
+    with np.errstate(over="ignore"):
+        folded = [array.astype(np.float32) for array in (new_weights, new_bias)]
+    return folded if all(np.isfinite(array).all() for array in folded) else None
 
 
 def _of_channels(constant: Array, shape: tuple[int, ...]) -> Array | None:

@@ -11,13 +11,11 @@ answer for each of the 256 stored values. The operators themselves compute all o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.operator import Operator
 from edgec.graph.traits import Storage
 from edgec.graph.types import Array, TensorType
 from edgec.ops.lookup import Lookup, LookupAttrs
@@ -46,35 +44,39 @@ class _Fold:
         if table is None:
             return None
         (source,) = (value for value in inputs if not isinstance(value, Constant))
-        (before,) = (value for value in node.inputs if not isinstance(value, Constant))
-        above = rewriter.producer(source)
+        first = self._above(rewriter, node, source)
         sources = node.sources
-        is_chain = False
-        if above is not None and len(self.readers.get(before, [])) == 1:
-            first = table_of(above) if before not in self._ends else None
-            if first is not None:
-                table, is_chain = table[first.astype(np.int64) + 128], True
-                (source,) = (value for value in above.inputs if not isinstance(value, Constant))
-                sources = (*above.sources, *node.sources)
-        above = rewriter.producer(source)
-        if above is not None and above.op.storage is Storage.REINTERPRET:
-            (source,) = above.inputs
-        output = node.output
-        assert output.type.quant is not None  # `table_of` has seen it
-        op: type[Operator[Any]]
-        attrs: ReinterpretAttrs | LookupAttrs
-        is_worth_it = node.op.rescales and output.type.elements >= MANY_ELEMENTS
+        if first is not None:
+            above, earlier = first
+            table = table[earlier.astype(np.int64) + 128]
+            (source,) = above.activations
+            sources = (*above.sources, *node.sources)
+        renamed = rewriter.producer(source)
+        if renamed is not None and renamed.op.storage is Storage.REINTERPRET:
+            (source,) = renamed.inputs
+        quant = node.output.type.quant
+        assert quant is not None  # `table_of` has seen it
         if np.array_equal(table, OPERANDS):
-            if output in self._ends:
+            if node.output in self._ends:
                 return None
-            if source.type == output.type:
+            if source.type == node.output.type:
                 return (source,)
-            op, attrs = Reinterpret, ReinterpretAttrs(output.type.quant)
-        elif is_chain or is_worth_it:
-            op, attrs = Lookup, LookupAttrs(tuple(table.tolist()), output.type.quant)
-        else:
+            renaming = ReinterpretAttrs(quant)
+            return rewriter.remake(node, [source], renaming, op=Reinterpret, sources=sources)
+        is_worth_it = node.op.rescales and node.output.type.elements >= MANY_ELEMENTS
+        if first is None and not is_worth_it:
             return None
-        return rewriter.remake(node, [source], attrs, op=op, sources=sources)
+        attrs = LookupAttrs(tuple(table.tolist()), quant)
+        return rewriter.remake(node, [source], attrs, op=Lookup, sources=sources)
+
+    def _above(self, rewriter: Rewriter, node: Node, source: Value) -> tuple[Node, Array] | None:
+        """The node that makes a source for this one alone, and its table, if it is a function."""
+        (before,) = node.activations
+        above = rewriter.producer(source)
+        if above is None or len(self.readers.get(before, [])) != 1 or before in self._ends:
+            return None
+        table = table_of(above)
+        return None if table is None else (above, table)
 
     @property
     def _ends(self) -> set[Value]:
@@ -82,21 +84,26 @@ class _Fold:
         return {*self.function.results, *(state.after for state in self.function.states)}
 
 
+def _is_of_one_value(node: Node) -> bool:
+    """Whether a node reads one int8 value and numbers, and makes int8 of its shape."""
+    data = node.activations
+    if len(data) != 1 or len(node.outputs) != 1 or data[0].type.shape != node.output.type.shape:
+        return False
+    if any(value.type.elements != 1 for value in node.inputs if isinstance(value, Constant)):
+        return False
+    return all(
+        type_.dtype == "int8" and type_.quant is not None and type_.quant.per_tensor
+        for type_ in (data[0].type, node.output.type)
+    )
+
+
 def table_of(node: Node) -> Array | None:
     """The int8 results of -128..127, int8 [256], if the node is a function of each element alone.
 
     Of one value that is not constant, int8 and quantized per tensor as the result is.
     """
-    if not node.op.is_elementwise or len(node.outputs) != 1:
+    if not node.op.is_elementwise or not _is_of_one_value(node):
         return None
-    data = [value for value in node.inputs if not isinstance(value, Constant)]
-    if len(data) != 1 or data[0].type.shape != node.output.type.shape:
-        return None
-    if any(value.type.elements != 1 for value in node.inputs if isinstance(value, Constant)):
-        return None
-    for type_ in (data[0].type, node.output.type):
-        if type_.dtype != "int8" or type_.quant is None or not type_.quant.per_tensor:
-            return None
     arrays, types = [], []
     for value in node.inputs:
         if isinstance(value, Constant):

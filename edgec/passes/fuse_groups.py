@@ -7,7 +7,7 @@ they are other shapes of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec.graph.ir import Constant, Function, Node, Value
@@ -45,6 +45,11 @@ class Group:
         return tuple(dict.fromkeys(s for node in self.nodes for s in node.sources))
 
     @property
+    def activations(self) -> tuple[Value, ...]:
+        """The inputs that are no constants."""
+        return tuple(value for value in self.inputs if not isinstance(value, Constant))
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one run."""
         return sum(node.macs for node in self.nodes)
@@ -62,28 +67,15 @@ def fuse_groups(
     is_whole: tells of groups that a core runs faster as they are than with what follows them.
     """
     consumers = function.consumers()
-    results = set(function.results)
     taken: set[Node] = set()
     groups: list[Group] = []
     for node in function.nodes:
         if node in taken or node.op.fusion is Fusion.VIEW:
             continue
         members = [node]
-        while fuse and len(members[-1].outputs) == 1:
-            last = members[-1].output
-            readers = consumers.get(last, [])
-            if len(readers) != 1 or last in results:
-                break
-            (reader,) = readers
-            data = [v for v in reader.inputs if not isinstance(v, Constant)]
-            if reader.op.fusion is not Fusion.ELEMENTWISE or data != [last]:
-                break
-            if node.op.fusion is Fusion.OPAQUE:
-                break  # its value would have to lie in scratch as a whole
-            if node.op.fusion is Fusion.ELEMENTWISE and node.op.name != reader.op.name:
-                # Two plain element-wise nodes gain little; keep dtypes of a group simple.
-                break
-            if is_whole is not None and is_whole(members, reader):
+        while fuse:
+            reader = _next_member(function, consumers, members)
+            if reader is None or (is_whole is not None and is_whole(members, reader)):
                 break
             members.append(reader)
         taken.update(members)
@@ -91,6 +83,24 @@ def fuse_groups(
         inputs = dict.fromkeys(v for m in members for v in m.inputs if v not in inside)
         groups.append(Group(tuple(members), tuple(inputs)))
     return tuple(groups)
+
+
+def _next_member(
+    function: Function, consumers: Mapping[Value, Sequence[Node]], members: Sequence[Node]
+) -> Node | None:
+    """The node that can compute what it makes of the group's elements while they are at hand."""
+    first, last = members[0].op, members[-1]
+    if len(last.outputs) != 1 or last.output in function.results:
+        return None
+    if first.fusion is Fusion.OPAQUE:
+        return None  # its value would have to lie in scratch as a whole
+    readers = consumers.get(last.output, [])
+    if len(readers) != 1 or readers[0].op.fusion is not Fusion.ELEMENTWISE:
+        return None
+    (reader,) = readers
+    if first.fusion is Fusion.ELEMENTWISE and first is not reader.op:
+        return None  # two plain element-wise nodes gain little; keep dtypes of a group simple
+    return reader if reader.activations == (last.output,) else None
 
 
 def storage(function: Function) -> dict[Value, Value]:

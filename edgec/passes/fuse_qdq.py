@@ -68,44 +68,46 @@ def _visit(
         return _move_integers(rewriter, node, inputs[0])
     if node.op.storage is not Storage.QUANTIZE:
         return None
-    quant: Quant = node.attrs.output
     above = rewriter.producer(inputs[0])
-    low, high = _range(node.attrs)
+    bounds = _range(node.attrs)
     if above is not None and above.op.is_limit:
-        low, high = _clip_bounds(above, quant, low, high)
+        bounds = _clip_bounds(above, node.attrs.output, *bounds)
         above = rewriter.producer(above.inputs[0])
     if above is None:
         return None
-    is_whole = (low, high) == _range(node.attrs)
     if above.op.storage is Storage.DEQUANTIZE:
-        stored = above.inputs[0]
-        if (stored.type.quant, stored.type.dtype) == (quant, node.attrs.dtype) and is_whole:
-            return (stored,)
-        return _table(rewriter, node, inputs[0]) or _restored_otherwise(
-            rewriter, node, stored, (low, high), rounding
-        )
+        return _restored(rewriter, node, inputs[0], above.inputs[0], bounds, rounding)
+    is_whole = bounds == _range(node.attrs)
     sequence = recurrent_source(rewriter, inputs[0]) if is_whole else None
     if sequence is not None:
         operands = [_integer(rewriter, value) for value in sequence.inputs]
         made = fused_lstm(rewriter, sequence, operands, node)
-        return None if made is None else (made,)
-    views, source, bounds = _behind_views(rewriter, above, quant, (low, high))
+    else:
+        made = _computed(rewriter, node, above, bounds, rounding)
+        if made is None:
+            return _table(rewriter, node, inputs[0])
+    return None if made is None else (made,)
+
+
+def _computed(
+    rewriter: Rewriter, node: Node, above: Node, bounds: tuple[int, int], rounding: Rounding
+) -> Value | None:
+    """What an operator makes of dequantized operands, on their integers."""
+    views, source, within = _behind_views(rewriter, above, node.attrs.output, bounds)
     if views:
-        above, (low, high) = source, bounds
+        above, bounds = source, within
     integers = [_integer(rewriter, value) for value in above.inputs]
     if integers[0] is None:
-        return _table(rewriter, node, inputs[0])
+        return None
     if integers[0].type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
-    result = StoredAs(quant, node.attrs.dtype, low, high, rounding)
+    result = StoredAs(node.attrs.output, node.attrs.dtype, *bounds, rounding)
     form = above.op.integer_form
     if form is IntegerForm.PRODUCTS:
-        made = _accumulated(rewriter, above, integers, node, result, views)
-    elif form is IntegerForm.SHARED:
-        made = _moved(rewriter, above, integers, node, result)
-    else:
-        made = _arithmetic(rewriter, above, integers, node, result)
-    return _table(rewriter, node, inputs[0]) if made is None else (made,)
+        return _accumulated(rewriter, above, integers, node, result, views)
+    if form is IntegerForm.SHARED:
+        return _moved(rewriter, above, integers, node, result)
+    return _arithmetic(rewriter, above, integers, node, result)
 
 
 def _accumulated(
@@ -126,7 +128,22 @@ def _accumulated(
     return made
 
 
-def _restored_otherwise(
+def _restored(
+    rewriter: Rewriter,
+    node: Node,
+    real: Value,
+    stored: Value,
+    bounds: tuple[int, int],
+    rounding: Rounding,
+) -> Sequence[Value] | None:
+    """Integers that are dequantized and quantized: themselves, a table of them, or rescaled."""
+    is_same = (stored.type.quant, stored.type.dtype) == (node.attrs.output, node.attrs.dtype)
+    if is_same and bounds == _range(node.attrs):
+        return (stored,)
+    return _table(rewriter, node, real) or _rescaled(rewriter, node, stored, bounds, rounding)
+
+
+def _rescaled(
     rewriter: Rewriter, node: Node, stored: Value, bounds: tuple[int, int], rounding: Rounding
 ) -> Sequence[Value] | None:
     """Integers of one scale as those of another, of int8 or int16 per tensor."""

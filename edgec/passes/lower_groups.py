@@ -223,7 +223,7 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
         lowering.accumulators = intervals_of(group.inputs, (first,)).get(first.outputs[0])
     values: dict[str, Value] = {}
     tensors: dict[Value, Tensor] = {}
-    activations = [v for v in group.inputs if not isinstance(v, Constant)]
+    activations = group.activations
     for number, value in enumerate(activations):
         name = "x" if number == 0 else f"x{number + 1}"
         tensors[value] = lowering.input(name, value.type.shape, value.type.dtype)

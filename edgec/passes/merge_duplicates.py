@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.traits import Channels
+from edgec.graph.traits import Channels, Products
 from edgec.graph.types import Array
 from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
@@ -107,23 +107,13 @@ def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
     """What the channels of the output are made of; None where that is not known."""
     channels = node.output.type.shape[-1]
     relation = channels_of(node)
-    if relation is Channels.MIXED:
-        w, bias = node.inputs[1:3]
-        if not isinstance(w, Constant) or not isinstance(bias, Constant):
-            return None
-        return [(w.data[c].tobytes(), bias.data[c].tobytes()) for c in range(channels)]
+    if node.op.products is not None and relation in (Channels.MIXED, Channels.SAME):
+        return _equal_products(node, found, node.op.products)
     if relation is Channels.REPEATED:
         each = found[node.inputs[0]]
         return [(c // len(each), each[c % len(each)]) for c in range(channels)]
     if relation is not Channels.SAME:
         return None
-    if node.op.products is not None:
-        x, w, bias = node.inputs
-        if not isinstance(w, Constant) or not isinstance(bias, Constant):
-            return None
-        return [
-            (found[x][c], w.data[..., c].tobytes(), bias.data[c].tobytes()) for c in range(channels)
-        ]
     parts = [_operand(value, found, channels) for value in node.inputs]
     if any(part is None for part in parts):
         return None
@@ -131,6 +121,21 @@ def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
     if facts is not None:
         parts.append(facts)
     return list(zip(*(part for part in parts if part is not None), strict=True))
+
+
+def _equal_products(
+    node: Node, found: dict[Value, Keys], products: Products
+) -> list[Hashable] | None:
+    """Weights and bias of each output channel, and the channel that it reads if it is one."""
+    x, w, bias = node.inputs
+    if not isinstance(w, Constant) or not isinstance(bias, Constant):
+        return None
+    rows = np.moveaxis(w.data, products.outputs, 0)
+    read = found[x] if products.is_depthwise else (None,) * len(rows)
+    return [
+        (each, row.tobytes(), start.tobytes())
+        for each, row, start in zip(read, rows, bias.data, strict=True)
+    ]
 
 
 def _operand(value: Value, found: dict[Value, Keys], channels: int) -> Sequence[Hashable] | None:

@@ -95,7 +95,7 @@ def _classes(function: Function) -> dict[Value, Value]:
     for state in function.states:
         fixed |= {state.before, state.after}
     for node in function.nodes:
-        data = [value for value in node.inputs if not isinstance(value, Constant)]
+        data = node.activations
         if _mixes(node) and _follows(node):
             continue
         if _follows(node):

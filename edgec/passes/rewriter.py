@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Function, Node, State, Value
+from edgec.graph.ir import Function, Node, State, Value
 from edgec.graph.operator import Operator
 from edgec.graph.provenance import Origin
 
@@ -70,7 +70,7 @@ class Rewriter:
         inputs: Sequence[Value],
         attrs: Any = None,
         *,
-        op: type[Operator[Any]] | None = None,
+        op: Operator[Any] | type[Operator[Any]] | None = None,
         name: str = "",
         origins: Sequence[Origin | None] | None = None,
         sources: tuple[str, ...] | None = None,
@@ -99,5 +99,5 @@ def eliminate_dead(function: Function) -> Function:
     for node in reversed(function.nodes):
         if any(value in live for value in node.outputs):
             kept.append(node)
-            live.update(value for value in node.inputs if not isinstance(value, Constant))
+            live.update(node.activations)
     return function.with_nodes(tuple(reversed(kept)), function.results)

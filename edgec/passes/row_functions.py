@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.ir import Node, Value
 from edgec.graph.operator import RowWindow
 from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
@@ -45,7 +45,7 @@ class RowGroup:
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The activations that come in by rows."""
-        return tuple(v for v in self.group.inputs if not isinstance(v, Constant))
+        return self.group.activations
 
     @property
     def height(self) -> int:
@@ -129,7 +129,7 @@ def _on(node: Node, values: dict[Value, Value], padding: tuple[int, int]) -> Nod
 
 def row_group(group: Group, policy: Target) -> RowGroup | None:
     """How to compute a group row by row, or None where it cannot be."""
-    inputs = [v for v in group.inputs if not isinstance(v, Constant)]
+    inputs = group.activations
     shapes = [v.type.shape for v in (*inputs, group.output)]
     if not inputs or len(group.outputs) != 1 or any(len(s) != 4 or s[0] != 1 for s in shapes):
         return None
@@ -164,7 +164,7 @@ class RowSum:
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The activation that comes in by rows."""
-        return tuple(v for v in self.group.inputs if not isinstance(v, Constant))
+        return self.group.activations
 
     @property
     def rows(self) -> int:

@@ -132,26 +132,21 @@ def _cheapest(interval: Interval | None) -> int:
 
 
 def _need_inputs(node: Node, needed: dict[Value, Flags], intervals: dict[Value, Interval]) -> None:
-    wanted = needed[node.outputs[0]]
-    data = [value for value in node.inputs if not isinstance(value, Constant)]
-    relation = channels_of(node)
+    wanted, relation = needed[node.outputs[0]], channels_of(node)
     if relation is Channels.MIXED and node.output.type.dtype == "int32":
         x, w = node.inputs[:2]
         assert isinstance(w, Constant)
         used = np.any(w.data[wanted] != 0, axis=tuple(range(w.data.ndim - 1)))
         needed[x] |= used & ~_foldable(node, intervals)
-    elif relation is Channels.JOINED:
-        for value, part in _parts(node, wanted):
-            if value in needed:
-                needed[value] |= part
-    elif relation is Channels.SAME:
-        for value in data:
-            needed[value] |= wanted
-    elif relation is Channels.REPEATED:
-        channels = len(needed[data[0]])
-        needed[data[0]] |= wanted.reshape(-1, channels).any(axis=0)
-    else:
-        for value in data:
+        return
+    for value, part in _parts(node, wanted):
+        if isinstance(value, Constant):
+            continue
+        if relation is Channels.REPEATED:
+            needed[value] |= part.reshape(-1, len(needed[value])).any(axis=0)
+        elif relation in (Channels.SAME, Channels.JOINED):
+            needed[value] |= part
+        else:
             needed[value][:] = True
 
 
@@ -169,26 +164,23 @@ def _foldable(node: Node, intervals: dict[Value, Interval]) -> Flags:
 
 def _keep_outputs(node: Node, needed: dict[Value, Flags]) -> None:
     """Channel by channel operators keep an output for every input that stays."""
-    data = [value for value in node.inputs if not isinstance(value, Constant)]
     if len(node.outputs) > 1:
         for output in node.outputs:
             needed[output][:] = True
         return
     flags, relation = needed[node.output], channels_of(node)
-    if relation is Channels.JOINED:
-        for value, part in _parts(node, flags):
-            part |= needed.get(value, True)
-    elif relation is Channels.SAME:
-        for value in data:
-            flags |= needed[value]
-    elif relation is Channels.REPEATED:
-        flags |= np.tile(needed[data[0]], len(flags) // len(needed[data[0]]))
-    elif relation is not Channels.MIXED:
+    if relation is Channels.UNKNOWN:
         flags[:] = True
+    elif relation is not Channels.MIXED:
+        for value, part in _parts(node, flags):
+            kept = needed.get(value, np.ones(1, bool))  # all of a constant's
+            part |= np.tile(kept, len(part) // len(kept))
 
 
 def _parts(node: Node, flags: Flags) -> list[tuple[Value, Flags]]:
-    """The operands of a concat along the channels, each with its part of the output's flags."""
+    """The operands with channels, each with its part of the output's flags."""
+    if channels_of(node) is not Channels.JOINED:
+        return [(value, flags) for value in node.activations]
     ends = np.cumsum([value.type.shape[-1] for value in node.inputs])
     return list(zip(node.inputs, np.split(flags, ends[:-1]), strict=True))
 

@@ -104,37 +104,39 @@ def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequen
     Between the two there may be element-wise nodes (quantize, dequantize) and the weights may be
     a dequantized constant.
     """
-    chain: list[Node] = []
-    value = inputs[0]
-    while True:
-        above = rewriter.producer(value)
-        if above is None or len(above.inputs) != 1:
-            return None
-        if above.op.movement is Movement.PERMUTE:
-            break
-        if above.op.movement is Movement.RESHAPE:
-            if any(n.op.movement is Movement.RESHAPE for n in chain):
-                return None
-        elif above.op.fusion is not Fusion.ELEMENTWISE:
-            return None
-        chain.append(above)
-        value = above.inputs[0]
-    flat = [n for n in chain if n.op.movement is Movement.RESHAPE]
-    source = above.inputs[0]
-    if not flat or source.type.shape[0] != 1 or above.attrs.permutation[0] != 0:
+    chain = _flattened(rewriter, inputs[0])
+    if chain is None or inputs[0].type.shape[0] != 1:  # several rows, each with a part
         return None
-    if inputs[0].type.shape[0] != 1:  # several rows, each with a part of the elements
+    above, *steps = chain
+    value, permutation = above.inputs[0], above.attrs.permutation
+    if value.type.shape[0] != 1 or permutation[0] != 0:
         return None
     shape = above.output.type.shape  # in the order that the weights were made for
-    weights = _permute_columns(rewriter, inputs[1], shape, above.attrs.permutation)
+    weights = _permute_columns(rewriter, inputs[1], shape, permutation)
     if weights is None:
         return None
-    value = source
-    for step in reversed(chain):  # flattened values have another order now: no provenance
+    for step in steps:  # flattened values have another order now: no provenance
         value = rewriter.builder.op(
             step.op, [value], step.attrs, name=step.name, sources=step.sources
         )
     return rewriter.keep(node, (value, weights, *inputs[2:]))
+
+
+def _flattened(rewriter: Rewriter, value: Value) -> list[Node] | None:
+    """A transpose and what is between it and a value: a reshape and element-wise nodes."""
+    chain: list[Node] = []
+    while True:
+        above = rewriter.producer(value)
+        if above is None or len(above.inputs) != 1:
+            return None
+        chain.insert(0, above)
+        if above.op.movement is Movement.PERMUTE:
+            break
+        if above.op.movement is not Movement.RESHAPE and above.op.fusion is not Fusion.ELEMENTWISE:
+            return None
+        value = above.inputs[0]
+    reshapes = [node for node in chain if node.op.movement is Movement.RESHAPE]
+    return chain if len(reshapes) == 1 else None
 
 
 def _permute_columns(

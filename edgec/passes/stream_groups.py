@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.graph.ir import Constant, Value
+from edgec.graph.ir import Value
 from edgec.graph.types import Array
 from edgec.loop.cost import estimate
 from edgec.loop.ir import (
@@ -163,7 +163,7 @@ class _Segment:
 
     def plain(self) -> PrimFunc:
         """One loop after the other, whole values in between."""
-        outside = [v for v in self.group().inputs if not isinstance(v, Constant)]
+        outside = self.group().activations
         for number, value in enumerate(outside):
             scope = "scratch" if self.fed and value is self.source else "arena"
             self.buffers[value] = _rows_of(value, "x" if number == 0 else f"x{number + 1}", scope)

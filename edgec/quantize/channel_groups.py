@@ -86,7 +86,7 @@ class _Links:
 
 
 def _link(node: Node, links: _Links) -> None:
-    data = [value for value in node.inputs if not isinstance(value, Constant)]
+    data = node.activations
     outputs = list(node.outputs)
     if has_weights(node):
         return
@@ -103,7 +103,7 @@ def _keeps_factors(node: Node, data: Sequence[Value]) -> bool:
         return node.attrs.minimum in (0.0, -math.inf) and node.attrs.maximum > 0.0
     if node.op.computes is Arithmetic.SUM:
         return len(data) == 2 and all(value.type.shape == node.output.type.shape for value in data)
-    return node.op.keeps_factors and data == [node.inputs[0]]
+    return node.op.keeps_factors and data == node.inputs[:1]
 
 
 def _enter(node: Node, links: _Links, groups: dict[Value, Group]) -> None:

@@ -20,7 +20,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm, Movement
@@ -152,28 +152,33 @@ class Forms:
             self._sources[node.output] = found.pop()
 
     def _decide(self, node: Node) -> bool:
-        form = node.op.integer_form
-        if node not in self.kept and has_recurrent_form(node, self._read):
+        if node in self.kept:
+            return False
+        if has_recurrent_form(node, self._read):
             return True
-        if node in self.kept or len(node.outputs) != 1 or node.output.type.dtype != "float32":
+        data = node.activations
+        values = (*data, *node.outputs)
+        if not data or any(value.type.dtype != "float32" for value in values):
             return False
-        data = [value for value in node.inputs if not isinstance(value, Constant)]
-        if any(value.type.dtype != "float32" for value in data) or not data:
-            return False
-        reads_first = data == [node.inputs[0]]
-        if form is IntegerForm.PRODUCTS:
-            return reads_first
-        if form is IntegerForm.OPERANDS:
-            if node.op.computes is None and not reads_first:  # of constants alone
-                return False
-            if len(data) == 1 and not self.in_integers(data[0]):
-                return False
-            return self._sources[node.output] is node.output
-        if form is IntegerForm.MEAN:
-            return self.in_integers(data[0])
-        if form is not IntegerForm.SHARED or not any(self.in_integers(value) for value in data):
-            return False
-        return reads_first or node.op.movement is Movement.JOIN
+        return len(node.outputs) == 1 and self._has_form(node, data)
+
+    def _has_form(self, node: Node, data: Sequence[Value]) -> bool:
+        """Whether a node that makes one float value of these has a form on integers."""
+        reads_first, is_found = data == node.inputs[:1], any(map(self.in_integers, data))
+        match node.op.integer_form:
+            case IntegerForm.PRODUCTS:
+                return reads_first
+            case IntegerForm.OPERANDS:
+                takes = reads_first or node.op.computes is not None  # else of constants alone
+                is_worth_it = (len(data) > 1 or is_found) and self.source(
+                    node.output
+                ) is node.output
+                return takes and is_worth_it
+            case IntegerForm.MEAN:
+                return is_found
+            case IntegerForm.SHARED:
+                return is_found and (reads_first or node.op.movement is Movement.JOIN)
+        return False
 
     def _leave_edges(self) -> None:
         """Take back the integer forms of what moves floats at the function's edges."""
@@ -185,7 +190,7 @@ class Forms:
             if is_split or (is_idle and not self._is_needed(node.output)):
                 self._integer.remove(node)
         for node in self.function.nodes:
-            data = [value for value in node.inputs if not isinstance(value, Constant)]
+            data = node.activations
             if self._is_moving(node) and not any(self.in_integers(value) for value in data):
                 self._integer.remove(node)
 
@@ -194,7 +199,7 @@ class Forms:
 
     def _moves_input(self, node: Node) -> bool:
         """Whether a moving operator is on inputs, moved or not, and nothing else."""
-        above = [self.producers.get(v) for v in node.inputs if not isinstance(v, Constant)]
+        above = [self.producers.get(value) for value in node.activations]
         return shares_parameters(node) and all(e is None or self._moves_input(e) for e in above)
 
     def _is_needed(self, value: Value) -> bool:
