@@ -36,16 +36,9 @@ ROWS = (WINDOW_ROWS, COLUMN_ROWS)
 STEP_ROWS, STEP_MATRICES = "step_rows", "step_matrices"
 STEPS = (STEP_ROWS, STEP_MATRICES)
 
-#: Form of convolutions in plain loops: the inputs of each pixel, padding included, are gathered one
-#: after the other, as int8.
-GATHERED = "gathered"
-
 #: Form of products of int16 inputs: as in plain loops, windows gathered, factors for each channel.
 SHORTS = "shorts"
 
-#: Form of depthwise convolutions whose windows are all whole: each channel is first copied to a
-#: plane of its own, with its padding.
-PLANE = "plane"
 #: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
 #: `edgec.loop.gathered.rows_at_once` says.
 COLUMN_PLANES = "column_planes"
@@ -58,7 +51,7 @@ FLOORED = "floored"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
 
-WHOLE_WINDOWS = (PLANE, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
+WHOLE_WINDOWS = (COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
 
 
 class Lowering:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -30,7 +30,9 @@ from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
+from edgec.loop.primitives.fold_offset import fold_offset
 from edgec.loop.primitives.fold_storage import fold_storage
+from edgec.loop.primitives.gather import gather
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.layout import Repack
@@ -40,10 +42,13 @@ from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
+from edgec.loop.primitives.spread import spread
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
 from edgec.loop.primitives.tensorize import Packed, tensorize
+from edgec.loop.primitives.whole_windows import pad_copy, pad_reads
 from edgec.loop.simplify import simplify
+from edgec.loop.values import Array
 
 
 class Choice(int):
@@ -74,7 +79,8 @@ class Schedule:
     """Transforms `func` step by step. `seed` drives sampling without a given decision.
 
     `repacked` says, for each constant parameter whose layout changed, how to repack its array;
-    `packed`, for each that replaces several, how to make it from theirs (after repacking).
+    `packed`, for each that replaces several, how to make it from theirs (after repacking);
+    `folded`, for each that took in others, how to make it before all that.
     `same_place` names inputs that the output may replace where they are (`edgec.loop.in_place`).
     """
 
@@ -83,6 +89,7 @@ class Schedule:
     trace: list[Step] = field(default_factory=list)
     repacked: dict[str, Repack] = field(default_factory=dict)
     packed: dict[str, Packed] = field(default_factory=dict)
+    folded: dict[str, Packed] = field(default_factory=dict)
     same_place: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -132,6 +139,34 @@ class Schedule:
     def parallel(self, loop: str) -> None:
         """Run the loop's steps on several cores."""
         self.set_kind(loop, "parallel")
+
+    def pad_reads(self, block: str, buffer: str) -> None:
+        """Let a sum go over whole windows, and read what adds nothing where it is outside."""
+        self._apply(pad_reads, block=block, buffer=buffer)
+
+    def pad_copy(self, block: str, buffer: str, name: str, order: Sequence[int]) -> str:
+        """Let a sum go over whole windows of a copy with padding; returns the copy's name."""
+        made: str = self._apply(pad_copy, block=block, buffer=buffer, name=name, order=list(order))
+        return made
+
+    def gather(self, block: str, buffer: str, name: str) -> str:
+        """Read what a sum takes of a buffer before it; returns the name of the copy."""
+        made: str = self._apply(gather, block=block, buffer=buffer, name=name)
+        return made
+
+    def fold_offset(self, block: str, buffer: str) -> None:
+        """Add what a sum adds to each input once, to the constant it starts from."""
+        func, made = fold_offset(self.func, block, buffer)
+        changed = {*self.repacked, *self.packed, *self.folded} & {*made.sources.values()}
+        if changed:
+            raise ScheduleError(f"fold_offset: {', '.join(sorted(changed))} was repacked before")
+        self.func = func
+        self.trace.append(Step("fold_offset", {"block": block, "buffer": buffer}))
+        self.folded[made.name] = made
+
+    def spread(self, buffer: str, block: str) -> None:
+        """Repeat a constant of one element for each channel of a block's output."""
+        self._repack(buffer, self._apply(spread, buffer=buffer, block=block))
 
     def compute_at(
         self, block: str, loop: str, scope: Literal["register", "scratch"] | None = None
@@ -209,6 +244,19 @@ class Schedule:
     def inline_constant(self, buffer: str, values: Sequence[int | float]) -> None:
         """Write the numbers of a small constant into the code that reads them."""
         self._apply(inline_constant, buffer=buffer, values=list(values))
+
+    def table(self, name: str, tables: Mapping[str, Array]) -> Array:
+        """The array of a constant as it is now, from those of the function's before any step."""
+        packed, folded, repack = (
+            self.packed.get(name), self.folded.get(name), self.repacked.get(name)
+        )  # fmt: skip
+        if packed is not None:
+            sources = packed.sources.items()
+            return packed.pack({meant: self.table(own, tables) for meant, own in sources})
+        array = tables[name]
+        if folded is not None:
+            array = folded.pack({meant: tables[own] for meant, own in folded.sources.items()})
+        return repack(array) if repack else array
 
     def _repack(self, buffer: str, repack: Repack) -> None:
         made = self.packed.get(buffer)
@@ -340,5 +388,6 @@ REPLAYABLE = frozenset(
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
+        "pad_reads", "pad_copy", "gather", "fold_offset", "spread",
     }
 )  # fmt: skip

@@ -15,7 +15,7 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import GATHERED, PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
+from edgec.loop.lowering import PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
 from edgec.numerics.fixed_point import wrap_int32
@@ -42,7 +42,7 @@ from edgec.ops.window import (
     patches,
     tflite_padding,
 )
-from edgec.ops.window_rows import lower_convolution_rows, pad_image, window_of
+from edgec.ops.window_rows import known_window, lower_convolution_rows, pad_image, window_of
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,11 @@ class Conv2d(Op[Conv2dAttrs]):
             plane = np.ascontiguousarray(w[..., 0].transpose(1, 2, 0))
             folded = folded_bias(node, bias, sums)
             return lower_whole_windows(node, target, x, plane, folded, window)
-        if target.form == GATHERED or (target.form == SHORTS and not window.is_point):
+        if target.form == SHORTS and not window.is_point:
             return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
-        if node.output.type.is_float:
-            target.window = window_of(node, (kernel_h, kernel_w))
+        target.window = known_window(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -33,7 +33,7 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
-from edgec.ops.window_rows import lower_depthwise_rows, window_of
+from edgec.ops.window_rows import known_window, lower_depthwise_rows, window_of
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         each = outputs // channels  # the channel multiplier
         offset, bias = fold_offset(node, bias, weight_sums(w, (0, 1)))
         weights, biases = target.table("w", w), target.table("bias", bias)
-        if node.output.type.is_float:
-            target.window = window_of(node, (kernel_h, kernel_w))
+        target.window = known_window(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -14,7 +14,7 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.gathered import plane_element, rows_at_once
-from edgec.loop.lowering import COLUMN_PLANES, PLANE, PLANE_WINDOWS, Lowering
+from edgec.loop.lowering import COLUMN_PLANES, PLANE_WINDOWS, Lowering
 from edgec.loop.values import Value, cast, int16
 from edgec.loop.window import Window
 from edgec.ops.window_rows import window_of
@@ -30,8 +30,6 @@ def has_whole_windows(node: Node, form: str) -> bool:
         return window.shape[2] == 1
     if node.inputs[0].type.quant is None:
         return False
-    if form == PLANE:
-        return window.is_padded
     if form == COLUMN_PLANES:
         is_3x3 = window.kernel == (3, 3) and window.stride == window.dilation == (1, 1)
         return is_3x3 and rows_at_once(node.output.type.shape[1]) > 0
@@ -46,9 +44,7 @@ def lower_whole_windows(
     each = w.shape[2] // window.shape[2]
     weights = target.table("w", np.ascontiguousarray(w.transpose(2, 0, 1)))
     biases = target.table("bias", bias)
-    if target.form == PLANE:
-        read = _planes(node, target, x, window)
-    elif target.form == COLUMN_PLANES:
+    if target.form == COLUMN_PLANES:
         read = _column_planes(node, target, x, window)
     else:
         read = _windows(window, x)
@@ -64,28 +60,6 @@ def lower_whole_windows(
             * cast(weights[c, kh, kw], acc.dtype)
         ),
     )
-
-
-def _planes(node: Node, target: Lowering, x: Tensor, window: Window) -> Read:
-    """Every channel is copied to a plane with its padding."""
-    height, width, channels = window.shape
-    (top, left), (stride_h, stride_w) = window.corner, window.stride
-    dilation_h, dilation_w = window.dilation
-    inner = window.padded(node.output.type.shape[1])
-    plane = target.definition.compute(
-        "plane",
-        lambda n, c, h, w: plane_element(
-            x, (n, h - top, w - left, c), height, width, window.zero_point
-        ),
-        shape=(x.shape[0], channels, *inner.shape[:2]),
-        dtype=x.dtype,
-    )
-
-    def read(n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any) -> Value:
-        value: Value = plane[n, c, h * stride_h + kh * dilation_h, w * stride_w + kw * dilation_w]
-        return value
-
-    return read
 
 
 def _column_planes(node: Node, target: Lowering, x: Tensor, window: Window) -> Read:

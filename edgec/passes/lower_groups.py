@@ -175,7 +175,7 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
     constants: dict[str, Array] = {}
     for param in function.params:
         if param.scope == "constant":
-            array = _table(schedule, lowering, param.name)
+            array = schedule.table(param.name, lowering.tables)
             constants[param.name] = np.asarray(array, order="C")  # a scalar stays one
     return Variant(
         schedule=schedule,
@@ -186,16 +186,6 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
         instructions=round(estimate(function).instructions),
         same_place=tuple(values[name] for name in schedule.same_place),
     )
-
-
-def _table(schedule: Schedule, lowering: Lowering, name: str) -> Array:
-    packed = schedule.packed.get(name)
-    if packed is not None:
-        sources = packed.sources.items()
-        return packed.pack({meant: _table(schedule, lowering, own) for meant, own in sources})
-    repack = schedule.repacked.get(name)
-    table = lowering.tables[name]
-    return repack(table) if repack else table
 
 
 def _one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:

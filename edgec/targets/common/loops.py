@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgec.loop.lowering import GATHERED, PLANE
+from edgec.errors import ScheduleError
+from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.depthwise import schedule_planes
+from edgec.targets.common.gathered import fold_offsets, gathered
 from edgec.targets.common.matrix import (
     CHANNELS_AT_ONCE,
     UNROLLED_INPUTS,
+    is_worth_gathering,
     schedule_computed_matrix,
     schedule_gathered,
     schedule_matrix,
@@ -65,19 +68,35 @@ def _is_kind(*kinds: Kind) -> Callable[[Nest], bool]:
     return lambda nest: nest.sums is not None and nest.sums.kind in kinds
 
 
-def _gathered(nest: Nest, schedule: Schedule) -> bool:
-    assert nest.window is not None
+def _gathered(nest: Nest) -> list[Schedule]:
+    """Windows that are few inputs, gathered before they are used."""
     straight, most = UNROLLED_INPUTS, 1
     if nest.spares_code:
         straight, most = NARROW_STRAIGHT, NARROW_CHANNELS
-    return schedule_gathered(schedule, straight, nest.window, most)
+    if nest.window is None or not is_worth_gathering(nest.func, most):
+        return []
+    try:
+        schedule = begin(nest, gathered(nest))
+        schedule_gathered(schedule, straight, nest.window)
+    except ScheduleError:
+        return []
+    return [finish(nest, schedule)]
 
 
-def _planes(nest: Nest, schedule: Schedule) -> bool:
-    if not {"plane", "acc"} <= nest.temporaries:
-        return False
+def _planes(nest: Nest) -> list[Schedule]:
+    """Each channel copied to a plane of its own, with its padding."""
+    if nest.window is None or not is_clipped(nest.func, "acc"):
+        return []
+    prepared = Schedule(nest.func)
+    try:
+        prepared.pad_copy("acc", "x", "plane", [0, 3, 1, 2])
+        fold_offsets(prepared, "plane")
+        prepared.transform_layout("w", "HWO -> O H W")
+    except ScheduleError:
+        return []
+    schedule = begin(nest, prepared)
     schedule_planes(schedule, straight=not nest.is_small)
-    return True
+    return [finish(nest, schedule)]
 
 
 def _short_windows(nest: Nest) -> list[Schedule]:
@@ -97,17 +116,15 @@ def _per_element(nest: Nest, schedule: Schedule) -> None:
 GATHERED_RULE = Rule(
     "gathered windows",
     lambda nest: nest.dtype == "int8" and sums_windows(nest),
-    _finished(_gathered),
+    _gathered,
     lacks=frozenset({"dsp"}),
     kernels=("ec_gather_window_s8",),
     levels=("balanced", "time", "ram"),
-    form=GATHERED,
 )
 
 RULES = (
     Rule(
-        "planes of channels", _sums_channels, _finished(_planes),
-        kernels=("ec_gather_plane_*",), form=PLANE,
+        "planes of channels", _sums_channels, _planes, kernels=("ec_gather_plane_*",),
     ),
     Rule(
         "a line that moves on", lambda nest: nest.dtype in ("int8", "int16"),

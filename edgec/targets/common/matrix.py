@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgec.loop.ir import PrimFunc
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
@@ -29,24 +30,27 @@ GATHERED_INPUTS = range(24, 65)
 FEWEST_CHANNELS = 8
 
 
-def schedule_gathered(
-    schedule: Schedule, straight: int, window: Window, most_channels: int
-) -> bool:
-    """Whether the windows of a convolution are few inputs, now gathered before they are used.
+def is_worth_gathering(func: PrimFunc, most_channels: int) -> bool:
+    """Whether the windows of a convolution are few inputs, for many output channels.
 
-    A window is the same for all channels, which then read it without clipping and in one run. With
-    more than `most_channels` input channels, clipping costs less than that.
+    With more than `most_channels` input channels, clipping costs less than gathering.
     """
-    channels, kernel_h, kernel_w, depth = find_param(schedule.func, "w").shape
+    channels, kernel_h, kernel_w, depth = find_param(func, "w").shape
     if kernel_h * kernel_w == 1 or kernel_h * kernel_w * depth not in GATHERED_INPUTS:
         return False
-    if channels < FEWEST_CHANNELS or depth > most_channels:
-        return False
+    return channels >= FEWEST_CHANNELS and depth <= most_channels
+
+
+def schedule_gathered(schedule: Schedule, straight: int, window: Window) -> None:
+    """Gather each window before it is used, by a kernel where it reaches outside.
+
+    A window is the same for all channels, which then read it without clipping and in one run.
+    """
+    depth = find_param(schedule.func, "w").shape[3]
     _schedule_products(schedule, "acc_kw" if depth == 1 else "acc_ic", straight)
     if window.is_padded and window.dilation[1] == 1:
         schedule.simplify()
         tensorize_window(schedule, window, "ec_gather_window_s8")
-    return True
 
 
 def tensorize_window(schedule: Schedule, window: Window, kernel: str) -> None:

@@ -14,14 +14,15 @@ from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest
 
 
-def begin(nest: Nest) -> Schedule:
+def begin(nest: Nest, prepared: Schedule | None = None) -> Schedule:
     """A schedule whose weights are stored as steps and shifts where they can be.
 
-    Float weights as int8 for `size` alone, since it is slower.
+    Float weights as int8 for `size` alone, since it is slower. prepared: with first steps.
     """
-    schedule, weights = Schedule(nest.func), nest.tables.get("w")
-    if weights is None:
+    schedule = prepared or Schedule(nest.func)
+    if "w" not in nest.tables:
         return schedule
+    weights = schedule.table("w", nest.tables)
     steps = find_steps(weights) if nest.is_small else None
     if steps is not None:
         schedule.pack_steps("w", steps[0], steps[1].tolist())

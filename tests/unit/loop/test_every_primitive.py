@@ -11,6 +11,7 @@ from test_shifts import SHIFTING
 from test_slide import SLIDING
 from test_steps import STEPPING
 from test_tensorize import TENSORIZING
+from test_whole_windows import WINDOWING
 
 from edgec.loop import simplify as simplify_module
 from edgec.loop.primitives import (
@@ -19,7 +20,9 @@ from edgec.loop.primitives import (
     compute_at,
     compute_inline,
     cut,
+    fold_offset,
     fold_storage,
+    gather,
     halves,
     inline_constant,
     layout,
@@ -31,20 +34,22 @@ from edgec.loop.primitives import (
     sampling,
     shifts,
     slide,
+    spread,
     steps,
     storage,
     tensorize,
+    whole_windows,
 )
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, complement, compute_at, compute_inline, cut, fold_storage, halves, inline_constant,
-    layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling, shifts, slide, steps,
-    storage, tensorize, simplify_module,
+    cache, complement, compute_at, compute_inline, cut, fold_offset, fold_storage, gather,
+    halves, inline_constant, layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling,
+    shifts, slide, spread, steps, storage, tensorize, whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel"}
-OTHERS = {"trace_json"}
+OTHERS = {"trace_json", "table"}
 METHODS = sorted(
     name
     for name, _ in inspect.getmembers(Schedule, inspect.isfunction)
@@ -62,4 +67,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
+    tried |= set(WINDOWING)
     assert tried == set(METHODS)

@@ -14,6 +14,7 @@ from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import all_microkernels
+from edgec.ops import load
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.max_pool2d import MaxPool2dAttrs
@@ -24,6 +25,8 @@ from edgec.passes.lower_groups import lower_group
 from edgec.targets.common.sums import Kind, Sums, find_sums
 from edgec.targets.core import CORES, find_core
 from edgec.targets.target import RULES, target_for
+
+load()
 
 QUANT = Quant((0.05,), (-3,))
 PATTERNS = {pattern for rules in RULES.values() for rule in rules for pattern in rule.kernels}

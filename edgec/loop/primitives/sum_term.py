@@ -1,0 +1,104 @@
+"""What a sum of products adds in each step: acc + (x + offset) * w."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import (
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.primitives.lookup import Path, find_block, find_buffer
+from edgec.loop.rewrite import sequence, subexpressions
+from edgec.numerics.term import Var, as_term
+
+
+@dataclass(frozen=True)
+class SumTerm:
+    """acc = acc + (cast(read) + offset) * weight, in a block.
+
+    read: what is read of the buffer `source`, in its dtype. offset: 0 where none is added.
+    """
+
+    primitive: str
+    block: Block
+    above: Path
+    source: Buffer
+    read: Expr
+    offset: int
+    weight: Expr
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        """The loops around the block, outermost first."""
+        return tuple(s for s in self.above if isinstance(s, For))
+
+    def with_read(self, read: Expr, offset: int) -> Block:
+        """The block with another first factor."""
+        store = self.block.body
+        assert isinstance(store, Store) and isinstance(store.value, Binary)
+        wide: Expr = Cast(store.buffer.dtype, read)
+        if offset:
+            wide = Binary("add", wide, Const(offset, store.buffer.dtype))
+        value = Binary("add", store.value.left, Binary("mul", wide, self.weight))
+        return replace(self.block, body=replace(store, value=value))
+
+    def extent(self, var: Var) -> int:
+        """Steps of the loop that an axis of the block is; ScheduleError where they vary."""
+        axis = next(axis for axis in self.block.axes if axis.var == var)
+        for loop in self.loops:
+            is_axis = axis.binding == as_term(loop.var)
+            if is_axis and loop.start.constant == 0 and loop.stop.constant is not None:
+                return loop.stop.constant
+        raise ScheduleError(f"{self.primitive}: {var} is no loop from 0 to a constant")
+
+
+def find_term(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTerm:
+    """The products that a block adds of a buffer's elements; ScheduleError for other blocks."""
+    found, above = find_block(func, block)
+    source = find_buffer(func, buffer)
+    store = found.body
+    product = _added(store) if isinstance(store, Store) else None
+    if not isinstance(product, Binary) or product.op != "mul":
+        raise ScheduleError(f"{primitive}: {block} is no sum of products")
+    wide: Expr = product.left
+    offset = 0
+    if isinstance(wide, Binary) and wide.op == "add" and isinstance(wide.right, Const):
+        offset = int(wide.right.value)
+        wide = wide.left
+    reads = [p for p in subexpressions(wide) if isinstance(p, Load) and p.buffer == source]
+    if not isinstance(wide, Cast) or wide.value.dtype != source.dtype or len(reads) != 1:
+        raise ScheduleError(f"{primitive}: the first factor of {block} is not read of {buffer}")
+    return SumTerm(primitive, found, above, source, wide.value, offset, product.right)
+
+
+def _added(store: Store) -> Expr | None:
+    value = store.value
+    if not isinstance(value, Binary) or value.op != "add" or not isinstance(value.left, Load):
+        return None
+    return value.right if value.left.buffer == store.buffer else None
+
+
+def declare_before(
+    func: PrimFunc, buffer: Buffer, block: Buffer, nest: Stmt, above: Path
+) -> PrimFunc:
+    """The function with a temporary, declared before another one, and the nest that makes it before
+    the statement that holds `above`.
+    """
+    stmts: list[Stmt] = list(func.body.stmts) if isinstance(func.body, Seq) else [func.body]
+    top = above[1] if isinstance(func.body, Seq) else above[0]
+    at = next(i for i, stmt in enumerate(stmts) if stmt is top)
+    position = func.params.index(block)
+    params = (*func.params[:position], buffer, *func.params[position:])
+    return replace(func, params=params, body=sequence(*stmts[:at], nest, *stmts[at:]))

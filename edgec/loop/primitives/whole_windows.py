@@ -1,0 +1,193 @@
+"""pad_reads and pad_copy: windows that are whole, where loops left out what is outside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Axis, Block, Buffer, For, Load, PrimFunc, Stmt, Store
+from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
+from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term
+from edgec.loop.values import ExprValue, Value, index, select
+from edgec.numerics.term import Term, Var, as_term, maximum, minimum
+
+
+def pad_reads(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, None]:
+    """Let a sum of products go over whole windows, and read what adds nothing where it is outside.
+
+        for k in max(0, 1 - h)..3 {              for k in 0..3 {
+          block acc(h, k) {                        block acc(h, k) {
+            acc[h] = acc[h]                  ->      acc[h] = acc[h] + ((h + k - 1 >= 0 ?
+              + (x[h + k - 1] + 5) * w[k]              x[max(h + k - 1, 0)] : -5) + 5) * w[k]
+        } }                                      } }
+
+    Requires: bounds that vary leave out just what is outside of the buffer, the sum starts in
+    the block, and the number that stands for what is outside fits in the buffer's dtype.
+    """
+    term = _clipped("pad_reads", func, block, buffer)
+    load = term.read
+    assert isinstance(load, Load)
+    inside: Value | None = None
+    indices = list(load.indices)
+    for axis in _leaving(term):
+        at, extent = indices[axis], term.source.shape[axis]
+        is_inside = (index(at) >= 0) & (index(at) < extent)
+        inside = is_inside if inside is None else inside & (index(at) >= 0) & (index(at) < extent)
+        indices[axis] = maximum(0, minimum(at, extent - 1))
+    assert inside is not None
+    element = ExprValue(Load(load.buffer, tuple(indices)))
+    read = select(inside, element, _fill(term))
+    assert isinstance(read, ExprValue)
+    return _whole(func, term, term.with_read(read.expr, term.offset)), None
+
+
+def pad_copy(
+    func: PrimFunc, block: str, buffer: str, name: str, order: list[int]
+) -> tuple[PrimFunc, str]:
+    """Let a sum of products go over whole windows of a copy that has padding around it.
+
+        for k in max(0, 1 - h)..3 {             for i in 0..10 {
+          block acc(h, k) {                       block padded(i) {
+            acc[h] = acc[h] + (x[h + k - 1]  ->     padded[i] = i - 1 inside ? x[i - 1] : -5
+                       + 5) * w[k]              } }
+        } }                                     for k in 0..3 {
+                                                  block acc(h, k) {
+                                                    acc[h] = acc[h] + (padded[h + k] + 5) * w[k]
+                                                } }
+
+    The copy's dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
+    the name of the copy, which is also that of its block.
+    """
+    term = _clipped("pad_copy", func, block, buffer)
+    load, source = term.read, term.source
+    assert isinstance(load, Load)
+    name = fresh(func, name)
+    if sorted(order) != list(range(len(source.shape))):
+        raise ScheduleError(f"pad_copy: {order} is no order of the dimensions of {buffer}")
+    low, high = list(source.shape), list(source.shape)
+    leaving = _leaving(term)
+    for axis, extent in enumerate(source.shape):
+        low[axis], high[axis] = load.indices[axis].bounds() if axis in leaving else (0, extent)
+    extents = [high[axis] - low[axis] + (axis in leaving) for axis in range(len(low))]
+    copy = Buffer(name, tuple(extents[axis] for axis in order), source.dtype, "scratch")
+    letters = "nhwc" if len(order) == 4 else "abcdefgh"
+    at = {axis: Var(letters[axis], 0, extents[axis]) for axis in order}
+    nest = _copied(term, copy, [at[axis] for axis in order], at, low)
+    indices = tuple(load.indices[axis] - low[axis] for axis in order)
+    made = _whole(func, term, term.with_read(Load(copy, indices), term.offset))
+    require_unused(func, *(f"{name}_{var.name}" for var in at.values()))
+    _, above = find_block(made, block)
+    store = term.block.body
+    assert isinstance(store, Store)
+    return declare_before(made, copy, store.buffer, nest, above), name
+
+
+def _copied(
+    term: SumTerm, copy: Buffer, axes: list[Var], at: dict[int, Var], low: list[int]
+) -> Stmt:
+    """The nest that fills the copy."""
+    inside: Value | None = None
+    indices: list[Term] = []
+    for axis, extent in enumerate(term.source.shape):
+        place = as_term(at[axis]) + low[axis]
+        if axis in _leaving(term):
+            is_inside = (index(place) >= 0) & (index(place) < extent)
+            inside = (
+                is_inside
+                if inside is None
+                else (inside & (index(place) >= 0) & (index(place) < extent))
+            )
+            place = minimum(maximum(place, 0), extent - 1)
+        indices.append(place)
+    assert inside is not None
+    value = select(inside, ExprValue(Load(term.source, tuple(indices))), _fill(term))
+    assert isinstance(value, ExprValue)
+    loops = [Var(f"{copy.name}_{var.name}", var.start, var.stop) for var in axes]
+    bound = tuple(
+        Axis(var, "spatial", as_term(loop)) for var, loop in zip(axes, loops, strict=True)
+    )
+    store = Store(copy, tuple(as_term(var) for var in axes), value.expr)
+    nest: Stmt = Block(copy.name, bound, None, store)
+    for loop in reversed(loops):
+        nest = For(loop, as_term(loop.start), as_term(loop.stop), "serial", nest)
+    return nest
+
+
+def _fill(term: SumTerm) -> int:
+    """What adds nothing to the sum."""
+    limits = {"int8": 1 << 7, "int16": 1 << 15}.get(term.source.dtype, 0)
+    if not -limits <= -term.offset < limits:
+        raise ScheduleError(f"{term.primitive}: {term.source.name} cannot hold {-term.offset}")
+    return -term.offset
+
+
+def _clipped(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTerm:
+    term = find_term(primitive, func, block, buffer)
+    if not isinstance(term.read, Load) or term.block.init is None:
+        raise ScheduleError(f"{primitive}: {block} does not start its sum, or reads with a choice")
+    if not _leaving(term):
+        raise ScheduleError(f"{primitive}: all windows of {block} are whole")
+    _require_outside(term)
+    return term
+
+
+#: Places of a window that are tried, to see that loops leave out just what is outside.
+MOST_PLACES = 1 << 14
+
+
+def is_clipped(func: PrimFunc, block: str) -> bool:
+    """Whether loops around a block leave something out at some places."""
+    _, above = find_block(func, block)
+    loops = [s for s in above if isinstance(s, For)]
+    return any((loop.stop - loop.start).constant is None for loop in loops)
+
+
+def _varying(term: SumTerm) -> list[For]:
+    return [loop for loop in term.loops if (loop.stop - loop.start).constant is None]
+
+
+def _leaving(term: SumTerm) -> tuple[int, ...]:
+    """The dimensions along which windows, were they whole, might reach outside."""
+    load = term.read
+    assert isinstance(load, Load)
+    moved = [
+        axis.var
+        for axis in term.block.axes
+        if axis.binding.variables() & {loop.var for loop in _varying(term)}
+    ]
+    return tuple(a for a, at in enumerate(load.indices) if at.variables() & set(moved))
+
+
+def _require_outside(term: SumTerm) -> None:
+    """What loops leave out must be just what is outside of the buffer."""
+    load = term.read
+    assert isinstance(load, Load)
+    bindings = {axis.var: axis.binding for axis in term.block.axes}
+    for loop in _varying(term):
+        indices = [at.substitute(bindings) for at in load.indices]
+        moved = [a for a, at in enumerate(indices) if loop.var in at.variables()]
+        terms = (loop.start, loop.stop, *(indices[a] for a in moved))
+        used = {var for found in terms for var in found.variables()} - {loop.var}
+        outer = sorted(used, key=lambda var: var.name)
+        if len(moved) != 1 or prod(v.stop - v.start for v in outer) > MOST_PLACES:
+            raise ScheduleError(f"{term.primitive}: loop {loop.var} leaves out what is not known")
+        extent = term.source.shape[moved[0]]
+        for place in product(*(range(v.start, v.stop) for v in outer)):
+            values = {var.name: value for var, value in zip(outer, place, strict=True)}
+            run = range(loop.start.evaluate(values), loop.stop.evaluate(values))
+            for step in range(loop.var.start, loop.var.stop):
+                at = indices[moved[0]].evaluate({**values, loop.var.name: step})
+                if (step in run) != (0 <= at < extent):
+                    raise ScheduleError(f"{term.primitive}: loop {loop.var} leaves out what counts")
+
+
+def _whole(func: PrimFunc, term: SumTerm, block: Block) -> PrimFunc:
+    """The block in loops that go over all of their variables' values."""
+    func = with_changes(func, [(term.block, block)])
+    for varying in _varying(term):
+        loop, _ = find_loop(func, varying.var.name)
+        start, stop = as_term(loop.var.start), as_term(loop.var.stop)
+        func = with_changes(func, [(loop, replace(loop, start=start, stop=stop))])
+    return func

@@ -1,0 +1,164 @@
+"""Windows made whole, gathered, their offsets folded: every result keeps its bits."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from edgec.errors import ScheduleError
+from edgec.loop.define import Definition
+from edgec.loop.interpret import interpret
+from edgec.loop.ir import PrimFunc
+from edgec.loop.parser import parse_func
+from edgec.loop.printer import print_func
+from edgec.loop.rewrite import buffers_of, loops_of
+from edgec.loop.schedule import Schedule, replay
+from edgec.loop.simplify import simplify
+from edgec.loop.values import int32
+from edgec.loop.verify import verify_func
+from edgec.loop.window import clipped
+
+#: Primitives tried here.
+WINDOWING = ("pad_reads", "pad_copy", "gather", "fold_offset", "spread")
+
+
+def windows(choose: random.Random) -> PrimFunc:
+    """Sums over windows of [H, W, C] inputs, with padding or without, some of single channels."""
+    stride, dilation = choose.randint(1, 2), choose.randint(1, 2)
+    kernel, top, below = choose.randint(1, 3), choose.randint(0, 2), choose.randint(0, 2)
+    reach = (kernel - 1) * dilation + 1
+    top, below = min(top, reach - 1), min(below, reach - 1)
+    extent = choose.randint(reach, reach + 3)
+    outs = (extent + top + below - reach) // stride + 1
+    channels, outputs = choose.randint(1, 3), choose.randint(1, 3)
+    by_channel = choose.random() < 0.4
+    outputs = channels if by_channel else outputs
+    offset = choose.choice([0, 0, 5, -7, 128])
+    b = Definition("f")
+    x = b.input("x", (extent, 4, channels), "int8")
+    shape = (kernel, outputs) if by_channel else (outputs, kernel, channels)
+    w, bias = b.constant("w", shape, "int8"), b.constant("bias", (outputs,), "int32")
+    m = b.constant("m", (1,), "int32")
+    first, last = clipped(extent, kernel, stride, dilation, top)
+    rows = ("k", lambda h, v, c: first(h), lambda h, v, c: last(h))
+
+    def at(h: object, k: object) -> object:
+        return h * stride + k * dilation - top  # type: ignore[operator]
+
+    def wide(value: object) -> object:
+        return int32(value) + offset if offset else int32(value)  # type: ignore[arg-type]
+
+    if by_channel:
+        acc = b.reduce(
+            "acc", [rows], shape=(outs, 4, outputs), dtype="int32", init=lambda h, v, c: bias[c],
+            update=lambda acc, h, v, c, k: acc + wide(x[at(h, k), v, c]) * int32(w[k, c]),
+        )  # fmt: skip
+    else:
+        acc = b.reduce(
+            "acc", [rows, ("i", 0, channels)], shape=(outs, 4, outputs), dtype="int32",
+            init=lambda h, v, c: bias[c],
+            update=lambda acc, h, v, c, k, i: acc + wide(x[at(h, k), v, i]) * int32(w[c, k, i]),
+        )  # fmt: skip
+    out = b.output("out", (outs, 4, outputs), "int32")
+    b.compute(out, lambda h, v, c: acc[h, v, c] * m[0])
+    return b.build()
+
+
+def one(s: Schedule, choose: random.Random) -> str:
+    """Try a primitive."""
+    sources = [n for n in ("x", "padded", "col") if n in buffers_of(s.func)]
+    source = choose.choice(sources)
+    tries: dict[str, Callable[[], object]] = {
+        "pad_reads": lambda: s.pad_reads("acc", source),
+        "pad_copy": lambda: s.pad_copy("acc", source, "padded", choose.sample(range(3), 3)),
+        "gather": lambda: s.gather("acc", source, "col"),
+        "fold_offset": lambda: s.fold_offset("acc", source),
+        "spread": lambda: s.spread("m", "out"),
+        "split": lambda: s.split(choose.choice(sorted(loops_of(s.func.body))), 2),
+    }
+    name = choose.choice(sorted(tries))
+    before = s.func
+    try:
+        tries[name]()
+    except ScheduleError:
+        assert s.func is before
+        return ""
+    return name
+
+
+def check(seed: int, applied: Counter[str]) -> None:
+    choose, rng = random.Random(seed), np.random.default_rng(seed)
+    func = windows(choose)
+    arrays = {
+        p.name: rng.integers(-100, 100, p.shape).astype(p.dtype)
+        for p in func.params
+        if p.name != "out" and p.scope != "scratch"
+    }
+    expected = interpret(func, arrays)["out"]
+    s = Schedule(func)
+    for _ in range(7):
+        applied[one(s, choose)] += 1
+    now = {name: s.table(name, arrays) if name != "x" else arrays["x"] for name in arrays}
+    for version in (s.func, simplify(s.func)):
+        verify_func(version)
+        assert parse_func(print_func(version)) == version
+        assert np.array_equal(interpret(version, now)["out"], expected), print_func(version)
+    assert replay(func, s.trace_json()).func == s.func
+
+
+def test_random_schedules_keep_the_meaning() -> None:
+    applied: Counter[str] = Counter()
+    for seed in range(150):
+        check(seed, applied)
+    assert set(WINDOWING) <= set(applied), applied
+
+
+def half(clips: bool) -> PrimFunc:
+    """Sums over windows of three whose loop leaves out one that is inside, or none."""
+    b = Definition("f")
+    x, w = b.input("x", (8,), "int8"), b.constant("w", (3,), "int8")
+    bias = b.constant("bias", (6,), "int32")
+    rows = ("k", (lambda h: h % 2) if clips else 0, 3)
+    out = b.output("out", (6,), "int32")
+    b.reduce(out, [rows], name="acc", init=lambda h: bias[h],
+             update=lambda acc, h, k: acc + int32(x[h + k]) * int32(w[k]))  # fmt: skip
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    ("clips", "step", "why"),
+    [
+        (True, lambda s: s.pad_reads("acc", "x"), "leaves out what counts"),
+        (False, lambda s: s.pad_reads("acc", "x"), "all windows of acc are whole"),
+        (False, lambda s: s.pad_copy("acc", "x", "p", [0]), "all windows of acc are whole"),
+        (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
+        (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
+        (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
+        (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
+    ],
+)
+def test_what_does_not_fit_is_said(clips: bool, step: Callable[[Schedule], None], why: str) -> None:
+    s = Schedule(half(clips))
+    with pytest.raises(ScheduleError, match=why):
+        step(s)
+    assert s.trace == []
+
+
+def test_a_constant_that_was_repacked_is_not_folded_into() -> None:
+    choose = random.Random(2)
+    while True:
+        func = windows(choose)
+        s = Schedule(func)
+        with suppress(ScheduleError):
+            s.fold_offset("acc", "x")
+            break
+    s = Schedule(func)
+    rank = len(buffers_of(func)["w"].shape)
+    s.transform_layout("w", "AB -> B A" if rank == 2 else "ABC -> C B A")
+    with pytest.raises(ScheduleError, match="w was repacked before"):
+        s.fold_offset("acc", "x")
