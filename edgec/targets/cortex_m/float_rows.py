@@ -204,10 +204,10 @@ def find_limits(func: PrimFunc) -> dict[str, int] | None:
     expr: Expr = stores[0].value
     for op, name, bound in (("min", "high", UPPER), ("max", "low", LOWER)):
         if isinstance(expr, Binary) and expr.op == op:
-            if not isinstance(expr.right, Const):
+            if not isinstance(expr.left, Const):
                 return None
-            found[name] = float_bits(float(expr.right.value))
+            found[name] = float_bits(float(expr.left.value))
             found["bounds"] |= bound
-            expr = expr.left
+            expr = expr.right
     is_sum = isinstance(expr, Load) and expr.buffer.name == "acc"
     return found if is_sum else None
