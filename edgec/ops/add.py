@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
@@ -146,7 +146,7 @@ class Add(Op[AddAttrs]):
         )
         return RowWindow() if is_whole else None
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""
         attrs: AddAttrs = node.attrs
         output = node.output.type

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
@@ -20,6 +20,7 @@ from edgec.loop.values import Value, cast, clamp, index, int32, select
 from edgec.loop.window import clipped
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.activation import activation_range, append_activation
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
@@ -193,10 +194,10 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
 
         finish.definition.compute(finish.output("out", node.output.type.shape, "int8"), mean)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Sum what exists of each window, then divide by its count, rounding half away."""
         attrs: AvgPool2dAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         is_float = node.output.type.is_float
         as_onnx = _as_onnx(attrs, node.inputs[0].type)
         wide = "float32" if is_float or as_onnx is not None else "int32"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.ir import Constant
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -29,7 +29,26 @@ def broadcast_index(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[A
     return tuple(0 if extent == 1 else at for extent, at in zip(shape, own, strict=True))
 
 
-def operand_tensors(target: Lowering, inputs: Sequence[Any]) -> list[Tensor]:
+def tensor_of(operand: Tensor | Constant) -> Tensor:
+    """An operand that is no constant. Raises ContractError for one that is."""
+    if isinstance(operand, Constant):
+        raise ContractError(f"{operand} is a constant, where a tensor is needed")
+    return operand
+
+
+def tensors_of(operands: Sequence[Tensor | Constant]) -> list[Tensor]:
+    """Operands that are no constants."""
+    return [tensor_of(operand) for operand in operands]
+
+
+def constant_of(operand: Tensor | Constant) -> Constant:
+    """An operand that is a constant. Raises ContractError for one that is none."""
+    if not isinstance(operand, Constant):
+        raise ContractError(f"{operand.name} is computed, where a constant is needed")
+    return operand
+
+
+def operand_tensors(target: Lowering, inputs: Sequence[Tensor | Constant]) -> list[Tensor]:
     """The inputs of a node as tensors; a constant becomes the table `b`."""
     return [
         target.table("b", value.data) if isinstance(value, Constant) else value for value in inputs

@@ -8,12 +8,13 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -51,9 +52,9 @@ class Cast(Op[CastAttrs]):
         """NumPy's conversion wraps too."""
         return (inputs[0].astype(attrs.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         dtype = node.attrs.dtype
         return target.compute(
             "element", node.output.type.shape, dtype, lambda *at: loops.cast(x[at], dtype)

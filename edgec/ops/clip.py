@@ -18,6 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import maximum, minimum
 from edgec.numerics.float_math import float_maximum, float_minimum
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
@@ -62,9 +63,9 @@ class Clip(Op[ClipAttrs]):
             x = float_minimum(high, x)
         return (x,)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Only the bounds that there are."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         low, high = _bounds(node.attrs)
 
         def element(*indices: Any) -> Any:

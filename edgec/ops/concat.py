@@ -65,7 +65,7 @@ class Concat(Op[ConcatAttrs]):
         """NumPy's concatenate."""
         return (np.concatenate(inputs, axis=attrs.axis),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One copy after the other, each into its part of the output."""
         axis = node.attrs.axis
         out = target.target

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -22,6 +22,7 @@ from edgec.numerics.fixed_point import wrap_int32
 from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.depthwise_windows import lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
@@ -170,10 +171,10 @@ class Conv2d(Op[Conv2dAttrs]):
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output element; padding is clipped from the kernel's ranges."""
         attrs: Conv2dAttrs = node.attrs
-        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
         (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 
 
@@ -37,9 +37,9 @@ class Copy(Op[NoAttrs]):
         """The elements as they are."""
         return (inputs[0].copy(),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         type_ = node.output.type
         if not isinstance(x, Tensor):
             x = target.table("x", x.data)

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node, Value
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -19,6 +19,7 @@ from edgec.loop.values import cast
 from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
@@ -76,9 +77,9 @@ class Dense(Op[NoAttrs]):
         """N * K * O."""
         return inputs[0].elements * inputs[1].shape[0]
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output."""
-        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
         offset, bias = fold_offset(node, bias, weight_sums(w, 1))
         if target.is_product:
             return lower_product(node, target, w, bias, lambda n, k: x[n, k])

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -21,6 +21,7 @@ from edgec.loop.window import clipped
 from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
@@ -124,10 +125,10 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output element; padding is clipped from the kernel's ranges."""
         attrs: DepthwiseConv2dAttrs = node.attrs
-        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
         if target.form in ROWS:
             folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
             window = window_of(node, w.shape[:2])

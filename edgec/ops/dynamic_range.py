@@ -29,6 +29,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum, select
 from edgec.numerics.fixed_point import round_half_away
 from edgec.ops.activation import append_activation
+from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
@@ -77,10 +78,10 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
         values = np.abs(x) if attrs.kind == SIZE else x
         return (np.maximum(values.max(axis=1), np.float32(0)) + np.float32(0),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One comparison, or two, for each value."""
         kind = node.attrs.kind
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
 
         def update(acc: Value, n: Any, k: Any) -> Value:
             value = x[n, k]
@@ -241,10 +242,10 @@ class QuantizeRows(Op[QuantizeRowsAttrs]):
             stored = np.clip(round_half_away(zero_point.astype(np.float32) + scaled), -128, 127)
         return ((stored - zero_point).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The rows' factors once, then one product for each value."""
         attrs: QuantizeRowsAttrs = node.attrs
-        x, *ranges = inputs
+        x, *ranges = tensors_of(inputs)
         rows = _RowLoops(target, attrs.asymmetric, ranges)
         inverse = rows.temporary("inverse", "float32", rows.inverse)
         zero_point = (
@@ -317,14 +318,14 @@ class RescaleRows(Op[RescaleRowsAttrs]):
             product = wide * (rows * scales) if attrs.scales_first else (wide * scales) * rows
             return (np.asarray(product + bias).astype(np.float32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same three operations; a row's scale is computed once."""
         attrs: RescaleRowsAttrs = node.attrs
-        acc, bias, *ranges = inputs
+        acc, *ranges = tensors_of((inputs[0], *inputs[2:]))
         rows = _RowLoops(target, attrs.asymmetric, ranges)
         row_scale = rows.temporary("row_scale", "float32", rows.scale)
         scales = target.table("scale", np.asarray(attrs.scales, np.float32))
-        biases = target.table("bias", bias.data)
+        biases = target.table("bias", constant_of(inputs[1]).data)
 
         def element(*at: Any) -> Value:
             wide = cast(acc[at], "float32")

@@ -61,7 +61,7 @@ class Gather(Op[GatherAttrs]):
         """NumPy's take."""
         return (np.asarray(np.take(inputs[0], inputs[1], axis=attrs.axis), order="C"),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy; the index comes from the table."""
         axis = node.attrs.axis
         x, indices = operand_tensors(target, inputs)

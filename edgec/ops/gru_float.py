@@ -92,7 +92,7 @@ class _Recurrence(Op[Any]):
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[2].elements + inputs[3].elements)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the state in its own place."""
         start = inputs[1]
         if isinstance(start, Constant):

@@ -17,6 +17,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
+from edgec.ops.broadcast import tensor_of
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -75,10 +76,10 @@ class LayerNorm(Op[LayerNormAttrs]):
             factor = single(1) / np.sqrt(mean(centred * centred) + single(attrs.epsilon))
             return (centred * factor * scale + bias,)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Two sums and a factor for each row."""
         attrs: LayerNormAttrs = node.attrs
-        x = inputs[0]
+        x = tensor_of(inputs[0])
         *outer, length = x.shape
         scale, bias = (
             target.table(name, value.data) if isinstance(value, Constant) else value

@@ -9,13 +9,14 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.numerics.float_math import log
+from edgec.ops.broadcast import tensor_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows, row_differences, row_exponents
@@ -48,12 +49,12 @@ class LogSoftmax(Op[NoAttrs]):
         with np.errstate(invalid="ignore"):
             return (row_differences(x, 1.0) - log(row_exponents(x, 1.0)[1]),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One logarithm for each row."""
         return lower_rows(
             node,
             target,
-            inputs[0],
+            tensor_of(inputs[0]),
             1.0,
             finish=lambda difference, logarithm: difference - logarithm,
             of_row=lambda total: intrinsic("log_f32", total),

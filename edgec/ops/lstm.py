@@ -34,6 +34,7 @@ from edgec.numerics.fixed_point import (
     requantize_tflm,
     wrap_int32,
 )
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.lstm_float import append_tflite_lstm
 from edgec.ops.lstm_gates import GATES, GateShare
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -155,10 +156,10 @@ class Lstm(Op[LstmAttrs]):
         """Those of all weights, in each step."""
         return inputs[0].shape[0] * (inputs[3].elements + inputs[4].elements)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmAttrs = node.attrs
-        x = inputs[0]
+        x = tensor_of(inputs[0])
         hidden, cell = (
             target.table("start", state.data) if isinstance(state, Constant) else state
             for state in inputs[1:3]
@@ -166,10 +167,12 @@ class Lstm(Op[LstmAttrs]):
         y, next_hidden, next_cell = target.targets
         units, steps = hidden.shape[1], x.shape[0]
         zero_point = attrs.hidden.zero_point[0]
-        own = GateShare(target, inputs[4].data, zero_point, None, attrs.recurrent, attrs.rounding)
+        own = GateShare(
+            target, constant_of(inputs[4]).data, zero_point, None, attrs.recurrent, attrs.rounding
+        )
         given = GateShare(
-            target, inputs[3].data, node.inputs[0].type.scalar_quant()[1], inputs[5].data,
-            attrs.given, attrs.rounding,
+            target, constant_of(inputs[3]).data, node.inputs[0].type.scalar_quant()[1],
+            constant_of(inputs[5]).data, attrs.given, attrs.rounding,
         )  # fmt: skip
         forget, update, output = _products(attrs, node.inputs[2].type)
         bits = _cell_bits(node.inputs[2].type)

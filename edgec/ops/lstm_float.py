@@ -28,6 +28,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics import float_math
 from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.onnx_lstm import write_lstm
 from edgec.ops.onnx_recurrent import one_direction
@@ -113,10 +114,10 @@ class LstmFloat(Op[LstmFloatAttrs]):
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[3].elements + inputs[4].elements)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmFloatAttrs = node.attrs
-        x = inputs[0]
+        x = tensor_of(inputs[0])
         hidden, cell = (
             target.table("start", state.data) if isinstance(state, Constant) else state
             for state in inputs[1:3]
@@ -124,8 +125,10 @@ class LstmFloat(Op[LstmFloatAttrs]):
         y, next_hidden, next_cell = target.targets
         steps, batch, depth = x.shape
         units = hidden.shape[1]
-        weights, recurrent = (_by_unit(target, "w", operand.data) for operand in inputs[3:5])
-        offsets = without_negative_zeros(inputs[5].data).reshape(GATES, units)
+        weights, recurrent = (
+            _by_unit(target, "w", constant_of(operand).data) for operand in inputs[3:5]
+        )
+        offsets = without_negative_zeros(constant_of(inputs[5]).data).reshape(GATES, units)
         bias = target.table("bias", np.ascontiguousarray(offsets.T))
         define = target.definition
 

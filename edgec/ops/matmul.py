@@ -69,7 +69,7 @@ class Matmul(Op[NoAttrs]):
         (output,) = self.infer(attrs, *inputs)
         return output.elements * inputs[0].shape[-1]
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output."""
         x, y = operand_tensors(target, inputs)
 

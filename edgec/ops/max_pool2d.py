@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, TensorType
@@ -21,6 +21,7 @@ from edgec.loop.window import clipped
 from edgec.numerics.float_math import float_maximum
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -91,10 +92,10 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The maximum of what exists of each window; the clamp's minimum is where it starts."""
         attrs: MaxPool2dAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         is_float = node.output.type.is_float
         lowest = -math.inf if is_float else attrs.minimum
         (stride_h, stride_w), ((top, _), (left, _)) = attrs.stride, attrs.padding

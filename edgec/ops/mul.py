@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
@@ -151,7 +151,7 @@ class Mul(Op[MulAttrs]):
         stored = _stored(np.asarray(left * right), input_types, attrs)
         return (stored.astype(output_types[0].dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""
         attrs: MulAttrs = node.attrs
         output = node.output.type

@@ -77,7 +77,7 @@ class Op(Operator[AttrsT]):
         """Write an operator that `sums_rows` as three functions, with one accumulator."""
         raise NotImplementedError(f"{self.name} does not sum rows")
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Write the loops of one node and return the tensor it makes; views have none.
 
         inputs: for each input a `Tensor`, or the

@@ -17,6 +17,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.mirror_pad import append_mirrored
 from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
@@ -71,13 +72,13 @@ class Pad(Op[PadAttrs]):
         x = inputs[0]
         return (np.pad(x, attrs.padding, constant_values=x.dtype.type(attrs.value)),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """What is before, the rows, what is after; padding of inner axes is chosen in a row.
 
         In this order the output can grow over its input in memory.
         """
         attrs: PadAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         shape = node.output.type.shape
         value = attrs.value if node.output.type.is_float else int(attrs.value)
         outer = next((axis for axis, pair in enumerate(attrs.padding) if any(pair)), 0)

@@ -110,7 +110,7 @@ class Prelu(Op[PreluAttrs]):
         result = np.where(centred >= 0, positive, negative) + attrs.output.zero_point[0]
         return (np.clip(result, -128, 127).astype(np.int8),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 of alpha is read again for every index."""
         attrs: PreluAttrs = node.attrs
         shape, dtype = node.output.type.shape, node.output.type.dtype

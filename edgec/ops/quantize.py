@@ -27,6 +27,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
 from edgec.numerics.fixed_point import ROUNDINGS, Rounding
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_blocks import import_blocks
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
@@ -108,10 +109,10 @@ class Quantize(Op[QuantizeAttrs]):
         stored = np.clip(bounded.astype(np.int64) + zero_point, low, high)
         return (stored.astype(attrs.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same arithmetic in float32; scales along an axis come from a table."""
         attrs: QuantizeAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         scale, zero_point = _parameters(target, attrs.output)
         bounds = np.iinfo(attrs.dtype)
         ties = "even" if attrs.rounding == "onnx" else "away"
@@ -184,9 +185,9 @@ class Dequantize(Op[NoAttrs]):
         difference = (x.astype(np.int64) - zero_point).astype(np.float32)
         return (np.multiply(difference, scale, dtype=np.float32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same arithmetic in float32."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         quant = node.inputs[0].type.quant
         assert quant is not None
         scale, zero_point = _parameters(target, quant)

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node, Value
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
@@ -26,6 +26,7 @@ from edgec.numerics.fixed_point import (
     requantize_tflm,
     wrap_int32,
 )
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
@@ -133,10 +134,10 @@ class Reduce(Op[ReduceAttrs]):
         info = np.iinfo(x.dtype)
         return (np.clip(shifted, info.min, info.max).astype(x.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulator per output element."""
         attrs: ReduceAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         dtype = x.dtype if attrs.kind in ("max", "min") or x.dtype == "float32" else "int32"
         rank = len(x.shape)
 

@@ -21,6 +21,7 @@ from edgec.loop.values import cast, clamp
 from edgec.numerics.fixed_point import INT32_MAX, ROUNDINGS, Rounding, requantize, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode
 from edgec.ops.short_rescale import find_staircase, short_rescale
@@ -110,10 +111,10 @@ class Requantize(Op[RequantizeAttrs]):
         shifted = rounded + attrs.output.zero_point[0]
         return (np.clip(shifted, attrs.minimum, attrs.maximum).astype(attrs.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Scale, round, move to the zero point, limit; parameters come from tables."""
         attrs: RequantizeAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         start = _zero_point(node.inputs[0].type)
         wide = "int64" if x.dtype == "int64" else "int32"
         multiplier = attrs.multiplier

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
@@ -20,6 +20,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph
@@ -182,10 +183,10 @@ class Resize(Op[ResizeAttrs]):
         )
         return (rounded.astype(x.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Positions come from tables, except where a whole factor repeats pixels."""
         attrs: ResizeAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         _, height, width, _ = x.shape
         shape = node.output.type.shape
         quant: Quant | None = node.inputs[0].type.quant

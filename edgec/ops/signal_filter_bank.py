@@ -22,6 +22,7 @@ from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.signal_intrinsics import rounded_sqrt
+from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 
@@ -63,9 +64,9 @@ class SignalEnergy(Op[SignalEnergyAttrs]):
         energy[: attrs.start] = energy[attrs.stop :] = 0
         return (energy.astype(np.uint32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Zeros on both sides of the sums."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         out = target.target
         assert out is not None  # nothing is fused behind it
         attrs: SignalEnergyAttrs = node.attrs
@@ -125,16 +126,16 @@ class SignalFilterBank(Op[NoAttrs]):
         """One for each weight."""
         return inputs[2].elements
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One sum at a time."""
-        x = inputs[0]
-        starts = target.table("starts", inputs[1].data)
-        weights = target.table("w", inputs[2].data)
+        x = tensor_of(inputs[0])
+        starts = target.table("starts", constant_of(inputs[1]).data)
+        weights = target.table("w", constant_of(inputs[2]).data)
         return target.reduce(
             "acc",
             node.output.type.shape,
             "uint64",
-            [("k", 0, inputs[2].data.shape[1])],
+            [("k", 0, constant_of(inputs[2]).data.shape[1])],
             init=lambda c: 0,
             update=lambda acc, c, k: (
                 acc
@@ -169,9 +170,9 @@ class SignalSqrt(Op[NoAttrs]):
         roots = [rounded_sqrt(int(x)) >> int(inputs[1]) for x in inputs[0].reshape(-1)]
         return (np.asarray(roots, np.uint32).reshape(inputs[0].shape),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        x, bits = inputs
+        x, bits = tensors_of(inputs)
         return target.compute(
             "element",
             node.output.type.shape,

@@ -23,6 +23,7 @@ from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import IntArray, wrap_int32
+from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 U32 = (1 << 32) - 1
@@ -86,10 +87,10 @@ class SignalNoise(Op[SignalNoiseAttrs]):
             found = np.minimum(found, raised)
         return (found.astype(np.uint32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element, also where the old noise is."""
         attrs: SignalNoiseAttrs = node.attrs
-        x, noise = inputs
+        x, noise = tensors_of(inputs)
         now = target.table("now", _alternating(attrs.smoothing, x.shape[0]))
         past = target.table("past", _alternating(attrs.rest, x.shape[0]))
 
@@ -147,10 +148,10 @@ class SignalDenoise(Op[SignalDenoiseAttrs]):
         least = (x * np.uint64(attrs.remaining) >> np.uint64(attrs.bits)) & np.uint64(U32)
         return (np.maximum(difference, least).astype(np.uint32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
         attrs: SignalDenoiseAttrs = node.attrs
-        x, noise = inputs
+        x, noise = tensors_of(inputs)
 
         def element(c: Any) -> Any:
             raised = x[c] << attrs.signal_bits
@@ -217,11 +218,11 @@ class SignalPcan(Op[SignalPcanAttrs]):
         )
         return (result.astype(np.uint32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The gains first, then the ratios."""
         attrs: SignalPcanAttrs = node.attrs
-        x, noise = inputs[:2]
-        lut = target.table("gains", inputs[2].data)
+        x, noise = tensors_of(inputs[:2])
+        lut = target.table("gains", constant_of(inputs[2]).data)
 
         def gain(c: Any) -> Any:
             value = noise[c]
@@ -304,10 +305,10 @@ class SignalLog(Op[SignalLogAttrs]):
         scaled = ((attrs.scale * natural + half) & U32) >> LOG_BITS
         return (np.where(x > 1, np.minimum(scaled, 32767), 0).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; the table has one entry for each segment of an octave."""
         attrs: SignalLogAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         table = target.table("bends", log_table())
 
         def element(c: Any) -> Any:

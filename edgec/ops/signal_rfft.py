@@ -17,13 +17,14 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import IntArray
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 FRACTION_BITS = 15
@@ -139,9 +140,9 @@ class SignalRfft(Op[SignalRfftAttrs]):
             size *= radix
         return (_apart(x).reshape(-1).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Two stages for each pass: rotated inputs, and their sums."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         define = target.definition
         count = node.attrs.length // 2
         samples = x.shape[0]

@@ -21,6 +21,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 
@@ -59,9 +60,9 @@ class SignalWindow(Op[SignalWindowAttrs]):
         products = inputs[0].astype(np.int64) * inputs[1] >> attrs.shift
         return (np.clip(products, -32768, 32767).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        x, window = inputs[0], target.table("window", inputs[1].data)
+        x, window = tensor_of(inputs[0]), target.table("window", constant_of(inputs[1]).data)
 
         def element(*at: Any) -> Any:
             product = loops.int32(x[at]) * loops.int32(window[at[-1]]) >> node.attrs.shift
@@ -96,9 +97,9 @@ class SignalScaleBits(Op[NoAttrs]):
         bits = max(15 - largest.bit_length(), 0) if largest else 0
         return (np.asarray(bits, np.int32),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The bits of all magnitudes together are those of the largest one."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
 
         def magnitude(k: Any) -> Any:
             value = loops.int32(x[k])
@@ -144,9 +145,9 @@ class SignalRaise(Op[NoAttrs]):
         """A multiplication by a power of two, modulo 2**16."""
         return ((inputs[0].astype(np.int64) << int(inputs[1])).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        x, bits = inputs
+        x, bits = tensors_of(inputs)
         return target.compute(
             "element",
             node.output.type.shape,

@@ -73,7 +73,7 @@ class Slice(Op[SliceAttrs]):
         )
         return (np.asarray(inputs[0][np.ix_(*grids)], order="C"),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy with indices multiplied and shifted."""
         attrs: SliceAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
@@ -27,6 +27,7 @@ from edgec.numerics.fixed_point import (
     rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import (
@@ -186,13 +187,13 @@ class Softmax(Op[SoftmaxAttrs]):
         table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
         return (shares(wide.max(axis=-1, keepdims=True) - wide, table, attrs.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Exponentials of the 256 possible differences are a table; the rest is per row.
 
         Of two elements the whole result is, for the 511 differences of one to the other.
         """
         attrs: SoftmaxAttrs = node.attrs
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         if node.output.type.is_float:
             return lower_rows(
                 node, target, x, attrs.beta, lambda value, sum_: intrinsic("exp_f32", value) / sum_

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import TypeMismatch
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
@@ -25,6 +25,7 @@ from edgec.numerics.fixed_point import (
     requantize_tflm,
     round_half_away,
 )
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 
 #: All of 0..1 in 15 bits: what the results are.
@@ -128,9 +129,9 @@ class SoftmaxInt16(Op[SoftmaxInt16Attrs]):
         result = (product + (np.int64(1) << (right - 1))) >> right
         return (np.clip(result, 0, 32767).astype(np.int16),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same; exponentials are computed twice rather than kept."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         *outer, length = x.shape
         rows = tuple(outer)
         define = target.definition

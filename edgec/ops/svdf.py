@@ -25,6 +25,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, int32
 from edgec.numerics.fixed_point import wrap_int32
+from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import RequantizeAttrs, tflite_operands, weight_scales
 
@@ -74,9 +75,9 @@ class SvdfPush(Op[NoAttrs]):
         moved[:, -1] = wide.astype(memory.dtype)
         return (moved.reshape(memory.shape),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """All values move at once, also the oldest, which the features are written over."""
-        memory, feature = inputs
+        memory, feature = tensors_of(inputs)
         out = target.target
         assert out is not None  # nothing is fused behind it
         filters = feature.shape[1]
@@ -131,9 +132,13 @@ class SvdfTime(Op[NoAttrs]):
         """One for each remembered value."""
         return inputs[1].elements
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per unit; the zero point is in the bias."""
-        memory, time, bias = inputs[0], inputs[1].data, inputs[2].data
+        memory, time, bias = (
+            tensor_of(inputs[0]),
+            constant_of(inputs[1]).data,
+            constant_of(inputs[2]).data,
+        )
         filters, length = time.shape
         units = len(bias)
         rank = filters // units

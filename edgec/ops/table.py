@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion
 from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
@@ -16,6 +16,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32
 from edgec.numerics.fixed_point import IntArray
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op, RawNode
 
 
@@ -106,9 +107,9 @@ class ByTable(Op[AttrsT]):
         stored = self.stored(attrs, x.astype(np.int64), input_types[0])
         return (np.clip(stored, info.min, info.max).astype(x.dtype),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One load from the table for every element, or the arithmetic."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         output = node.output.type
         if output.is_float:
             return target.compute(

@@ -16,6 +16,7 @@ from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
@@ -66,9 +67,9 @@ class Transpose(Op[TransposeAttrs]):
         """NumPy's transpose."""
         return (np.ascontiguousarray(np.transpose(inputs[0], attrs.permutation)),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy with permuted indices."""
-        (x,) = inputs
+        (x,) = tensors_of(inputs)
         inverse = np.argsort(node.attrs.permutation)
         return target.compute(
             "element",

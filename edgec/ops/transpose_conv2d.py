@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Node
+from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Products
 from edgec.graph.types import Array, TensorType
@@ -20,6 +20,7 @@ from edgec.loop.values import cast, maximum, minimum
 from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.accumulate import widened
 from edgec.ops.activation import append_activation
+from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -126,10 +127,10 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
         x, weights, _ = inputs
         return x.elements * weights.shape[0] * weights.shape[1] * weights.shape[2]
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Any]) -> Tensor:
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output element, over the windows that reach it."""
         attrs: TransposeConv2dAttrs = node.attrs
-        x, w, bias = inputs[0], inputs[1].data, inputs[2].data
+        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
         quant = node.inputs[0].type.quant
         offset = 0 if quant is None else -quant.zero_point[0]
         if node.output.type.is_float:
