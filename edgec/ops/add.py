@@ -274,17 +274,17 @@ def _of_all_pairs(
 def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
     """A quantized or float TFLite node with its fused activation."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 2 or None in raw.inputs or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
-        return append_activation(builder, raw, op, raw.inputs, AddAttrs())
+        return append_activation(builder, raw, op, raw.operands(), AddAttrs())
     if declared.dtype == "int32" and op == "add":
         return import_row(builder, raw, "int_add")
     if declared.dtype not in LEFT_SHIFT:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     attrs = AddAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
-    return builder.op(op, raw.inputs, attrs, name=raw.name)
+    return builder.op(op, raw.operands(), attrs, name=raw.name)
 
 
 @from_tflite("ADD")
@@ -302,13 +302,13 @@ def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Add", since=7)
 def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Add of floats (a QDQ model's integers are found by `fuse_qdq`)."""
-    return builder.op("add", raw.inputs, AddAttrs(), name=raw.name)
+    return builder.op("add", raw.operands(), AddAttrs(), name=raw.name)
 
 
 @from_onnx("Sub", since=7)
 def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Sub of floats."""
-    return builder.op("sub", raw.inputs, AddAttrs(), name=raw.name)
+    return builder.op("sub", raw.operands(), AddAttrs(), name=raw.name)
 
 
 def negated(

@@ -284,9 +284,9 @@ def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
     For floats the range is that of any int8 value, and means nothing.
     """
     declared = raw.output_types[0]
-    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
-    x = raw.inputs[0].type
+    x = raw.operand(0).type
     if x.dtype not in POOLED:
         raise ImportFailed(f"{x.dtype} input: only {', '.join(POOLED)} are supported")
     if len(x.shape) != 4:
@@ -304,11 +304,11 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite AVERAGE_POOL_2D."""
     kernel, stride, padding, minimum, maximum = tflite_pool(raw)
     declared = raw.output_types[0]
-    if raw.inputs[0].type.is_float:
+    if raw.operand(0).type.is_float:
         pool = AvgPool2dAttrs(kernel, stride, padding)
-        return append_activation(builder, raw, "avg_pool2d", raw.inputs, pool)
+        return append_activation(builder, raw, "avg_pool2d", raw.operands(), pool)
     attrs = AvgPool2dAttrs(
         kernel, stride, padding, declared.quant if declared else None, minimum, maximum,
         raw.rounding,  # type: ignore[arg-type]  # checked by infer
     )  # fmt: skip
-    return builder.op("avg_pool2d", raw.inputs, attrs, name=raw.name)
+    return builder.op("avg_pool2d", raw.operands(), attrs, name=raw.name)

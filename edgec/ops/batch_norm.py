@@ -24,8 +24,9 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
     Factor and offset of each channel are computed in double and rounded once.
     """
-    x, *parameters = raw.inputs
-    if len(parameters) != 4 or not all(isinstance(value, Constant) for value in parameters):
+    x, *others = raw.operands(5)
+    parameters = [value for value in others if isinstance(value, Constant)]
+    if len(parameters) < len(others):
         raise ImportFailed("scale, bias, mean and variance must be constants")
     if raw.attribute("training_mode", 0):
         raise ImportFailed("training is not supported")

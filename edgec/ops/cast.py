@@ -65,9 +65,9 @@ class Cast(Op[CastAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite CAST of integers, to what the output declares."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
-    result = builder.op("cast", raw.inputs, CastAttrs(declared.dtype), name=raw.name)
-    if raw.inputs[0] in builder.undefined:
+    result = builder.op("cast", raw.operands(), CastAttrs(declared.dtype), name=raw.name)
+    if raw.operand(0) in builder.undefined:
         builder.undefined.add(result)
     return result

@@ -103,7 +103,7 @@ def _bounds(attrs: ClipAttrs) -> tuple[Any, Any]:
 def _import_tflite(kind: str, attrs: ClipAttrs) -> None:
     @from_tflite(kind)
     def importer(builder: GraphBuilder, raw: RawNode) -> Any:
-        (x,) = raw.inputs
+        (x,) = raw.operands(1)
         if x.type.dtype != "float32":
             raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
         return builder.op("clip", [x], attrs, name=raw.name)
@@ -117,7 +117,7 @@ _import_tflite("RELU_N1_TO_1", ClipAttrs(-1.0, 1.0))
 @from_onnx("Relu")
 def import_relu(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Relu."""
-    return builder.op("clip", raw.inputs, ClipAttrs(minimum=0.0), name=raw.name)
+    return builder.op("clip", raw.operands(), ClipAttrs(minimum=0.0), name=raw.name)
 
 
 @from_onnx("Clip", since=11)
@@ -127,7 +127,7 @@ def import_clip(builder: GraphBuilder, raw: RawNode) -> Any:
     Of stored integers, as of values of fewer bits than their dtype has: a constant, or a requantize
     to the same parameters.
     """
-    x = raw.inputs[0]
+    x = raw.operand(0)
     info: Any = np.finfo(x.type.dtype) if x.type.is_float else np.iinfo(x.type.dtype)
     bounds = [float(info.min), float(info.max)]
     for position, value in enumerate(raw.inputs[1:3]):

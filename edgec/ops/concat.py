@@ -139,11 +139,11 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         raise ImportFailed("an input is absent")
     if raw.attribute("fused_activation", "NONE") != "NONE":
         raise ImportFailed("a fused activation is not supported")
-    scales = {x.type.quant for x in raw.inputs}
+    scales = {x.type.quant for x in raw.operands()}
     if declared.dtype == "int8" and scales != {declared.quant}:
         raise ImportFailed("inputs and output are quantized differently")
     axis = raw.attribute("axis") % len(declared.shape)
-    return builder.op("concat", raw.inputs, ConcatAttrs(axis, declared.quant), name=raw.name)
+    return builder.op("concat", raw.operands(), ConcatAttrs(axis, declared.quant), name=raw.name)
 
 
 @from_tflite("PACK")
@@ -157,7 +157,7 @@ def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
     parts = [
         builder.op("reshape", [x], ReshapeAttrs(shape), name=f"{raw.name}/{number}",
                    sources=(raw.name,))
-        for number, x in enumerate(raw.inputs)
+        for number, x in enumerate(raw.operands())
     ]  # fmt: skip
     return builder.op("concat", parts, ConcatAttrs(axis, declared.quant), name=raw.name)
 
@@ -165,6 +165,6 @@ def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Concat", since=4)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Concat; empty constants among the inputs add nothing."""
-    inputs = [x for x in raw.inputs if not (isinstance(x, Constant) and not x.type.elements)]
+    inputs = [x for x in raw.operands() if not (isinstance(x, Constant) and not x.type.elements)]
     axis = int(raw.attribute("axis", 0)) % len(inputs[0].type.shape)
     return builder.op("concat", inputs, ConcatAttrs(axis, inputs[0].type.quant), name=raw.name)

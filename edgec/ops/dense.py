@@ -146,7 +146,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Gemm")
 def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Gemm with constant weights and factors of 1."""
-    x, weights = raw.inputs[:2]
+    x, weights = raw.operand(0), raw.operand(1)
     if raw.attribute("alpha", 1.0) != 1.0 or raw.attribute("beta", 1.0) != 1.0:
         raise ImportFailed("alpha and beta must be 1")
     if raw.attribute("transA", 0):
@@ -162,7 +162,7 @@ def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def matrix_product(builder: GraphBuilder, raw: RawNode) -> Value:
     """Float activations [..., K] times constant or dequantized weights [K, O]."""
-    x, weights = raw.inputs
+    x, weights = raw.operands(2)
     depth, outputs = weights.type.shape
     shape = x.type.shape
     if not shape or shape[-1] != depth:

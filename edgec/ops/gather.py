@@ -84,7 +84,7 @@ class Gather(Op[GatherAttrs]):
 
 def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
     """Append a gather by constant indices; negative ones count from the end."""
-    x, indices = raw.inputs
+    x, indices = raw.operands(2)
     if not isinstance(indices, Constant) or indices.type.is_float:
         raise ImportFailed("the indices must be constant integers")
     axis %= len(x.type.shape)

@@ -136,4 +136,4 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("HardSwish")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX HardSwish of floats."""
-    return builder.op("hard_swish", raw.inputs, HardSwishAttrs(), name=raw.name)
+    return builder.op("hard_swish", raw.operands(), HardSwishAttrs(), name=raw.name)

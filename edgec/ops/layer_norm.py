@@ -131,7 +131,7 @@ class LayerNorm(Op[LayerNormAttrs]):
 @from_onnx("LayerNormalization", since=17)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX LayerNormalization; all axes from `axis` on are one. Only the first output is made."""
-    x, scale, *others = raw.inputs
+    x, scale, bias = raw.operand(0), raw.operand(1), raw.optional(2)
     if any(raw.outputs[1:]):
         raise ImportFailed("mean and deviation as outputs are not supported")
     shape = x.type.shape
@@ -139,7 +139,6 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     if not -len(shape) <= axis < len(shape):
         raise ImportFailed(f"axis {axis} of an input of rank {len(shape)}")
     length = math.prod(shape[axis % len(shape) :])
-    bias = others[0] if others else None
     if bias is None:
         bias = builder.constant(f"{raw.name}.bias", np.zeros(length, np.float32))
     attrs = LayerNormAttrs(raw.attribute("epsilon", 1e-5))

@@ -121,4 +121,4 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX LeakyRelu of floats."""
     attrs = LeakyReluAttrs(float(raw.attribute("alpha", 0.01)))
-    return builder.op("leaky_relu", raw.inputs, attrs, name=raw.name)
+    return builder.op("leaky_relu", raw.operands(), attrs, name=raw.name)

@@ -68,10 +68,10 @@ class LogSoftmax(Op[NoAttrs]):
 @from_tflite("LOG_SOFTMAX")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite LOG_SOFTMAX of floats."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     if x.type.dtype != "float32":
         raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
-    return builder.op("log_softmax", raw.inputs, name=raw.name)
+    return builder.op("log_softmax", raw.operands(), name=raw.name)
 
 
 @from_onnx("LogSoftmax")

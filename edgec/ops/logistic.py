@@ -151,4 +151,4 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Sigmoid")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Sigmoid of floats."""
-    return builder.op("logistic", raw.inputs, LogisticAttrs(), name=raw.name)
+    return builder.op("logistic", raw.operands(), LogisticAttrs(), name=raw.name)

@@ -287,26 +287,27 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
     """
     inputs = (*raw.inputs, *[None] * (_COUNT - len(raw.inputs)))
-    needed = (inputs[_X], *inputs[_WEIGHTS], *inputs[_RECURRENT], *inputs[_BIAS],
-              inputs[_HIDDEN], inputs[_CELL])  # fmt: skip
-    if None in needed:
+    groups = [inputs[part] for part in (_WEIGHTS, _RECURRENT, _BIAS)]
+    gates = [[value for value in group if value is not None] for group in groups]
+    x, hidden, cell = inputs[_X], inputs[_HIDDEN], inputs[_CELL]
+    needed = (x, hidden, cell, *(value for group in groups for value in group))
+    if x is None or hidden is None or cell is None or None in needed:
         raise ImportFailed("without an input gate, a bias or a state it is not supported")
     if sum(value is not None for value in inputs) > len(needed):
         raise ImportFailed("peepholes, projections and layer normalization are not supported")
     if raw.attribute("fused_activation", "NONE") != "TANH":
         raise ImportFailed("only the activation TANH is supported")
-    x, hidden, cell = inputs[_X], inputs[_HIDDEN], inputs[_CELL]
     if len(x.type.shape) != 3:
         raise ImportFailed(f"the input {x.type} is not of rank 3")
     if x.type.is_float:
-        gates = [inputs[part] for part in (_WEIGHTS, _RECURRENT, _BIAS)]
         return append_tflite_lstm(builder, raw, x, [hidden, cell], gates)
     if (x.type.dtype, hidden.type.dtype, cell.type.dtype) != ("int8", "int8", "int16"):
         raise ImportFailed(
             f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 and int16, or floats"
         )
     declared = raw.output_types[0]
-    if declared is None or declared.quant != hidden.type.quant:
+    quant = hidden.type.quant
+    if declared is None or quant is None or declared.quant != quant:
         raise ImportFailed("the output is not quantized as the hidden state")
     units = hidden.type.shape[-1]
     batch = x.type.shape[1 if raw.attribute("time_major", False) else 0]
@@ -318,14 +319,14 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         sources=(raw.name,),
     )  # fmt: skip
     stacked = _Stacked(builder, raw, units)
-    weights, given = stacked.weights("weights", inputs[_WEIGHTS], x.type)
-    recurrent, factors = stacked.weights("recurrent", inputs[_RECURRENT], hidden.type)
-    bias = stacked.bias(inputs[_BIAS])
+    weights, given = stacked.weights("weights", gates[0], x.type)
+    recurrent, factors = stacked.weights("recurrent", gates[1], hidden.type)
+    bias = stacked.bias(gates[2])
     clip = raw.attribute("cell_clip", 0.0) / cell.type.scalar_quant()[0]
     attrs = LstmAttrs(
         given=given,
         recurrent=factors,
-        hidden=hidden.type.quant,
+        hidden=quant,
         clip=int(min(clip, 32767)),
         time_major=bool(raw.attribute("time_major", False)),
         rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer

@@ -294,7 +294,8 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """One direction of an LSTM node."""
     inputs = (*raw.inputs, *(None for _ in range(8 - len(raw.inputs))))
-    x, w, r, b, lengths, h, c, peephole = inputs
+    _, w, r, b, lengths, h, c, peephole = inputs
+    x = raw.operand(0)
     if lengths is not None or peephole is not None or raw.attribute("clip", None):
         raise ImportFailed("sequence lengths, peepholes and clip are not supported")
     kinds = raw.attribute("activations", None)

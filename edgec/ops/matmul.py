@@ -96,7 +96,7 @@ class Matmul(Op[NoAttrs]):
 @from_onnx("MatMul")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX MatMul of floats: a dense where the second operand is a constant matrix."""
-    x, y = raw.inputs
+    x, y = raw.operands(2)
     is_constant = isinstance(y, Constant) or dequantized(builder, y) is not None
     if is_constant and len(y.type.shape) == 2:
         return matrix_product(builder, raw)
@@ -132,7 +132,7 @@ def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[i
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite BATCH_MATMUL of floats; operands that it takes transposed are transposed before."""
     operands = []
-    for value, key in zip(raw.inputs, ("adj_x", "adj_y"), strict=True):
+    for value, key in zip(raw.operands(2), ("adj_x", "adj_y"), strict=True):
         if value.type.dtype != "float32":
             raise ImportFailed(f"{value.type.dtype} operands: only float32 is supported yet")
         rank = len(value.type.shape)

@@ -153,6 +153,6 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite MAX_POOL_2D."""
     attrs = MaxPool2dAttrs(*tflite_pool(raw))
-    if raw.inputs[0].type.is_float:
-        return append_activation(builder, raw, "max_pool2d", raw.inputs, attrs)
-    return builder.op("max_pool2d", raw.inputs, attrs, name=raw.name)
+    if raw.operand(0).type.is_float:
+        return append_activation(builder, raw, "max_pool2d", raw.operands(), attrs)
+    return builder.op("max_pool2d", raw.operands(), attrs, name=raw.name)

@@ -66,7 +66,7 @@ def append_mirrored(
 @from_tflite("MIRROR_PAD")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite MIRROR_PAD by constants."""
-    x, padding = raw.inputs
+    x, padding = raw.operands(2)
     if not isinstance(padding, Constant) or padding.data.shape != (len(x.type.shape), 2):
         raise ImportFailed("the padding must be a constant pair for each axis")
     pairs = [(int(before), int(after)) for before, after in np.asarray(padding.data)]

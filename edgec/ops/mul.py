@@ -201,20 +201,20 @@ class Mul(Op[MulAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite MUL of quantized or float tensors with its fused activation."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 2 or None in raw.inputs or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
-        return append_activation(builder, raw, "mul", raw.inputs, MulAttrs())
+        return append_activation(builder, raw, "mul", raw.operands(), MulAttrs())
     if declared.dtype == "int32":
         return import_row(builder, raw, "int_mul")
     if declared.dtype not in QUANTIZED:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
     attrs = MulAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
-    return builder.op("mul", raw.inputs, attrs, name=raw.name)
+    return builder.op("mul", raw.operands(), attrs, name=raw.name)
 
 
 @from_onnx("Mul", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Mul of floats."""
-    return builder.op("mul", raw.inputs, MulAttrs(), name=raw.name)
+    return builder.op("mul", raw.operands(), MulAttrs(), name=raw.name)

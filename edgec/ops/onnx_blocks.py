@@ -22,7 +22,7 @@ def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Any:
 
     Raises ImportFailed where scales and zero points are no constants of the blocks' shape.
     """
-    scale, zero_point = raw.inputs[1], raw.inputs[2] if len(raw.inputs) > 2 else None
+    scale, zero_point = raw.operand(1), raw.optional(2)
     if not isinstance(scale, Constant) or not (
         zero_point is None or isinstance(zero_point, Constant)
     ):

@@ -23,7 +23,7 @@ def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Any:
 
     Output extents are stride (extent - 1) + kernel + output_padding - pads.
     """
-    x, weights = raw.inputs[:2]
+    x, weights = raw.operand(0), raw.operand(1)
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("only 2-D transposed convolutions are supported")
     depth, outputs, *kernel = weights.type.shape

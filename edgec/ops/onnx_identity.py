@@ -19,7 +19,7 @@ DTYPES = {1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64
 @from_onnx("Cast")
 def import_cast(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Cast of a constant, or to the type that the value has."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     dtype = DTYPES.get(raw.attribute("to"))
     if dtype is None:
         raise ImportFailed(f"element type number {raw.attribute('to')} is unknown")
@@ -34,4 +34,4 @@ def import_cast(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Identity")
 def import_identity(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Identity: the value itself."""
-    return raw.inputs[0]
+    return raw.operand(0)

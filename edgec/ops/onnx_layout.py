@@ -5,6 +5,7 @@ An importer wraps an operator in transposes; the pass `sink_transposes` removes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,13 @@ def _moved(quant: Quant, permutation: tuple[int, ...], shape: tuple[int, ...]) -
 
 def bias_of(builder: GraphBuilder, raw: RawNode, channels: int, dtype: str) -> Value:
     """The third input, or zeros."""
-    if len(raw.inputs) > 2 and raw.inputs[2] is not None:
-        bias: Value = raw.inputs[2]
+    if raw.optional(2) is not None:
+        bias: Value = raw.operand(2)
         return bias
     return builder.constant(f"{raw.name}.bias", np.zeros(channels, dtype))
 
 
-def onnx_window(raw: RawNode, extents: Pair, kernel: Pair) -> tuple[Pair, Pair, Padding]:
+def onnx_window(raw: RawNode, extents: Sequence[int], kernel: Pair) -> tuple[Pair, Pair, Padding]:
     """(stride, dilation, padding) of a Conv or pool node with two spatial axes.
 
     `ceil_mode` is padding at the end, as much as one more window takes that begins inside.

@@ -35,8 +35,9 @@ def one_direction(builder: GraphBuilder, raw: RawNode, single: Single) -> tuple[
     swaps = bool(raw.attribute("layout", 0))
     if swaps:
         for place in (0, 5, 6):
-            if len(inputs) > place and inputs[place] is not None:
-                inputs[place] = _swapped(builder, raw, inputs[place], (1, 0, 2))
+            value = raw.optional(place)
+            if value is not None:
+                inputs[place] = _swapped(builder, raw, value, (1, 0, 2))
     made: list[tuple[Value, ...]] = []
     for number, backwards in enumerate(ways[direction]):
         suffix = f"/{number}" if direction == "bidirectional" else ""

@@ -40,7 +40,7 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
     Of scales only those are taken that give whole extents, since ONNX computes places from the
     scale and not from the extents.
     """
-    x = raw.inputs[0]
+    x = raw.operand(0)
     if len(x.type.shape) != 4:
         raise ImportFailed(f"an input of rank {len(x.type.shape)}: only 2-D images are known")
     height, width = _size(raw)
@@ -73,7 +73,7 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def _size(raw: RawNode) -> tuple[int, int]:
     """The new height and width, of constant sizes or scales."""
-    shape = raw.inputs[0].type.shape
+    shape = raw.operand(0).type.shape
     inputs: tuple[Value | None, ...] = (*raw.inputs, None, None, None)
     scales, sizes = (inputs[2], inputs[3]) if raw.opset >= 11 else (inputs[1], None)
     if sizes is not None and sizes.type.elements:

@@ -44,7 +44,7 @@ def _over_images(builder: GraphBuilder, raw: RawNode, run: Import2d, weights: bo
 
     weights: the second input is seen in the same way.
     """
-    x = raw.inputs[0]
+    x = raw.operand(0)
     rank = len(x.type.shape)
     if rank == 4:
         return run(builder, raw)
@@ -53,8 +53,9 @@ def _over_images(builder: GraphBuilder, raw: RawNode, run: Import2d, weights: bo
     inputs = [_reshaped(builder, raw, x, (*x.type.shape[:2], 1, x.type.shape[2]), "image")]
     rest = list(raw.inputs[1:])
     if weights:
-        outputs, depth, length = rest[0].type.shape
-        rest[0] = rearranged_weights(builder, rest[0], (0, 1, 2), (outputs, depth, 1, length))
+        taps = raw.operand(1)
+        outputs, depth, length = taps.type.shape
+        rest[0] = rearranged_weights(builder, taps, (0, 1, 2), (outputs, depth, 1, length))
     attributes = dict(raw.attributes)
     for key, first in _BY_AXIS:
         if key in attributes:
@@ -82,7 +83,7 @@ def import_conv(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 def _conv(builder: GraphBuilder, raw: RawNode) -> Value:
-    x, weights = raw.inputs[:2]
+    x, weights = raw.operand(0), raw.operand(1)
     if len(weights.type.shape) != 4:
         raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
     outputs, depth, height, width = weights.type.shape
@@ -154,7 +155,7 @@ def import_max_pool(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     kernel, stride, padding = _pool_window(raw)
-    x = channels_last(builder, raw.inputs[0])
+    x = channels_last(builder, raw.operand(0))
     attrs = MaxPool2dAttrs(kernel, stride, padding)
     return channels_first(builder, builder.op("max_pool2d", [x], attrs, name=raw.name), raw)
 
@@ -167,7 +168,7 @@ def import_average_pool(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def _average_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     kernel, stride, padding = _pool_window(raw)
-    x = channels_last(builder, raw.inputs[0])
+    x = channels_last(builder, raw.operand(0))
     if raw.attribute("count_include_pad", 0) and padding != NO_PADDING:
         given = _given_padding(raw, padding)
         around = PadAttrs(((0, 0), *given, (0, 0)))
@@ -184,7 +185,7 @@ def _pool_window(raw: RawNode) -> tuple[Pair, Pair, Padding]:
     if len(kernel) != 2:
         raise ImportFailed(f"kernel_shape {kernel}")
     window = (kernel[0], kernel[1])
-    stride, dilation, padding = onnx_window(raw, raw.inputs[0].type.shape[2:], window)
+    stride, dilation, padding = onnx_window(raw, raw.operand(0).type.shape[2:], window)
     if dilation != (1, 1):
         raise ImportFailed("dilated pooling is not supported")
     return window, stride, padding
@@ -213,7 +214,7 @@ def import_global_max(builder: GraphBuilder, raw: RawNode) -> Any:
 def _global(
     builder: GraphBuilder, raw: RawNode, kind: str, attrs: Callable[[Pair, Pair, Padding], Any]
 ) -> Value:
-    x = raw.inputs[0]
+    x = raw.operand(0)
     shape: Sequence[int] = x.type.shape
     if len(shape) < 3:
         raise ImportFailed(f"an input of rank {len(shape)}")

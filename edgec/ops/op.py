@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from edgec.errors import ContractError, ImportFailed
+from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import AttrsT, Operator
 from edgec.graph.traits import Interval, Operand
@@ -158,7 +159,7 @@ class RawNode:
     kind: str
     name: str
     attributes: Mapping[str, Any]
-    inputs: tuple[Any, ...]
+    inputs: tuple[Value | None, ...]
     outputs: tuple[str, ...]
     output_types: tuple[TensorType | None, ...]
     opset: int = 0
@@ -180,6 +181,13 @@ class RawNode:
         if count is not None and len(self.inputs) != count:
             raise ImportFailed(f"{len(self.inputs)} inputs, {count} are needed")
         return tuple(self.operand(position) for position in range(len(self.inputs)))
+
+    def constant(self, position: int, what: str) -> Constant:
+        """The input at this position, which must be a constant, by what it is."""
+        value = self.operand(position)
+        if not isinstance(value, Constant):
+            raise ImportFailed(f"{what} must be a constant")
+        return value
 
     def declared(self) -> TensorType:
         """The type that the file declares of the first output. ImportFailed if it has none."""
@@ -203,7 +211,7 @@ class RawNode:
 
 
 #: An importer returns the values of the node's outputs.
-Importer = Callable[[Any, RawNode], "tuple[Any, ...] | Any"]
+Importer = Callable[[GraphBuilder, RawNode], "tuple[Value, ...] | Value"]
 
 _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
     "onnx": {},

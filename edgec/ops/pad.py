@@ -192,7 +192,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_tflite_v2(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite PADV2: with a constant stored value."""
     x, paddings = _constant_paddings(raw)
-    value = raw.inputs[2]
+    value = raw.operand(2)
     if not isinstance(value, Constant) or value.type.elements != 1:
         raise ImportFailed("the padding value must be a constant")
     return builder.op("pad", [x], PadAttrs(paddings, value.data.reshape(-1)[0].item()),
@@ -200,7 +200,7 @@ def import_tflite_v2(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 def _constant_paddings(raw: RawNode) -> tuple[Any, tuple[Pair, ...]]:
-    x, paddings = raw.inputs[0], raw.inputs[1]
+    x, paddings = raw.operand(0), raw.operand(1)
     if not isinstance(paddings, Constant) or paddings.type.is_float:
         raise ImportFailed("the padding must be constant integers")
     return x, tuple((int(a), int(b)) for a, b in paddings.data.reshape(-1, 2))
@@ -216,11 +216,10 @@ def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Pad", since=11)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Pad with constant padding, axes and value."""
-    constants = [*raw.inputs[1:], None, None][:3]
-    for given in constants:
-        if given is not None and not isinstance(given, Constant):
-            raise ImportFailed("padding, value and axes must be constants")
-    pads, value, axes = (None if c is None else c.data.reshape(-1).tolist() for c in constants)
+    pads, value, axes = (
+        None if raw.optional(place) is None else raw.constant(place, what).data.reshape(-1).tolist()
+        for place, what in enumerate(("padding", "the value", "axes"), 1)
+    )
     if pads is None:
         raise ImportFailed("the padding is absent")
     return _onnx_pad(builder, raw, pads, value[0] if value else 0, axes)
@@ -229,7 +228,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 def _onnx_pad(
     builder: GraphBuilder, raw: RawNode, pads: Sequence[int], value: float, axes: Any
 ) -> Any:
-    x = raw.inputs[0]
+    x = raw.operand(0)
     mode = raw.attribute("mode", "constant")
     if mode not in ("constant", "reflect"):
         raise ImportFailed(f"padding by {mode} is not supported yet")

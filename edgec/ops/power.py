@@ -17,7 +17,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
     Other exponents need a logarithm of which the last bits are everybody's own.
     """
-    x, exponent = raw.inputs
+    x, exponent = raw.operands(2)
     if x is None or x.type.dtype != "float32":
         raise ImportFailed(f"{x and x.type.dtype} input: only float32 is supported yet")
     if not isinstance(exponent, Constant) or exponent.data.size != 1:

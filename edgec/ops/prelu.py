@@ -217,7 +217,7 @@ def _onnx_element(x: Value, alpha: Value, types: Sequence[TensorType], output: Q
 @from_onnx("PRelu")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX PRelu; its slope broadcasts to x, aligned at the last axes."""
-    x, slope = raw.inputs
+    x, slope = raw.operands(2)
     missing = len(x.type.shape) - len(slope.type.shape)
     if missing > 0:
         shape = ReshapeAttrs((*(1 for _ in range(missing)), *slope.type.shape))
@@ -232,8 +232,8 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite PRELU; alpha is mostly a constant with one number for each channel."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 2 or None in raw.inputs or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
     output = None if declared.is_float else declared.quant
     attrs = PreluAttrs(output, raw.rounding)  # type: ignore[arg-type]
-    return builder.op("prelu", raw.inputs, attrs, name=raw.name)
+    return builder.op("prelu", raw.operands(), attrs, name=raw.name)

@@ -218,7 +218,7 @@ class Dequantize(Op[NoAttrs]):
 
 def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
     """Parameters and integer type of a QuantizeLinear or DequantizeLinear node."""
-    scale, zero_point = raw.inputs[1], raw.inputs[2] if len(raw.inputs) > 2 else None
+    scale, zero_point = raw.operand(1), raw.optional(2)
     if not isinstance(scale, Constant) or not (
         zero_point is None or isinstance(zero_point, Constant)
     ):
@@ -241,7 +241,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
 @from_tflite("QUANTIZE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite QUANTIZE from floats, or from integers of one scale to those of another."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     declared = raw.output_types[0]
     if declared is not None and x.type.dtype == "float32" and declared.quant is not None:
         if declared.dtype not in STORED:
@@ -268,7 +268,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("DEQUANTIZE")
 def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite DEQUANTIZE of integers, or of constants, which become float32 constants."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     if isinstance(x, Constant):
         data = x.data
         if x.type.dtype == "float16":
@@ -283,7 +283,7 @@ def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("DENSIFY")
 def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite DENSIFY of a sparse constant, which the reader has made dense."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     if not isinstance(x, Constant):
         raise ImportFailed("only constants can be sparse")
     return x
@@ -292,7 +292,7 @@ def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("QuantizeLinear", since=10)
 def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX QuantizeLinear with constant parameters; of constants, the integers that it makes."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     quant, dtype = _onnx_quant(raw, len(x.type.shape))
     if isinstance(x, Constant):
         attrs = QuantizeAttrs(quant, dtype)
@@ -305,7 +305,7 @@ def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("DequantizeLinear", since=10)
 def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX DequantizeLinear: of a constant, or of what a QuantizeLinear made."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     if raw.attribute("block_size", 0) and isinstance(x, Constant):
         return import_blocks(builder, raw, x)
     quant, _ = _onnx_quant(raw, len(x.type.shape))

@@ -256,8 +256,8 @@ def _import_tflite(kind: str) -> None:
     @from_tflite(name)
     def importer(builder: GraphBuilder, raw: RawNode) -> Any:
         declared = raw.output_types[0]
-        x = raw.inputs[0]
-        axes = constant_integers(raw.inputs[1], "the axes")
+        x = raw.operand(0)
+        axes = constant_integers(raw.operand(1), "the axes")
         if declared is None:
             raise ImportFailed("the output has no type")
         output = declared.quant if kind in ("mean", "sum") else None
@@ -267,10 +267,10 @@ def _import_tflite(kind: str) -> None:
 def _import_onnx(kind: str) -> None:
     @from_onnx(f"Reduce{kind.capitalize()}")
     def importer(builder: GraphBuilder, raw: RawNode) -> Any:
-        x = raw.inputs[0]
+        x = raw.operand(0)
         axes = [int(axis) for axis in raw.attribute("axes", ())]
-        if len(raw.inputs) > 1 and raw.inputs[1] is not None:
-            axes = constant_integers(raw.inputs[1], "the axes")
+        if raw.optional(1) is not None:
+            axes = constant_integers(raw.operand(1), "the axes")
         if not axes:
             if raw.attribute("noop_with_empty_axes", 0):
                 raise ImportFailed("a reduction over no axes is not supported")

@@ -257,7 +257,7 @@ def tflite_operands(
     """
     if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
         raise ImportFailed("it needs an input, weights and perhaps a bias")
-    x, weights, *rest = raw.inputs
+    x, weights = raw.operand(0), raw.operand(1)
     if not isinstance(weights, Constant):
         raise ImportFailed("weights that are computed are not supported: they must be constants")
     dtype = x.type.dtype
@@ -275,7 +275,7 @@ def tflite_operands(
     if len(weights.type.shape) <= channel_axis:
         raise ImportFailed(f"weights of rank {len(weights.type.shape)}")
     channels = weights.type.shape[channel_axis]
-    bias = rest[0] if rest else None
+    bias = raw.optional(2)
     known = {"int8": ("int32",), "int16": wide_bias, "float32": ("float32",)}[dtype]
     if bias is None:
         bias = builder.constant(f"{raw.name}.bias", np.zeros(channels, known[-1]))

@@ -98,9 +98,9 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     declared = raw.output_types[0]
     if declared is None or not raw.inputs or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
-    x, shape = raw.inputs[0], declared.shape
-    if declared.elements != x.type.elements and len(raw.inputs) > 1 and raw.inputs[1] is not None:
-        computed = constant_value(builder.nodes, raw.inputs[1])
+    x, shape = raw.operand(0), declared.shape
+    if declared.elements != x.type.elements and raw.optional(1) is not None:
+        computed = constant_value(builder.nodes, raw.operand(1))
         if computed is not None:
             shape = _completed([int(extent) for extent in computed.reshape(-1)], x.type)
     return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
@@ -124,7 +124,7 @@ def import_tflite_extents(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Reshape", since=5)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
-    x, wanted = raw.inputs
+    x, wanted = raw.operands(2)
     if not isinstance(wanted, Constant):
         raise ImportFailed("the shape must be a constant")
     shape = [int(extent) for extent in wanted.data.reshape(-1)]
@@ -136,10 +136,8 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def _axes(raw: RawNode) -> list[int] | None:
     """`axes`, an attribute up to opset 12 and then an input; None if it is absent."""
-    if len(raw.inputs) > 1 and raw.inputs[1] is not None:
-        if not isinstance(raw.inputs[1], Constant):
-            raise ImportFailed("the axes must be constants")
-        return [int(axis) for axis in raw.inputs[1].data.reshape(-1)]
+    if raw.optional(1) is not None:
+        return [int(axis) for axis in raw.constant(1, "the axes").data.reshape(-1)]
     given = raw.attribute("axes")
     return None if given is None else [int(axis) for axis in given]
 
@@ -147,7 +145,7 @@ def _axes(raw: RawNode) -> list[int] | None:
 @from_onnx("Squeeze")
 def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Squeeze: axes of extent 1 go, all of them if none is named."""
-    shape = raw.inputs[0].type.shape
+    shape = raw.operand(0).type.shape
     axes = _axes(raw)
     gone = {axis % len(shape) for axis in axes} if axes else {
         axis for axis, extent in enumerate(shape) if extent == 1
@@ -155,26 +153,26 @@ def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Any:
     if any(shape[axis] != 1 for axis in gone):
         raise ImportFailed(f"the axes {sorted(gone)} of {list(shape)} are longer than 1")
     kept = tuple(extent for axis, extent in enumerate(shape) if axis not in gone)
-    return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(kept), name=raw.name)
+    return builder.op("reshape", [raw.operand(0)], ReshapeAttrs(kept), name=raw.name)
 
 
 @from_onnx("Unsqueeze")
 def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Unsqueeze: axes of extent 1 come, counted in the result."""
-    shape = list(raw.inputs[0].type.shape)
+    shape = list(raw.operand(0).type.shape)
     axes = _axes(raw)
     if not axes:
         raise ImportFailed("the axes are absent")
     rank = len(shape) + len(axes)
     for axis in sorted(axis % rank for axis in axes):
         shape.insert(axis, 1)
-    return builder.op("reshape", raw.inputs[:1], ReshapeAttrs(tuple(shape)), name=raw.name)
+    return builder.op("reshape", [raw.operand(0)], ReshapeAttrs(tuple(shape)), name=raw.name)
 
 
 @from_onnx("Flatten")
 def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Flatten to two dimensions at `axis`."""
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     rank = len(x.type.shape)
     axis = int(raw.attribute("axis", 1))
     if not -rank <= axis <= rank:
@@ -187,9 +185,9 @@ def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Dropout", since=12)
 def import_dropout(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Dropout copies its input; training mode, which draws random numbers, is refused."""
-    training = raw.inputs[2] if len(raw.inputs) > 2 else None
+    training = raw.optional(2)
     if training is not None and not (isinstance(training, Constant) and not training.data.any()):
         raise ImportFailed(
             "training_mode must be absent or a constant false: the model was exported for training"
         )
-    return raw.inputs[0]
+    return raw.operand(0)

@@ -297,8 +297,8 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
 def _import_tflite(kind: str, method: str) -> None:
     @from_tflite(kind)
     def importer(builder: GraphBuilder, raw: RawNode) -> Any:
-        x = raw.inputs[0]
-        size = constant_integers(raw.inputs[1], "the size")
+        x = raw.operand(0)
+        size = constant_integers(raw.operand(1), "the size")
         if len(size) != 2 or math.prod(size) < 1:
             raise ImportFailed(f"size {size}")
         attrs = ResizeAttrs(

@@ -17,13 +17,13 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     declared = raw.output_types[0]
     if declared is None or declared.dtype not in ("int32", "int64"):
         raise ImportFailed("the output is not int32 or int64")
-    return builder.constant(raw.name, np.array(raw.inputs[0].type.shape, declared.dtype))
+    return builder.constant(raw.name, np.array(raw.operand(0).type.shape, declared.dtype))
 
 
 @from_onnx("Shape")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Shape as an int64 constant, or a part of it."""
-    shape = raw.inputs[0].type.shape
+    shape = raw.operand(0).type.shape
     end = raw.attribute("end")
     part = shape[int(raw.attribute("start", 0)) : None if end is None else int(end)]
     return builder.constant(raw.name, np.array(part, np.int64))

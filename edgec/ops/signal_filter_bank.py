@@ -189,7 +189,7 @@ def import_energy(builder: GraphBuilder, raw: RawNode) -> Any:
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
     attrs = SignalEnergyAttrs(raw.attribute("start_index", 0), raw.attribute("end_index", 0))
-    result = builder.op("signal_energy", raw.inputs, attrs, name=raw.name)
+    result = builder.op("signal_energy", raw.operands(), attrs, name=raw.name)
     if (attrs.start, attrs.stop) != (0, result.type.shape[0]):
         builder.undefined.add(result)
     return result
@@ -203,8 +203,9 @@ def import_filter_bank(builder: GraphBuilder, raw: RawNode) -> Any:
     """
     if len(raw.inputs) != 6 or raw.inputs[0] is None:
         raise ImportFailed("it needs energies and five constants")
-    x, *constants = raw.inputs
-    if any(not isinstance(c, Constant) or c.type.dtype != "int16" for c in constants):
+    x, *others = raw.operands()
+    constants = [c for c in others if isinstance(c, Constant) and c.type.dtype == "int16"]
+    if len(constants) < len(others):
         raise ImportFailed("its weights and places are not int16 constants")
     weights, unweights, firsts, places, widths = (c.data.astype(np.int64) for c in constants)
     channels = raw.attribute("num_channels", 0)
@@ -242,4 +243,4 @@ def import_sqrt(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite Micro's SignalFilterBankSquareRoot."""
     if len(raw.inputs) != 2 or None in raw.inputs:
         raise ImportFailed("an input is absent")
-    return builder.op("signal_sqrt", raw.inputs, name=raw.name)
+    return builder.op("signal_sqrt", raw.operands(), name=raw.name)

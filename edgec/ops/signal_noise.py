@@ -339,7 +339,7 @@ def import_subtraction(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite Micro's spectral subtraction: its noise estimate is a state, and an output."""
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     number = raw.attribute
     signal_bits, bits = number("smoothing_bits", 0), number("spectral_subtraction_bits", 0)
     noise_attrs = SignalNoiseAttrs(
@@ -360,10 +360,10 @@ def import_subtraction(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("CUSTOM:SignalPCAN")
 def import_pcan(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite Micro's SignalPCAN with constant gains."""
-    if len(raw.inputs) != 3 or None in raw.inputs or not isinstance(raw.inputs[2], Constant):
+    if len(raw.inputs) != 3 or None in raw.inputs or not isinstance(raw.operand(2), Constant):
         raise ImportFailed("it needs loudness, noise and constant gains")
     attrs = SignalPcanAttrs(raw.attribute("snr_shift", 0))
-    return builder.op("signal_pcan", raw.inputs, attrs, name=raw.name)
+    return builder.op("signal_pcan", raw.operands(), attrs, name=raw.name)
 
 
 @from_tflite("CUSTOM:SignalFilterBankLog")
@@ -374,4 +374,4 @@ def import_log(builder: GraphBuilder, raw: RawNode) -> Any:
     attrs = SignalLogAttrs(
         raw.attribute("output_scale", 0), raw.attribute("input_correction_bits", 0)
     )
-    return builder.op("signal_log", raw.inputs, attrs, name=raw.name)
+    return builder.op("signal_log", raw.operands(), attrs, name=raw.name)

@@ -353,4 +353,4 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
     attrs = SignalRfftAttrs(raw.attribute("fft_length", 0))
-    return builder.op("signal_rfft", raw.inputs, attrs, name=raw.name)
+    return builder.op("signal_rfft", raw.operands(), attrs, name=raw.name)

@@ -159,16 +159,15 @@ class SignalRaise(Op[NoAttrs]):
 @from_tflite("CUSTOM:SignalWindow")
 def import_window(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite Micro's SignalWindow with a constant window."""
-    if len(raw.inputs) != 2 or None in raw.inputs or not isinstance(raw.inputs[1], Constant):
+    if len(raw.inputs) != 2 or None in raw.inputs or not isinstance(raw.operand(1), Constant):
         raise ImportFailed("it needs samples and a constant window")
     attrs = SignalWindowAttrs(raw.attribute("shift", 0))
-    return builder.op("signal_window", raw.inputs, attrs, name=raw.name)
+    return builder.op("signal_window", raw.operands(), attrs, name=raw.name)
 
 
 @from_tflite("CUSTOM:SignalFftAutoScale")
 def import_auto_scale(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite Micro's SignalFftAutoScale: the raised samples, and the bits."""
-    if len(raw.inputs) != 1 or raw.inputs[0] is None:
-        raise ImportFailed("an input is absent")
-    bits = builder.op("signal_scale_bits", raw.inputs, name=f"{raw.name}/bits", sources=(raw.name,))
-    return builder.op("signal_raise", [*raw.inputs, bits], name=raw.name), bits
+    (x,) = raw.operands(1)
+    bits = builder.op("signal_scale_bits", [x], name=f"{raw.name}/bits", sources=(raw.name,))
+    return builder.op("signal_raise", [x, bits], name=raw.name), bits

@@ -160,9 +160,9 @@ def constant_integers(value: Value | None, what: str) -> list[int]:
 @from_tflite("SLICE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SLICE with constant begin and size; size -1 goes to the end."""
-    x = raw.inputs[0]
-    begin = constant_integers(raw.inputs[1], "begin")
-    size = constant_integers(raw.inputs[2], "size")
+    x = raw.operand(0)
+    begin = constant_integers(raw.operand(1), "begin")
+    size = constant_integers(raw.operand(2), "size")
     ranges = [
         (first, 1, extent - first if count < 0 else count)
         for extent, first, count in zip(x.type.shape, begin, size, strict=True)
@@ -177,7 +177,7 @@ def import_strided(builder: GraphBuilder, raw: RawNode) -> Any:
     Source of the masks: the schema's StridedSliceOptions; an axis of `shrink_axis_mask` is taken
     at `begin` and dropped.
     """
-    x, *bounds = raw.inputs
+    x, *bounds = raw.operands()
     begins, ends, strides = (
         constant_integers(value, what)
         for value, what in zip(bounds, ("begin", "end", "strides"), strict=True)
@@ -211,8 +211,8 @@ def import_strided(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("SPLIT")
 def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SPLIT: equal parts along a constant axis, each a slice."""
-    (axis,) = constant_integers(raw.inputs[0], "the axis")
-    x = raw.inputs[1]
+    (axis,) = constant_integers(raw.operand(0), "the axis")
+    x = raw.operand(1)
     count = len(raw.outputs)
     extent = x.type.shape[axis]
     if extent % count:
@@ -223,9 +223,9 @@ def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("SPLIT_V")
 def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SPLIT_V: parts of constant sizes along a constant axis; one may be -1, the rest."""
-    x = raw.inputs[0]
-    sizes = constant_integers(raw.inputs[1], "the sizes")
-    (axis,) = constant_integers(raw.inputs[2], "the axis")
+    x = raw.operand(0)
+    sizes = constant_integers(raw.operand(1), "the sizes")
+    (axis,) = constant_integers(raw.operand(2), "the axis")
     rest = x.type.shape[axis] - sum(size for size in sizes if size >= 0)
     return _parts(builder, raw, x, axis, [rest if size < 0 else size for size in sizes])
 
@@ -233,12 +233,12 @@ def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Split", since=2)
 def import_onnx_split(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Split: `split` as attribute or constant input, or equal parts, the last one smaller."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     axis = int(raw.attribute("axis", 0))
     extent, count = x.type.shape[axis], len(raw.outputs)
     sizes = [int(size) for size in raw.attribute("split", ())]
-    if len(raw.inputs) > 1 and raw.inputs[1] is not None:
-        sizes = constant_integers(raw.inputs[1], "the sizes")
+    if raw.optional(1) is not None:
+        sizes = constant_integers(raw.operand(1), "the sizes")
     if not sizes:
         each = -(-extent // count)
         sizes = [min(each, extent - each * i) for i in range(count)]
@@ -265,7 +265,7 @@ def _parts(
 @from_tflite("UNPACK")
 def import_unpack(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite UNPACK: one slice for each index along an axis, and the axis dropped."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     axis = raw.attribute("axis") % len(x.type.shape)
     extent = x.type.shape[axis]
     parts = _parts(builder, raw, x, axis, [1] * extent)
@@ -306,7 +306,7 @@ def _onnx_slice(
     axes: list[int] | None,
     steps: list[int] | None,
 ) -> Any:
-    x = raw.inputs[0]
+    x = raw.operand(0)
     shape = x.type.shape
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps

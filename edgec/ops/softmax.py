@@ -294,21 +294,23 @@ def _lower_pairs(node: Node, target: Lowering, x: Tensor, numbers: Array) -> Ten
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SOFTMAX of int8 values to int8 or int16, of int16, or of float32."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
-    if raw.inputs[0].type.dtype == "float32":
-        return builder.op("softmax", raw.inputs, SoftmaxAttrs(raw.attribute("beta")), name=raw.name)
-    if (raw.inputs[0].type.dtype, declared.dtype) == ("int16", "int16"):
+    if raw.operand(0).type.dtype == "float32":
+        return builder.op(
+            "softmax", raw.operands(), SoftmaxAttrs(raw.attribute("beta")), name=raw.name
+        )
+    if (raw.operand(0).type.dtype, declared.dtype) == ("int16", "int16"):
         wide = SoftmaxInt16Attrs(raw.attribute("beta"))
-        return builder.op("softmax_int16", raw.inputs, wide, name=raw.name)
-    if raw.inputs[0].type.dtype != "int8" or declared.dtype not in OUTPUT_BITS:
-        raise ImportFailed(f"{raw.inputs[0].type.dtype} to {declared.dtype}: only int8 yet")
+        return builder.op("softmax_int16", raw.operands(), wide, name=raw.name)
+    if raw.operand(0).type.dtype != "int8" or declared.dtype not in OUTPUT_BITS:
+        raise ImportFailed(f"{raw.operand(0).type.dtype} to {declared.dtype}: only int8 yet")
     attrs = SoftmaxAttrs(
         raw.attribute("beta"), declared.quant,
         raw.rounding,  # type: ignore[arg-type]  # checked by infer
         declared.dtype,
     )  # fmt: skip
-    return builder.op("softmax", raw.inputs, attrs, name=raw.name)
+    return builder.op("softmax", raw.operands(), attrs, name=raw.name)
 
 
 @from_onnx("Softmax")

@@ -160,7 +160,7 @@ def along_last_axis(builder: GraphBuilder, raw: RawNode, op: str, attrs: Any) ->
 
     From opset 13 on `axis` is that axis (-1); before, all axes from `axis` (1) on are one.
     """
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     shape = x.type.shape
     rank = len(shape)
     if raw.opset < 13:

@@ -72,13 +72,13 @@ def _space_to_depth(
 @from_tflite("DEPTH_TO_SPACE")
 def import_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite DEPTH_TO_SPACE."""
-    return _depth_to_space(builder, raw.inputs[0], raw.attribute("block_size"), raw.name)
+    return _depth_to_space(builder, raw.operand(0), raw.attribute("block_size"), raw.name)
 
 
 @from_tflite("SPACE_TO_DEPTH")
 def import_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SPACE_TO_DEPTH."""
-    return _space_to_depth(builder, raw.inputs[0], raw.attribute("block_size"), raw.name)
+    return _space_to_depth(builder, raw.operand(0), raw.attribute("block_size"), raw.name)
 
 
 @from_onnx("DepthToSpace")
@@ -94,7 +94,7 @@ def import_onnx_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> Any:
-    x = channels_last(builder, raw.inputs[0])
+    x = channels_last(builder, raw.operand(0))
     mode = raw.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise ImportFailed(f"mode {mode!r} is unknown")
@@ -106,9 +106,9 @@ def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> A
 
 def _blocks(raw: RawNode) -> tuple[list[int], list[tuple[int, int]]]:
     """Block extents, and the pairs of what is padded or cropped, for the axes after the batch."""
-    blocks = constant_integers(raw.inputs[1], "the block shape")
-    flat = constant_integers(raw.inputs[2], "paddings and crops")
-    rank = len(raw.inputs[0].type.shape)
+    blocks = constant_integers(raw.operand(1), "the block shape")
+    flat = constant_integers(raw.operand(2), "paddings and crops")
+    rank = len(raw.operand(0).type.shape)
     if not 1 <= len(blocks) < rank or len(flat) != 2 * len(blocks) or min(blocks) < 1:
         raise ImportFailed(f"blocks {blocks} of a tensor of rank {rank}")
     return blocks, list(zip(flat[::2], flat[1::2], strict=True))
@@ -117,7 +117,7 @@ def _blocks(raw: RawNode) -> tuple[list[int], list[tuple[int, int]]]:
 @from_tflite("SPACE_TO_BATCH_ND")
 def import_space_to_batch(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite SPACE_TO_BATCH_ND: padded with the zero point, then blocks go to the batch."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     blocks, pairs = _blocks(raw)
     count = len(blocks)
     rest = x.type.shape[1 + count :]
@@ -147,7 +147,7 @@ def import_space_to_batch(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_tflite("BATCH_TO_SPACE_ND")
 def import_batch_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite BATCH_TO_SPACE_ND: blocks come from the batch, then the crops are cut off."""
-    x = raw.inputs[0]
+    x = raw.operand(0)
     blocks, crops = _blocks(raw)
     count = len(blocks)
     n, *spatial = x.type.shape[: 1 + count]

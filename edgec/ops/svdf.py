@@ -180,7 +180,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """
     if len(raw.inputs) != 5 or None in raw.inputs:
         raise ImportFailed("it needs an input, two weights, a bias and a state")
-    _, feature, time, bias, memory = raw.inputs
+    _, feature, time, bias, memory = raw.operands(5)
     declared = raw.output_types[0]
     if not isinstance(time, Constant) or len(time.type.shape) != 2:
         raise ImportFailed("the weights over time are not constants of rank 2")

@@ -144,6 +144,6 @@ class ByTable(Op[AttrsT]):
 def tflite_unary(raw: RawNode) -> tuple[Any, TensorType]:
     """The only input and the declared output type of a TFLite node."""
     declared = raw.output_types[0]
-    if len(raw.inputs) != 1 or raw.inputs[0] is None or declared is None:
+    if declared is None:
         raise ImportFailed("an input is absent")
-    return raw.inputs[0], declared
+    return raw.operand(0), declared

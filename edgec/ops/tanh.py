@@ -93,4 +93,4 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 @from_onnx("Tanh")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Tanh of floats."""
-    return builder.op("tanh", raw.inputs, TanhAttrs(), name=raw.name)
+    return builder.op("tanh", raw.operands(), TanhAttrs(), name=raw.name)

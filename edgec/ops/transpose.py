@@ -106,7 +106,7 @@ def dequantized(builder: GraphBuilder, value: Value) -> Node | None:
 @from_tflite("TRANSPOSE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     """TFLite TRANSPOSE by a constant permutation."""
-    x, permutation = raw.inputs
+    x, permutation = raw.operands(2)
     if not isinstance(permutation, Constant) or permutation.type.is_float:
         raise ImportFailed("the permutation must be constant integers")
     rank = len(x.type.shape)
@@ -120,7 +120,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
     Dequantized weights are transposed as they are stored.
     """
-    (x,) = raw.inputs
+    (x,) = raw.operands(1)
     attrs = TransposeAttrs(tuple(raw.attribute("perm", tuple(reversed(range(len(x.type.shape)))))))
     node = dequantized(builder, x)
     if node is None:

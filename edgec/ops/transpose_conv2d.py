@@ -218,7 +218,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
     declared = raw.output_types[0]
     if len(raw.inputs) not in (3, 4) or declared is None or raw.inputs[2] is None:
         raise ImportFailed("it needs an output shape, weights, an input and perhaps a bias")
-    reordered = (raw.inputs[2], raw.inputs[1], *raw.inputs[3:])
+    reordered = (raw.operand(2), raw.operand(1), *raw.inputs[3:])
     operands = tflite_operands(builder, replace(raw, inputs=reordered), channel_axis=0)
     x, weights, _ = operands
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4 or len(declared.shape) != 4:
