@@ -47,6 +47,12 @@ QDQ_MODELS = {
     "ad_qdq": "mlperf_ad_autoencoder_qdq.onnx",
 }
 
+#: In floats, on kernels of cores with an FPU and of MVE.
+FLOAT_MODELS = {
+    "mnist8_f32": "onnxzoo_mnist8.onnx",
+    "mnist_lstm_f32": "tflm_mnist_lstm_f32.tflite",
+}
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_models import DIGITS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, figures
+from built_models import DIGITS, FLOAT_MODELS, MODELS, QDQ_MODELS, SEQUENCE_MODELS, figures
 from goals import GOALS, missed, missed_goals
 from quantized_models import QUANTIZED, QUICK, quantized_file, source_file, sqnr_db
 
@@ -42,7 +42,7 @@ def require_source(name: str, sample_model: Callable[[str], Path]) -> None:
 def test_within_budget(
     name: str, board: str, sample_model: Callable[[str], Path], request: pytest.FixtureRequest
 ) -> None:
-    files = {**MODELS, **QDQ_MODELS, **SEQUENCE_MODELS}
+    files = {**MODELS, **QDQ_MODELS, **SEQUENCE_MODELS, **FLOAT_MODELS}
     if name in QUANTIZED:
         require_source(name, sample_model)
         model = quantized_file(name)
