@@ -160,6 +160,8 @@ def compile_module(
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
     stages = _Dump(dump)
+    if core.has("avx2") and options.optimize == "balanced":  # RAM is not scarce there
+        options = replace(options, optimize="time")
     verify_module(imported)
     check_limits(imported.main)
     stages.write("import", print_module, imported)

@@ -152,7 +152,7 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
     if core.is_embedded:
         programs: tuple[tuple[str, Family], ...] = tuple((p, "gcc") for p in core.gcc_programs)
     elif is_foreign:
-        programs = ((f"{core.name}-linux-gnu-gcc", "gcc"),)
+        programs = ((f"{core.isa}-linux-gnu-gcc", "gcc"),)
     else:
         programs = (("gcc", "gcc"), ("clang", "clang"))
     for program, family in programs:
@@ -161,7 +161,7 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
             found.append((family, family, (path,), False))
     zig = zig_program()
     if zig is not None:
-        target = (f"--target={core.name}-linux-gnu",) if is_foreign else ()
+        target = (f"--target={core.isa}-linux-gnu",) if is_foreign else ()
         found.append(("clang", "clang", (str(zig), "cc", *target), True))
     return found
 
@@ -190,7 +190,7 @@ def find_toolchain(core: Core, prefer: str | None = None) -> Toolchain:
             return Toolchain(name, family, core, command, _first_line(command), is_zig)
     gcc = core.gcc_programs[0] if core.is_embedded else "gcc"
     if not core.is_embedded and not is_this_computer(core):
-        gcc = f"{core.name}-linux-gnu-gcc"
+        gcc = f"{core.isa}-linux-gnu-gcc"
     raise ToolMissing(
         f"no C compiler for {core.name} is installed"
         if prefer is None

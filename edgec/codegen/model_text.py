@@ -28,6 +28,7 @@ from edgec.codegen.port_text import (
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import share, share_callees
+from edgec.targets.core import CORES
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = (
@@ -114,6 +115,7 @@ class ModelText:
     caller_io: bool
     caller_inputs: bool
     no_asm: bool
+    checks_cpu: bool
     fed: FedText | None
     hash: str
     arena_bytes: int
@@ -190,7 +192,9 @@ def make_text(program: Program) -> EmittedModel:
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, step_numbers, pointers)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
-    needed = needed_functions(f.text for f in functions)
+    checks_cpu = program.target in CORES and CORES[program.target].has("sse4")
+    checks = ["ec_has_vectors_x86()"] if checks_cpu else []
+    needed = needed_functions([*(f.text for f in functions), *checks])
     helpers = [
         f.text.replace("\nstatic inline ", "\nEC_HELPER ").replace(
             "\nstatic EC_KERNEL ", f"\nstatic {_marker('EC_KERNEL', f.name, homes)} "
@@ -208,6 +212,7 @@ def make_text(program: Program) -> EmittedModel:
         caller_io=program.io == "caller",
         caller_inputs=program.io != "arena",
         no_asm=program.no_asm,
+        checks_cpu=checks_cpu,
         fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",
         arena_bytes=program.arena_bytes,

@@ -209,6 +209,7 @@ STATUS_NAMES: Mapping[int, str] = {
     -5: "EC_ERR_SELFTEST",
     -6: "EC_ERR_RANGE",
     -7: "EC_ERR_WEIGHTS",
+    -8: "EC_ERR_CPU",
 }
 
 

@@ -12,7 +12,10 @@ A core is code because schedules, microkernels and checks depend on its features
     mve         Helium, integer and float vectors of 128 bits
     rv32m       RISC-V's multiply and divide
     rv32c       its instructions of 16 bits
-    avx2, neon  desktop vectors that the core's compiler flags enable
+    avx2        AVX2 and FMA
+    avx512      AVX-512 F, BW, CD, DQ and VL
+    vnni        its products of four int8 (VPDPBUSD)
+    neon        vectors of aarch64; dotprod and i8mm: its products of four and of eight int8
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from __future__ import annotations
 import difflib
 import platform
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from edgec.errors import BoardError
 
@@ -112,6 +117,52 @@ def _cortex_m(
     )
 
 
+_X86_BASE = frozenset({"unaligned", "fpu", "fpu_double", "sse2"})
+_AVX2 = _X86_BASE | {"sse4", "avx2"}
+_AVX512 = _AVX2 | {"avx512"}
+#: Name, what else it can do, flags after -march= and -mcpu=, features.
+_X86_LEVELS = (
+    ("x86-64-v2", "SSE4", "x86-64-v2", "x86_64_v2", _X86_BASE | {"sse4"}),
+    ("x86-64-v3", "AVX2", "x86-64-v3", "x86_64_v3", _AVX2),
+    ("x86-64-v4", "AVX-512", "x86-64-v4", "x86_64_v4", _AVX512),
+    ("x86-64-v4+vnni", "AVX-512 and VNNI", "x86-64-v4 -mavx512vnni", "x86_64_v4+avx512vnni",
+     _AVX512 | {"vnni"}),
+)  # fmt: skip
+_NEON = frozenset({"unaligned", "fpu", "fpu_double", "neon"})
+_AARCH64_LEVELS = (
+    ("aarch64", "", "", "baseline", _NEON),
+    ("aarch64+dotprod", ", dot products", "armv8.2-a+dotprod", "baseline+dotprod",
+     _NEON | {"dotprod"}),
+    ("aarch64+i8mm", ", products of int8 matrices", "armv8.6-a", "baseline+dotprod+i8mm",
+     _NEON | {"dotprod", "i8mm"}),
+)  # fmt: skip
+
+
+def _x86(name: str, more: str, gcc: str, zig: str, features: frozenset[str]) -> Core:
+    """Return a level of 64-bit x86."""
+    march, *others = gcc.split()
+    return Core(
+        name=name,
+        title=f"64-bit x86 with {more}",
+        isa="x86_64",
+        features=features,
+        gcc_flags=("-m64", f"-march={march}", *others),
+        clang_flags=(f"-mcpu={zig}",),
+    )
+
+
+def _aarch64(name: str, more: str, gcc: str, zig: str, features: frozenset[str]) -> Core:
+    """Return a level of 64-bit Arm."""
+    return Core(
+        name=name,
+        title=f"64-bit Arm (ARMv8-A){more}",
+        isa="aarch64",
+        features=features,
+        gcc_flags=(f"-march={gcc}",) if gcc else (),
+        clang_flags=(f"-mcpu={zig}",),
+    )
+
+
 _TABLE = (
     _cortex_m("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
     _cortex_m("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
@@ -182,14 +233,8 @@ _TABLE = (
         gcc_flags=("-m64",),
         clang_flags=("-mcpu=baseline",),
     ),
-    Core(
-        name="aarch64",
-        title="64-bit Arm (ARMv8-A)",
-        isa="aarch64",
-        features=frozenset({"unaligned", "fpu", "fpu_double", "neon"}),
-        gcc_flags=(),
-        clang_flags=("-mcpu=baseline",),
-    ),
+    *(_x86(*row) for row in _X86_LEVELS),
+    *(_aarch64(*row) for row in _AARCH64_LEVELS),
 )
 
 CORES: dict[str, Core] = {core.name: core for core in _TABLE}
@@ -197,12 +242,15 @@ CORES: dict[str, Core] = {core.name: core for core in _TABLE}
 
 
 def find_core(name: str) -> Core:
-    """Return the core called `name`; "host" is the core of this computer.
+    """Return the core called `name`; "host" is the oldest core of this computer's kind, and
+    "native" the one with all features that it has.
 
     Raises BoardError naming the nearest known names.
     """
     if name == "host":
         return host_core()
+    if name == "native":
+        return native_core()
     core = CORES.get(name)
     if core is not None:
         return core
@@ -216,9 +264,40 @@ def find_core(name: str) -> Core:
 def is_this_computer(core: Core) -> bool:
     """Return whether programs for `core` run on the computer that runs the compiler."""
     try:
-        return host_core() == core
+        return core.isa == host_core().isa and core.features <= host_features()
     except BoardError:
         return False
+
+
+#: What Linux calls the instructions behind a feature.
+_LINUX_FLAGS = {
+    "sse4": ("sse4_1", "sse4_2", "ssse3", "popcnt"),
+    "avx2": ("avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"),
+    "avx512": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "vnni": ("avx512_vnni",),
+    "dotprod": ("asimddp",),
+    "i8mm": ("i8mm",),
+}
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Return the features of this computer's processor; without Linux, those of its oldest kind."""
+    known = host_core().features
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return known
+    lines = (line.partition(":") for line in text.splitlines())
+    found = {w for name, _, words in lines if name.strip() in ("flags", "Features")
+             for w in words.split()}  # fmt: skip
+    return known | {name for name, words in _LINUX_FLAGS.items() if found.issuperset(words)}
+
+
+def native_core() -> Core:
+    """Return the core with the most features that this computer has."""
+    fitting = [core for core in _TABLE if is_this_computer(core)]
+    return max(fitting, key=lambda core: len(core.features))
 
 
 def host_core() -> Core:

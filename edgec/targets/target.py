@@ -20,12 +20,13 @@ from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.dsp.matrix import pairs_channels
 from edgec.targets.riscv import rules as riscv
 from edgec.targets.rule import DIRECT, Nest, Rule, loop_rescaling
+from edgec.targets.x86 import rules as x86
 
 #: By the family of machine code.
 RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
-    "x86_64": (*loops.RULES, *loops.LOOPS),
+    "x86_64": (*x86.RULES, *loops.RULES, *loops.LOOPS),
     "aarch64": (*loops.RULES, *loops.LOOPS),
 }
 

@@ -20,7 +20,8 @@ typedef enum ec_status {
     EC_ERR_NOT_INITIALIZED = -4, /* the context was not set up by this model's init */
     EC_ERR_SELFTEST = -5,        /* the golden run gave other bytes than at compile time */
     EC_ERR_RANGE = -6,           /* a size or index is out of its bounds */
-    EC_ERR_WEIGHTS = -7          /* the weights in memory are not those of compile time */
+    EC_ERR_WEIGHTS = -7,         /* the weights in memory are not those of compile time */
+    EC_ERR_CPU = -8              /* the processor lacks instructions that the model is built with */
 } ec_status;
 
 #endif /* EC_STATUS_H */

@@ -1,0 +1,137 @@
+/* Vectors of int32 for kernels of int8 on x86: AVX-512 with VNNI, or AVX2. One text of each kernel
+ * serves both; these macros are what differs.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_X86_BASE_S8_H
+#define EC_X86_BASE_S8_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+#include "kernels/common/rescale_sums.h"
+
+/* EC_X86_LANES: int32 in a vector, 0 without such vectors. EC_X86_PIXELS, EC_X86_UNITS: of a tile,
+ * whose sums stay in registers.
+ *
+ * EC_V_FOUR: four inputs in every lane; VPDPBUSD wants them unsigned, 128 more. EC_V_DOT: sums and
+ * the products of four inputs by the four weights of each lane; without VNNI two int16 at a time,
+ * of which VPMADDWD adds the products exactly. EC_V_WIDE: int8 of as many channels as there are
+ * lanes, or of `left`.
+ *
+ * EC_V_TFLM: sum * m / 2^31, rounded, then / 2^e, rounded half away from zero; 64-bit products of
+ * even and odd lanes. Requires m > 0 and a sum that leaves room for 2^(e - 1). EC_V_ONNX: the sum as
+ * float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes. */
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#include <immintrin.h>
+#define EC_X86_LANES 16
+#define EC_X86_PIXELS 6
+#define EC_X86_UNITS 4
+#define EC_V __m512i
+#define EC_V_LOAD(p) _mm512_loadu_si512(p)
+#define EC_V_ALL(n) _mm512_set1_epi32(n)
+#define EC_V_FOUR(p) _mm512_xor_si512(EC_V_ALL(ec_load_word(p)), EC_V_ALL((int32_t)0x80808080u))
+#define EC_V_DOT(sum, x, w) _mm512_dpbusd_epi32((sum), (x), EC_V_LOAD(w))
+#define EC_V_WIDE(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define EC_V_MASK(left) ((__mmask16)((left) < 16 ? (1 << (left)) - 1 : 0xFFFF))
+#define EC_V_WIDE_PART(p, left) _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(EC_V_MASK(left), (p)))
+#define EC_V_ADD(a, b) _mm512_add_epi32((a), (b))
+#define EC_V_MUL(a, b) _mm512_mullo_epi32((a), (b))
+#define EC_V_CLAMP(v, low, high) _mm512_min_epi32(_mm512_max_epi32((v), (low)), (high))
+#define EC_V_NUDGE _mm512_set1_epi64(1 << 30)
+#define EC_V_HIGH(v, m)                                                                  \
+    _mm512_mask_blend_epi32(                                                             \
+        (__mmask16)0xAAAA,                                                               \
+        _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32((v), (m)), EC_V_NUDGE), 31), \
+        _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64((v), 32),  \
+                                                            _mm512_srli_epi64((m), 32)), \
+                                           EC_V_NUDGE),                                  \
+                          1))
+#define EC_V_DOWN(v, e)                                                                    \
+    _mm512_srav_epi32(                                                                     \
+        EC_V_ADD(EC_V_ADD((v), _mm512_srli_epi32(_mm512_sllv_epi32(EC_V_ALL(1), (e)), 1)), \
+                 _mm512_maskz_srai_epi32(_mm512_test_epi32_mask((e), (e)), (v), 31)),      \
+        (e))
+#define EC_V_ONNX(v, scale) \
+    _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_castsi512_ps(scale)))
+#define EC_V_STORE(p, v, left) _mm_mask_storeu_epi8((p), EC_V_MASK(left), _mm512_cvtepi32_epi8(v))
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define EC_X86_LANES 8
+#define EC_X86_PIXELS 4
+#define EC_X86_UNITS 2
+#define EC_V __m256i
+#define EC_V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define EC_V_ALL(n) _mm256_set1_epi32(n)
+#define EC_V_FOUR(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(ec_load_word(p)))
+#define EC_V_PAIRS(w) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(w)))
+#define EC_V_DOT(sum, x, w)                                                                   \
+    EC_V_ADD(EC_V_ADD((sum), _mm256_madd_epi16(_mm256_shuffle_epi32((x), 0), EC_V_PAIRS(w))), \
+             _mm256_madd_epi16(_mm256_shuffle_epi32((x), 0x55), EC_V_PAIRS((w) + 4)))
+#define EC_V_WIDE(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define EC_V_WIDE_PART(p, left) _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(ec_bytes_x86((p), (left))))
+#define EC_V_ADD(a, b) _mm256_add_epi32((a), (b))
+#define EC_V_MUL(a, b) _mm256_mullo_epi32((a), (b))
+#define EC_V_CLAMP(v, low, high) _mm256_min_epi32(_mm256_max_epi32((v), (low)), (high))
+#define EC_V_NUDGE _mm256_set1_epi64x(1 << 30)
+#define EC_V_HIGH(v, m)                                                                  \
+    _mm256_blend_epi32(                                                                  \
+        _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32((v), (m)), EC_V_NUDGE), 31), \
+        _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64((v), 32),  \
+                                                            _mm256_srli_epi64((m), 32)), \
+                                           EC_V_NUDGE),                                  \
+                          1),                                                            \
+        0xAA)
+#define EC_V_DOWN(v, e)                                                                          \
+    _mm256_srav_epi32(                                                                           \
+        EC_V_ADD(                                                                                \
+            EC_V_ADD((v), _mm256_srli_epi32(_mm256_sllv_epi32(EC_V_ALL(1), (e)), 1)),            \
+            _mm256_and_si256(_mm256_cmpgt_epi32((e), EC_V_ALL(0)), _mm256_srai_epi32((v), 31))), \
+        (e))
+#define EC_V_ONNX(v, scale) \
+    _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_castsi256_ps(scale)))
+#define EC_V_BYTES(v)                                                                             \
+    _mm_packs_epi16(_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256((v), 1)), \
+                    _mm_setzero_si128())
+#define EC_V_STORE(p, v, left) ec_store_bytes_x86((p), _mm_cvtsi128_si64(EC_V_BYTES(v)), (left))
+#else
+#define EC_X86_LANES 0
+#endif
+
+/* The next loop, whose number of rounds is known and small, becomes straight code. */
+#if defined(__clang__)
+#define EC_STRAIGHT _Pragma("unroll")
+#elif defined(__GNUC__)
+#define EC_STRAIGHT _Pragma("GCC unroll 8")
+#else
+#define EC_STRAIGHT
+#endif
+
+/* `left` bytes at p, or eight, the first in the lowest bits. */
+static inline EC_UNUSED int64_t ec_bytes_x86(const int8_t *p, int32_t left) {
+    int64_t bytes = 0;
+    EC_COPY(&bytes, p, (size_t)(left < 8 ? left : 8));
+    return bytes;
+}
+
+/* The lowest `left` bytes, or all eight, to p. */
+static inline EC_UNUSED void ec_store_bytes_x86(int8_t *p, int64_t bytes, int32_t left) {
+    if (left >= 8) {
+        EC_COPY(p, &bytes, sizeof bytes);
+    } else {
+        EC_COPY(p, &bytes, (size_t)left);
+    }
+}
+
+/* A sum of a channel in C: rescaled by its constants, `lanes` words apart, moved and limited. tflm: by
+ * gemmlowp's rounding, else ONNX Runtime's. */
+static inline EC_UNUSED int8_t ec_result_c_x86(uint32_t sum, const int32_t *scales, int32_t lanes,
+                                               int32_t tflm, int32_t zero_point, int32_t minimum,
+                                               int32_t maximum) {
+    const int32_t rescaled = tflm
+                                 ? ec_requantize_tflm_right((int32_t)sum, scales[0], -scales[lanes])
+                                 : ec_rescale_sum_onnx((int32_t)sum, scales, lanes);
+    const int32_t value = rescaled + zero_point;
+    return (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+}
+
+#endif /* EC_X86_BASE_S8_H */

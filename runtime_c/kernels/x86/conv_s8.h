@@ -1,0 +1,228 @@
+/* Convolutions and dense of int8 on x86: tiles of pixels and channels whose sums stay in registers.
+ *
+ * A stream holds units of as many channels as a vector has lanes, the last one filled with zeros. Of
+ * each unit: for each row of the window, groups of four inputs, with the weights of each channel; then
+ * biases, and what sums are rescaled by. The last group of a row ends with the row: its inputs that
+ * were in the group before have weights of 0, so no byte beside the row is read. With VNNI the four
+ * weights of a channel lie together, and the bias is less by 128 times their sum, since inputs are
+ * more by 128; else two of each channel lie together.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_X86_CONV_S8_H
+#define EC_X86_CONV_S8_H
+
+#include "kernels/x86/base_s8.h"
+
+/* `wide` pixels of `units` units, both constants: stored from out on, where `left` channels are. */
+static inline EC_INLINE void
+ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
+                    int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t left,
+                    int32_t tflm, const int32_t *limits, int32_t wide, int32_t units) {
+#if EC_X86_LANES
+    const int32_t lanes = EC_X86_LANES;
+    const int32_t groups = (run + 3) >> 2;
+    const int32_t weights = kernel_h * groups * lanes;
+    const int32_t unit = weights + lanes * (tflm ? 3 : 2);
+    const int32_t *w = stream;
+    EC_V sums[EC_X86_PIXELS][EC_X86_UNITS];
+    EC_STRAIGHT
+    for (int32_t p = 0; p < wide; ++p) {
+        EC_STRAIGHT
+        for (int32_t u = 0; u < units; ++u) {
+            sums[p][u] = EC_V_LOAD(stream + u * unit + weights);
+        }
+    }
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        const int8_t *const row = x + kh * pitch;
+        for (int32_t g = 0; g < groups; ++g) {
+            const int8_t *const four = row + (4 * g < run - 4 ? 4 * g : run - 4);
+            EC_STRAIGHT
+            for (int32_t p = 0; p < wide; ++p) {
+                const EC_V inputs = EC_V_FOUR(four + p * step);
+                EC_STRAIGHT
+                for (int32_t u = 0; u < units; ++u) {
+                    sums[p][u] = EC_V_DOT(sums[p][u], inputs, w + u * unit);
+                }
+            }
+            w += lanes;
+        }
+    }
+    EC_STRAIGHT
+    for (int32_t u = 0; u < units; ++u) {
+        const int32_t *const scales = stream + u * unit + weights + lanes;
+        const EC_V scale = EC_V_LOAD(scales);
+        EC_STRAIGHT
+        for (int32_t p = 0; p < wide; ++p) {
+            EC_V value;
+            if (tflm) {
+                value = EC_V_HIGH(sums[p][u], scale);
+                value = EC_V_DOWN(value, EC_V_LOAD(scales + lanes));
+            } else {
+                value = EC_V_ONNX(sums[p][u], scale);
+            }
+            value = EC_V_ADD(value, EC_V_ALL(limits[0]));
+            value = EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));
+            EC_V_STORE(out + p * channels + u * lanes, value, left - u * lanes);
+        }
+    }
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
+    (void)channels, (void)left, (void)tflm, (void)limits, (void)wide, (void)units;
+#endif
+}
+
+/* `wide` pixels, a constant, of all channels. */
+static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
+                                                   const int32_t *stream, int32_t kernel_h,
+                                                   int32_t run, int32_t pitch, int32_t step,
+                                                   int32_t channels, int32_t tflm,
+                                                   const int32_t *limits, int32_t wide) {
+#if EC_X86_LANES
+    const int32_t lanes = EC_X86_LANES;
+    const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + (tflm ? 3 : 2));
+    int32_t o = 0;
+    for (; o + (EC_X86_UNITS - 1) * lanes < channels; o += EC_X86_UNITS * lanes) {
+        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            tflm, limits, wide, EC_X86_UNITS);
+        stream += EC_X86_UNITS * unit;
+    }
+    for (; o + lanes < channels; o += 2 * lanes) {
+        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            tflm, limits, wide, 2);
+        stream += 2 * unit;
+    }
+    if (o < channels) {
+        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            tflm, limits, wide, 1);
+    }
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
+    (void)channels, (void)tflm, (void)limits, (void)wide;
+#endif
+}
+
+/* The same in C, for streams of `lanes`. */
+static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t run, int32_t pitch,
+                                           int32_t step, int32_t pixels, int32_t channels,
+                                           int32_t tflm, const int32_t *limits, int32_t lanes) {
+    const int32_t groups = (run + 3) >> 2;
+    const int32_t weights = kernel_h * groups * lanes;
+    const int32_t together = lanes == 16 ? 4 : 2; /* weights of a channel */
+    for (int32_t at = 0; at < pixels * channels; ++at) {
+        const int32_t o = at % channels, lane = o % lanes;
+        const int32_t *const unit = stream + o / lanes * (weights + lanes * (tflm ? 3 : 2));
+        const int8_t *w = (const int8_t *)unit + lane * together;
+        uint32_t sum = (uint32_t)unit[weights + lane];
+        for (int32_t g = 0; g < kernel_h * groups; ++g) {
+            const int32_t begin = g % groups * 4 < run - 4 ? g % groups * 4 : run - 4;
+            const int8_t *const four = x + g / groups * pitch + at / channels * step + begin;
+            for (int32_t i = 0; i < 4; ++i) {
+                const int32_t weight = w[i / together * together * lanes + i % together];
+                sum += (uint32_t)((four[i] + (lanes == 16 ? 128 : 0)) * weight);
+            }
+            w += 4 * lanes;
+        }
+        out[at] = ec_result_c_x86(sum, unit + weights + lanes + lane, lanes, tflm, limits[0],
+                                  limits[1], limits[2]);
+    }
+}
+
+/* All pixels, the most first that have their sums in registers. */
+static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream,
+                                            int32_t kernel_h, int32_t run, int32_t pitch,
+                                            int32_t step, int32_t pixels, int32_t channels,
+                                            int32_t tflm, const int32_t *limits) {
+#if EC_X86_LANES
+    int32_t p = 0;
+    for (; p + EC_X86_PIXELS <= pixels; p += EC_X86_PIXELS) {
+        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
+                              channels, tflm, limits, EC_X86_PIXELS);
+    }
+    if (EC_X86_PIXELS > 4 && p + 4 <= pixels) {
+        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
+                              channels, tflm, limits, 4);
+        p += 4;
+    }
+    if (p + 2 <= pixels) {
+        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
+                              channels, tflm, limits, 2);
+        p += 2;
+    }
+    if (p < pixels) {
+        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
+                              channels, tflm, limits, 1);
+    }
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
+    (void)pixels, (void)channels, (void)tflm, (void)limits;
+#endif
+}
+
+/* out[p * channels + o] for all pixels and channels: int8 of the rescaled sum over kh, i of x[kh *
+ * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w * in_channels,
+ * which are at least four. Up to six pixels' inputs are read again after the first of their outputs
+ * are written. By gemmlowp's rounding, with VNNI. */
+static EC_KERNEL void ec_conv_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
+                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
+                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+#if EC_X86_LANES == 16
+    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                   1, limits);
+#else
+    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                  1, limits, 16);
+#endif
+}
+
+/* The same by ONNX Runtime's rounding. */
+static EC_KERNEL void ec_conv_onnx_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                           int32_t pitch, int32_t step, int32_t pixels,
+                                           int32_t channels, int32_t zero_point, int32_t minimum,
+                                           int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+#if EC_X86_LANES == 16
+    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                   0, limits);
+#else
+    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                  0, limits, 16);
+#endif
+}
+
+/* ec_conv_s8_vnni with AVX2. */
+static EC_KERNEL void ec_conv_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
+                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
+                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+#if EC_X86_LANES == 8
+    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                   1, limits);
+#else
+    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                  1, limits, 8);
+#endif
+}
+
+/* ec_conv_onnx_s8_vnni with AVX2. */
+static EC_KERNEL void ec_conv_onnx_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                           int32_t pitch, int32_t step, int32_t pixels,
+                                           int32_t channels, int32_t zero_point, int32_t minimum,
+                                           int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+#if EC_X86_LANES == 8
+    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                   0, limits);
+#else
+    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
+                  0, limits, 8);
+#endif
+}
+
+#endif /* EC_X86_CONV_S8_H */

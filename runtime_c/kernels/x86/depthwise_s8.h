@@ -1,0 +1,183 @@
+/* Depthwise convolutions of int8 on x86: a vector of channels of up to four pixels at a time.
+ *
+ * A stream holds units of as many channels as a vector has lanes, the last one filled with zeros: the
+ * weights of each tap as bytes, then biases, and what sums are rescaled by.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_X86_DEPTHWISE_S8_H
+#define EC_X86_DEPTHWISE_S8_H
+
+#include "kernels/x86/base_s8.h"
+
+/* `wide` pixels of a unit; `wide` and whether all its channels are there are constants. */
+static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t *x,
+                                                      const int32_t *stream, int32_t kernel_h,
+                                                      int32_t kernel_w, int32_t pitch, int32_t tap,
+                                                      int32_t step, int32_t channels, int32_t left,
+                                                      int32_t tflm, const int32_t *limits,
+                                                      int32_t wide, int32_t full) {
+#if EC_X86_LANES
+    const int32_t lanes = EC_X86_LANES;
+    const int8_t *w = (const int8_t *)stream;
+    const int32_t *const scales = stream + kernel_h * kernel_w * lanes / 4;
+    const EC_V scale = EC_V_LOAD(scales + lanes);
+    EC_V sums[4];
+    EC_STRAIGHT
+    for (int32_t p = 0; p < wide; ++p) {
+        sums[p] = EC_V_LOAD(scales);
+    }
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t kw = 0; kw < kernel_w; ++kw) {
+            const int8_t *const at = x + kh * pitch + kw * tap;
+            const EC_V weights = EC_V_WIDE(w);
+            EC_STRAIGHT
+            for (int32_t p = 0; p < wide; ++p) {
+                const EC_V inputs =
+                    full ? EC_V_WIDE(at + p * step) : EC_V_WIDE_PART(at + p * step, left);
+                sums[p] = EC_V_ADD(sums[p], EC_V_MUL(inputs, weights));
+            }
+            w += lanes;
+        }
+    }
+    EC_STRAIGHT
+    for (int32_t p = 0; p < wide; ++p) {
+        EC_V value;
+        if (tflm) {
+            value = EC_V_HIGH(sums[p], scale);
+            value = EC_V_DOWN(value, EC_V_LOAD(scales + 2 * lanes));
+        } else {
+            value = EC_V_ONNX(sums[p], scale);
+        }
+        value = EC_V_ADD(value, EC_V_ALL(limits[0]));
+        value = EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));
+        EC_V_STORE(out + p * channels, value, left);
+    }
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)kernel_w, (void)pitch, (void)tap;
+    (void)step, (void)channels, (void)left, (void)tflm, (void)limits, (void)wide, (void)full;
+#endif
+}
+
+/* Rows of pixels of one unit. */
+static inline EC_INLINE void
+ec_depthwise_unit_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
+                         int32_t kernel_w, int32_t pitch, int32_t tap, int32_t row_step,
+                         int32_t rows, int32_t step, int32_t pixels, int32_t channels, int32_t left,
+                         int32_t tflm, const int32_t *limits, int32_t full) {
+    for (int32_t h = 0; h < rows; ++h) {
+        int32_t p = 0;
+        for (; p + 4 <= pixels; p += 4) {
+            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
+                                     stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
+                                     tflm, limits, 4, full);
+        }
+        for (; p < pixels; ++p) {
+            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
+                                     stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
+                                     tflm, limits, 1, full);
+        }
+    }
+}
+
+/* The same of all units in C, for streams of `lanes`. */
+static inline EC_UNUSED void ec_depthwise_c_x86(int8_t *out, const int8_t *x, const int32_t *stream,
+                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                                int32_t tap, int32_t row_step, int32_t rows,
+                                                int32_t step, int32_t pixels, int32_t channels,
+                                                int32_t tflm, const int32_t *limits,
+                                                int32_t lanes) {
+    const int32_t taps = kernel_h * kernel_w;
+    for (int32_t at = 0; at < rows * pixels * channels; ++at) {
+        const int32_t c = at % channels, pixel = at / channels;
+        const int32_t *const unit =
+            stream + c / lanes * (taps * lanes / 4 + lanes * (tflm ? 3 : 2));
+        const int32_t *const scales = unit + taps * lanes / 4 + c % lanes;
+        const int8_t *const from = x + pixel / pixels * row_step + pixel % pixels * step + c;
+        uint32_t sum = (uint32_t)scales[0];
+        for (int32_t k = 0; k < taps; ++k) {
+            const int32_t weight = ((const int8_t *)unit)[k * lanes + c % lanes];
+            sum += (uint32_t)(from[k / kernel_w * pitch + k % kernel_w * tap] * weight);
+        }
+        out[at] =
+            ec_result_c_x86(sum, scales + lanes, lanes, tflm, limits[0], limits[1], limits[2]);
+    }
+}
+
+/* All units of the stream, whose vectors have `lanes`. */
+static inline EC_INLINE void ec_depthwise_s8_x86(int8_t *out, const int8_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t kernel_w, int32_t pitch, int32_t tap,
+                                                 int32_t row_step, int32_t rows, int32_t step,
+                                                 int32_t pixels, int32_t channels, int32_t tflm,
+                                                 const int32_t *limits, int32_t lanes) {
+#if EC_X86_LANES
+    if (lanes == EC_X86_LANES) {
+        int32_t c = 0;
+        for (; c + lanes <= channels; c += lanes) {
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
+                                     row_step, rows, step, pixels, channels, lanes, tflm, limits,
+                                     1);
+            stream += kernel_h * kernel_w * lanes / 4 + lanes * (tflm ? 3 : 2);
+        }
+        if (c < channels) {
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
+                                     row_step, rows, step, pixels, channels, channels - c, tflm,
+                                     limits, 0);
+        }
+        return;
+    }
+#endif
+    ec_depthwise_c_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step, pixels,
+                       channels, tflm, limits, lanes);
+}
+
+/* out[h][p][c] for `rows` of `pixels` and all channels: int8 of the rescaled sum over kh, kw of x[h *
+ * row_step + p * step + kh * pitch + kw * tap + c] * w[kh][kw][c] + bias[c]. out and x must not
+ * overlap. By gemmlowp's rounding, with VNNI. */
+static EC_KERNEL void ec_depthwise_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                           int32_t tap, int32_t row_step, int32_t rows,
+                                           int32_t step, int32_t pixels, int32_t channels,
+                                           int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
+                        pixels, channels, 1, limits, 16);
+}
+
+/* The same by ONNX Runtime's rounding. */
+static EC_KERNEL void ec_depthwise_onnx_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
+                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                                int32_t tap, int32_t row_step, int32_t rows,
+                                                int32_t step, int32_t pixels, int32_t channels,
+                                                int32_t zero_point, int32_t minimum,
+                                                int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
+                        pixels, channels, 0, limits, 16);
+}
+
+/* ec_depthwise_s8_vnni with AVX2. */
+static EC_KERNEL void ec_depthwise_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                           int32_t tap, int32_t row_step, int32_t rows,
+                                           int32_t step, int32_t pixels, int32_t channels,
+                                           int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
+                        pixels, channels, 1, limits, 8);
+}
+
+/* ec_depthwise_onnx_s8_vnni with AVX2. */
+static EC_KERNEL void ec_depthwise_onnx_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
+                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
+                                                int32_t tap, int32_t row_step, int32_t rows,
+                                                int32_t step, int32_t pixels, int32_t channels,
+                                                int32_t zero_point, int32_t minimum,
+                                                int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
+                        pixels, channels, 0, limits, 8);
+}
+
+#endif /* EC_X86_DEPTHWISE_S8_H */
