@@ -11,11 +11,12 @@ from built_models import DIGITS, MODELS
 
 from edgec.boards.board import load_board
 from edgec.boards.toolchain import find_toolchain
-from edgec.deploy.project import deploy_library
+from edgec.deploy.project import deploy, deploy_library
 from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
 from edgec.oracle.verify import verify_model
 from edgec.pipeline import compile_model
+from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 from edgec.targets.core import CORES, host_core, is_this_computer, native_core
 
@@ -71,3 +72,18 @@ int main(void) {{
 def test_native_is_this_computer():
     assert load_board("native").core == native_core()
     assert native_core().isa == host_core().isa and is_this_computer(native_core())
+
+
+@pytest.mark.parametrize("core", LEVELS, ids=lambda core: core.name)
+def test_floats_on_vectors_have_the_bits_of_plain_loops(core, sample_model, tmp_path):
+    path, outputs = sample_model("mlperf_ic_resnet8_f32.tflite"), []
+    for number, level in enumerate((host_core(), core)):
+        board = replace(load_board("host"), core=level)
+        compiled = compile_model(path, level, board=board)
+        built = deploy(compiled, board, tmp_path / str(number))
+        text = (built.project / f"{built.manifest.model}.c").read_text()
+        assert ("vector_size(" in text) == (level is core)
+        types = [(p.shape, p.dtype) for p in built.manifest.inputs]
+        with open_session("host", built) as session:
+            outputs.append(session.run(generate_inputs(1, types)).outputs[0])
+    assert outputs[0].tobytes() == outputs[1].tobytes()

@@ -1,4 +1,4 @@
-"""Convolutions and dense of int8 on the vectors of x86.
+"""Convolutions and dense of int8 on the kernels of x86; those of floats are in `floats.py`.
 
 The input is padded once as a whole, where its windows reach outside: RAM is not scarce. Each row of
 outputs is then one call of a kernel, and all pixels are where windows are single pixels.
@@ -22,6 +22,7 @@ from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.rules import rescaled
 from edgec.targets.rule import Nest, Rule
+from edgec.targets.x86 import floats
 from edgec.targets.x86.kernels.products import GROUP, vectors_of
 from edgec.targets.x86.kernels.rows import PAD_ROWS
 
@@ -165,6 +166,7 @@ def _products(name: str, form: str, *kinds: Kind) -> Rule:
 
 
 RULES = (
+    *floats.RULES,
     _products("matrices", MATRIX, Kind.WINDOWS, Kind.MATRIX),
     _products("rows of windows", WINDOW_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
     _products("windows side by side", COLUMN_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
