@@ -49,13 +49,13 @@ from edgec.numerics.fixed_point import Rounding
 from edgec.options import Io, Optimize, Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.copy_outputs import copy_outputs
+from edgec.passes.copy_states import copy_states
 from edgec.passes.fuse_groups import Group, fuse_groups
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.pair_channels import pair_channels
 from edgec.passes.sequence import PASSES
-from edgec.passes.settle_states import settle_states
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core
@@ -188,12 +188,12 @@ def compile_module(
         verify_module(module)
         stages.write("pair_channels", print_module, module)
     groups = _lower(module.main, policy, options)
-    settled = settle_states(module.main, groups)
-    if settled is not module.main:
-        module = module.with_main(settled)
+    copied = copy_states(module.main, groups)
+    if copied is not module.main:
+        module = module.with_main(copied)
         verify_module(module)
-        stages.write("settle_states", print_module, module)
-        groups = _lower(settled, policy, options, groups)
+        stages.write("copy_states", print_module, module)
+        groups = _lower(copied, policy, options, groups)
     limit_bytes = arena_limit_bytes
     if options.optimize == "size" and limit_bytes is not None:
         # What needs the least code, unless its arena is over the limit.
@@ -272,10 +272,10 @@ def _lower_body(body: Function, policy: Target, options: Options) -> LoweredBody
     options = replace(options, io="caller")
     function = copy_outputs(body, options.io)
     groups = _lower(function, policy, options)
-    settled = settle_states(function, groups)
-    if settled is not function:
-        groups = _lower(settled, policy, options, groups)
-    return LoweredBody(settled, groups, _choose(settled, groups, options, policy))
+    copied = copy_states(function, groups)
+    if copied is not function:
+        groups = _lower(copied, policy, options, groups)
+    return LoweredBody(copied, groups, _choose(copied, groups, options, policy))
 
 
 def _in_best_order(

@@ -159,7 +159,7 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(made.recipe),
         "trials": [dataclasses.asdict(trial) for trial in made.trials],
-        "settled_biases": made.has_settled_biases,
+        "settled_biases": made.has_corrected_biases,
         **mixes,
         **dataclasses.asdict(explanation),
     }

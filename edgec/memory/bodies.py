@@ -12,7 +12,7 @@ proven like every plan. What a node takes besides inputs and outputs is one plac
 its bodies' plans, as only one body runs at a time. So lifetimes nest, and branches share bytes.
 
 What a loop carries is the body's state: its new value is computed where the old one is, wherever
-`edgec.passes.settle_states` finds that nothing needs the old one any more, and copied else.
+`edgec.passes.copy_states` finds that nothing needs the old one any more, and copied else.
 """
 
 from __future__ import annotations

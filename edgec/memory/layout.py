@@ -139,7 +139,7 @@ def merged_places(
 def state_places(function: Function) -> dict[Value, Value]:
     """For what each state becomes: the state, in whose buffer it is computed.
 
-    `edgec.passes.settle_states` has made sure that this is possible.
+    `edgec.passes.copy_states` has made sure that this is possible.
     """
     return {state.after: state.before for state in function.states}
 

@@ -14,17 +14,17 @@ from edgec.passes.fold_tables import fold_tables
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.narrow_accumulators import narrow_accumulators
 from edgec.passes.plain_convolutions import plain_convolutions
-from edgec.passes.signed_bytes import signed_bytes
 from edgec.passes.simplify_views import simplify_views
 from edgec.passes.sink_transposes import sink_transposes
 from edgec.passes.trim_windows import trim_windows
+from edgec.passes.uint8_to_int8 import uint8_to_int8
 
 Pass = Callable[[Function, Rounding], Function]
 
 #: In order, of main and of the bodies of its nodes. Each keeps the meaning: the reference
 #: interpreter is the test.
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("signed_bytes", lambda function, rounding: signed_bytes(function)),
+    ("uint8_to_int8", lambda function, rounding: uint8_to_int8(function)),
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
     ("fold_stored_biases", lambda function, rounding: fold_stored_biases(function)),
     ("fuse_qdq", fuse_qdq),

@@ -5,7 +5,7 @@
    may be too coarse. Where int16 is hardly better, the operators beside them may stay in float.
 2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantize.assign`).
 3. The cheapest whose losses are within the goal is measured on samples that its ranges were not
-   fitted to, with settled biases (`edgec.quantize.settled_errors`). What that misses or has to
+   fitted to, with corrected biases (`edgec.quantize.corrected_errors`). What that misses or has to
    spare makes the next choice, until the goal is kept by little; what is not needed then goes
    back to int8. The integers of what is taken are run on the same samples.
 """

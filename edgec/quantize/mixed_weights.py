@@ -19,9 +19,9 @@ from edgec.graph.ir import Node
 from edgec.options import Figures, Limits
 from edgec.quantize.assign import Option, Point, all_best, front_of, least_loss
 from edgec.quantize.batches import COUNT
-from edgec.quantize.follow import follow
 from edgec.quantize.group_scales import group_of
 from edgec.quantize.insert import insert_qdq
+from edgec.quantize.layerwise_weights import layerwise_weights
 from edgec.quantize.measure import Builds, Measure
 from edgec.quantize.post_training import PostTraining, with_bits
 from edgec.quantize.sensitivity import losses
@@ -75,7 +75,7 @@ def mix(
     """
     function, statistics = made.source, made.statistics
     base = made.recipe.scheme(function, made.ranges)
-    followed = follow(
+    followed = layerwise_weights(
         function, base, statistics.followed, biases=made.recipe.correct_biases, other_bits=BITS[1],
         group=made.recipe.group,
     )  # fmt: skip

@@ -12,22 +12,22 @@ from edgec.graph.ir import Function, Module, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
 from edgec.passes.sequence import run_passes
+from edgec.quantize.bias_correction import corrected_biases
 from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
 from edgec.quantize.check_samples import checked_samples
 from edgec.quantize.choose_ranges import Ranges, observed_ranges
+from edgec.quantize.corrected_errors import CorrectedErrors
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
-from edgec.quantize.follow import follow
 from edgec.quantize.forms import Forms
 from edgec.quantize.half_weights import with_half_weights
 from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.layerwise_weights import layerwise_weights
 from edgec.quantize.leave_one_out import layers_of, leave_one_out
 from edgec.quantize.named_layers import named_layers, named_values
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
 from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
-from edgec.quantize.settle_biases import settle_biases
-from edgec.quantize.settled_errors import SettledErrors
 from edgec.quantize.trials import (
     Held,
     Trial,
@@ -139,8 +139,8 @@ class PostTraining:
 
     statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
     trials: the ways that were tried, the one that was taken first; none if there was no choice.
-    plan: what it was made by; none if nothing has ranges to choose. has_settled_biases: whether the
-    means of layers on samples made its biases.
+    plan: what it was made by; none if nothing has ranges to choose. has_corrected_biases: whether
+    its biases keep the means of layers' outputs on samples.
     """
 
     source: Function
@@ -151,7 +151,7 @@ class PostTraining:
     recipe: Recipe
     trials: tuple[Trial, ...] = ()
     plan: Plan | None = None
-    has_settled_biases: bool = False
+    has_corrected_biases: bool = False
 
     @cached_property
     def integers(self) -> Function:
@@ -250,7 +250,7 @@ class Plan:
         self.recipe, self.observer = recipe, observer
         self._rounding: dict[Node, Weights] = {}
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
-        self._errors: SettledErrors | None = None
+        self._errors: CorrectedErrors | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -263,10 +263,10 @@ class Plan:
         return made
 
     @property
-    def errors(self) -> SettledErrors:
+    def errors(self) -> CorrectedErrors:
         """What measures schemes on samples held out, made when it is first asked for."""
         if self._errors is None:
-            self._errors = SettledErrors(self.function, self.statistics)
+            self._errors = CorrectedErrors(self.function, self.statistics)
         return self._errors
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
@@ -305,10 +305,10 @@ class Plan:
         )  # fmt: skip
         if recipe.weights == "int4":
             return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
-        is_settled = recipe.correct_biases and self.errors.is_worth_settling(
+        is_corrected = recipe.correct_biases and self.errors.is_worth_correcting(
             lambda seen: self.scheme(seen)[0]
         )
-        return with_settled_biases(made) if is_settled else made
+        return with_corrected_biases(made) if is_corrected else made
 
 
 def _with_half_weights(
@@ -330,13 +330,13 @@ def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
     scheme = recipe.scheme(function, made.ranges, bits)
     if recipe.reconstruct:
         followed = made.statistics.followed
-        scheme = follow(function, scheme, followed, biases=recipe.correct_biases).scheme
+        scheme = layerwise_weights(function, scheme, followed, biases=recipe.correct_biases).scheme
     made = replace(made, quantized=insert_qdq(function, scheme), scheme=scheme)
-    return with_settled_biases(made) if recipe.correct_biases else made
+    return with_corrected_biases(made) if recipe.correct_biases else made
 
 
-def with_settled_biases(made: PostTraining) -> PostTraining:
+def with_corrected_biases(made: PostTraining) -> PostTraining:
     """The same model with biases that keep the means of layers, on samples of calibration."""
-    scheme = settle_biases(made.source, made.scheme, made.statistics.kept)
+    scheme = corrected_biases(made.source, made.scheme, made.statistics.kept)
     quantized = insert_qdq(made.source, scheme)
-    return replace(made, quantized=quantized, scheme=scheme, has_settled_biases=True)
+    return replace(made, quantized=quantized, scheme=scheme, has_corrected_biases=True)

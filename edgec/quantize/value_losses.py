@@ -16,10 +16,10 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch
+from edgec.quantize.bias_correction import LEAST_COUNT
 from edgec.quantize.calibrate import has_weights
 from edgec.quantize.forms import Forms, is_mean
 from edgec.quantize.scheme import Stored, rounded
-from edgec.quantize.settle_biases import LEAST_COUNT
 
 
 @dataclass(frozen=True)
@@ -131,24 +131,24 @@ class Losses:
                 return value.data
             return other[value] if value in other else known[value]
 
-        def settle(value: Value) -> None:
+        def store(value: Value) -> None:
             if value in stored:
                 other[value] = rounded(fetch(value), stored[value])
 
         for param in self.function.params:
-            settle(param)
+            store(param)
         for node in self.function.nodes:
             if any(value in other for value in node.inputs):
                 made = batch.step(node, ChainMap(other, known), 1)
                 other.update(zip(node.outputs, made, strict=True))
                 if has_weights(node):
-                    other[node.output] = _settled(other[node.output], known[node.output])
+                    other[node.output] = _with_means(other[node.output], known[node.output])
             for value in node.outputs:
-                settle(value)
+                store(value)
         return [fetch(value) for value in self.function.results]
 
 
-def _settled(array: Array, wanted: Array) -> Array:
+def _with_means(array: Array, wanted: Array) -> Array:
     """The array with the means of channels that are wanted, where there are enough to mean."""
     rows = (array - wanted).reshape(-1, array.shape[-1])
     if len(rows) < LEAST_COUNT:

@@ -208,7 +208,7 @@ class ValueMixes:
 
     def _schemes(self, plan: Plan) -> list[Scheme]:
         return self.measure.schemes(
-            lambda seen: plan.scheme(seen)[0], settle=plan.recipe.correct_biases
+            lambda seen: plan.scheme(seen)[0], correct=plan.recipe.correct_biases
         )
 
     def _recipe(self, point: Point) -> Recipe:

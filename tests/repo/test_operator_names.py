@@ -32,7 +32,7 @@ OTHER_WORDS = {
     "edgec/report/project.py": {"maximum", "minimum"},
 }  # fmt: skip
 #: How many names are left in a folder. These numbers only fall.
-MOST = {"targets": 60}
+MOST = {"targets": 10}
 
 
 def found_names(path: Path, names: set[str]) -> Iterator[str]:

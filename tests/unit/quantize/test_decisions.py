@@ -24,6 +24,7 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.passes.sequence import run_passes
 from edgec.quantize import post_training
+from edgec.quantize.bias_correction import corrected_biases
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.channel_groups import channel_groups
 from edgec.quantize.choose_ranges import observed_ranges
@@ -34,7 +35,6 @@ from edgec.quantize.moments import Moments, as_rows, from_rows, input_rows, weig
 from edgec.quantize.post_training import Recipe, quantize_function
 from edgec.quantize.reconstruct import choose_rounding
 from edgec.quantize.scheme import Scheme
-from edgec.quantize.settle_biases import settle_biases
 
 ops.load()
 
@@ -307,7 +307,7 @@ def test_biases_settle_what_clipping_does_to_means() -> None:
     quant = tight[relu].quant
     tight[relu] = replace(tight[relu], quant=replace(quant, scale=(quant.scale[0] / 4,)))
     clipped = replace(made.scheme, values=tight)
-    settled = settle_biases(function, clipped, samples)
+    settled = corrected_biases(function, clipped, samples)
 
     def mean_error(scheme: Scheme) -> float:
         integers = run_passes(insert_qdq(function, scheme).function, "onnx")

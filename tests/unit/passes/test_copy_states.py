@@ -1,4 +1,4 @@
-"""settle_states: a copy where it is needed and nowhere else; the meaning stays."""
+"""copy_states: a copy where it is needed and nowhere else; the meaning stays."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from stateful_functions import STATEFUL, Make, module_of
 from edgec.graph.interpret import Interpretation
 from edgec.graph.verify import verify_function
 from edgec.options import Options
+from edgec.passes.copy_states import copy_states
 from edgec.passes.fuse_groups import fuse_groups, storage
 from edgec.passes.lower_groups import lower_group
-from edgec.passes.settle_states import settle_states
 from edgec.runners.samples import generate_inputs
 from edgec.targets.core import find_core
 from edgec.targets.target import target_for
@@ -21,7 +21,7 @@ def test_copies_and_meaning(make: Make) -> None:
     before = module_of(make).main
     policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(before)]
-    after = settle_states(before, groups)
+    after = copy_states(before, groups)
     verify_function(after)
     copies = [node for node in after.nodes if node.op.name == "copy"]
     assert len(copies) == STATEFUL[make]
@@ -45,4 +45,4 @@ def test_copies_and_meaning(make: Make) -> None:
 def test_a_function_without_states_stays() -> None:
     function = module_of(next(iter(STATEFUL))).main
     pure = type(function)("main", function.params, function.nodes, function.results)
-    assert settle_states(pure, []) is pure
+    assert copy_states(pure, []) is pure

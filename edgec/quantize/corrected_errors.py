@@ -1,9 +1,9 @@
-"""How far a scheme's outputs are off with settled biases, on samples held out, in fast products.
+"""The error of a scheme's outputs with corrected biases, on samples that nothing was fitted to.
 
-A finished model may have settled biases (`edgec.quantize.settle_biases`), and they may decide: over
-paper beside a word every position has the same error, which passes on as a shift of the mean. So
-schemes are compared with biases that are settled in the same way. The means of the float function
-are taken once; sums are the machine's own (`edgec.quantize.batches`): for choosing, not for bits.
+Bias correction (`edgec.quantize.bias_correction`) may decide which scheme is best: where every
+position has the same error, it shifts the mean. So schemes are compared with corrected biases. The
+means of the float function are taken once; products are the machine's own
+(`edgec.quantize.batches`): good for choosing, without the bits of the generated code.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Storage
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch
+from edgec.quantize.bias_correction import LEAST_COUNT
 from edgec.quantize.calibrate import Seen, Statistics, has_weights
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.scheme import Scheme, Weights
-from edgec.quantize.settle_biases import LEAST_COUNT
 from edgec.quantize.trials import (
     ABOUT_SAME,
     before_softmax,
@@ -30,9 +30,9 @@ from edgec.quantize.trials import (
     held_out,
 )
 
-#: Samples that biases are settled on, at most. Few are too few: of the means on 16 pictures of
+#: Samples that biases are corrected on, at most. Few are too few: of the means on 16 pictures of
 #: words a text recogniser keeps 30.8 dB in int16, of those on 24 it keeps 33.9.
-SETTLE_SAMPLES = 32
+CORRECTION_SAMPLES = 32
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Fold:
     means: Mapping[Node, Array]
 
 
-class SettledErrors:
+class CorrectedErrors:
     """Measures schemes of one function.
 
     tests: samples held out, for each of what ranges are fitted to. function: what is compared.
@@ -55,31 +55,31 @@ class SettledErrors:
         self.tests = held_out(function, statistics)
         self._folds = [self._fold(seen) for seen in fitted_to(statistics)]
 
-    def schemes(self, scheme_of: Callable[[Seen], Scheme], *, settle: bool = True) -> list[Scheme]:
-        """For each of the tests, what is made of the other samples, with settled biases."""
+    def schemes(self, scheme_of: Callable[[Seen], Scheme], *, correct: bool = True) -> list[Scheme]:
+        """For each of the tests, what is made of the other samples, with corrected biases."""
         schemes = [scheme_of(fold.seen) for fold in self._folds]
-        if not settle:
+        if not correct:
             return schemes
-        return [self._settled(*pair) for pair in zip(schemes, self._folds, strict=True)]
+        return [self._corrected(*pair) for pair in zip(schemes, self._folds, strict=True)]
 
     def error(self, schemes: Sequence[Scheme]) -> float:
         """The error e of `edgec.quantize.trials.Trial`, nearly that of the integers."""
         batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
         return error_of_runs(self.tests, [batch.run for batch in batches])
 
-    def is_worth_settling(self, scheme_of: Callable[[Seen], Scheme]) -> bool:
-        """Whether settled biases make the outputs better on samples that they were not settled on.
+    def is_worth_correcting(self, scheme_of: Callable[[Seen], Scheme]) -> bool:
+        """Whether correcting biases makes outputs better on samples that it did not see.
 
         Means over few samples are off by chance, which passes on to what was right before. What is
         about as good either way stays as it is.
         """
-        plain, settled = (
-            self.error(self.schemes(scheme_of, settle=settle)) for settle in (False, True)
+        plain, corrected = (
+            self.error(self.schemes(scheme_of, correct=correct)) for correct in (False, True)
         )
-        return ABOUT_SAME * settled < plain
+        return ABOUT_SAME * corrected < plain
 
     def _fold(self, seen: Seen) -> _Fold:
-        samples = seen.followed[:SETTLE_SAMPLES]
+        samples = seen.followed[:CORRECTION_SAMPLES]
         sums: dict[Node, Array] = {}
         counts: dict[Node, int] = {}
         producers = self.function.producers()
@@ -98,8 +98,8 @@ class SettledErrors:
         kept = {n: sums[n] / counts[n] for n in sums if counts[n] >= LEAST_COUNT}
         return _Fold(seen, samples, kept)
 
-    def _settled(self, scheme: Scheme, fold: _Fold) -> Scheme:
-        """As `settle_biases` does it, layer after layer."""
+    def _corrected(self, scheme: Scheme, fold: _Fold) -> Scheme:
+        """As `corrected_biases` does it, layer after layer."""
         quantized = insert_qdq(self.function, scheme).function
         batch = Batch(quantized, 1)
         layers = {node.name: node for node in fold.means if node in scheme.weights}

@@ -15,7 +15,7 @@ from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.transpose import TransposeAttrs
 from edgec.passes.fold_limits import fold_limits
-from edgec.passes.signed_bytes import signed_bytes
+from edgec.passes.uint8_to_int8 import uint8_to_int8
 
 ops.load()
 QUANT = Quant((0.05,), (100,))
@@ -45,7 +45,7 @@ def network(result: str, limits: tuple[int, int] | None = None) -> Function:
 @pytest.mark.parametrize("result", ["floats", "bytes"])
 def test_the_same_results_of_int8(result: str, limits: tuple[int, int] | None) -> None:
     before = network(result, limits)
-    after = signed_bytes(before)
+    after = uint8_to_int8(before)
     assert [v.type for v in after.results] == [v.type for v in before.results]
     ((mine,), (wanted,)) = (interpret(f, [numbers()]) for f in (after, before))
     assert np.array_equal(mine, wanted) and mine.dtype == wanted.dtype
@@ -55,7 +55,7 @@ def test_the_same_results_of_int8(result: str, limits: tuple[int, int] | None) -
 
 
 def test_where_the_bytes_come_from() -> None:
-    after = signed_bytes(network("floats"))
+    after = uint8_to_int8(network("floats"))
     (quantize,) = [node for node in after.nodes if node.op.name == "quantize"]
     assert quantize.output.type.quant == Quant((0.05,), (100 - 128,))
     origin = quantize.output.origin
@@ -72,7 +72,7 @@ def test_bytes_from_outside() -> None:
     b = GraphBuilder()
     x = b.param("x", TensorType(SHAPE, "uint8", QUANT))
     before = b.finish([b.op("dequantize", [x], name="y")])
-    after = signed_bytes(before)
+    after = uint8_to_int8(before)
     assert after.params[0].type == x.type
     assert [node.op.name for node in after.nodes] == ["requantize", "dequantize"]
     given = np.random.default_rng(2).integers(0, 256, SHAPE).astype(np.uint8)
@@ -84,7 +84,7 @@ def test_other_integers_stay() -> None:
     x = b.param("x", TensorType(SHAPE, "float32"))
     y = b.op("quantize", [x], QuantizeAttrs(QUANT, "int16"), name="q")
     before = b.finish([b.op("dequantize", [y], name="y")])
-    assert [n.output.type for n in signed_bytes(before).nodes] == [
+    assert [n.output.type for n in uint8_to_int8(before).nodes] == [
         n.output.type for n in before.nodes
     ]
 

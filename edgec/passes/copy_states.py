@@ -1,4 +1,4 @@
-"""Make sure that every state can be computed in its own place.
+"""Copy states that cannot be computed in their own place.
 
 What a state becomes is written over what it was, so nothing may read the old value afterwards. The
 value that a state becomes is computed in the state's place if
@@ -25,7 +25,7 @@ from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
 
-def settle_states(function: Function, groups: Sequence[LoweredGroup]) -> Function:
+def copy_states(function: Function, groups: Sequence[LoweredGroup]) -> Function:
     """The function with the copies that its states need; itself if they need none.
 
     `groups` are the function's, lowered. After fusing the result the same groups are there, and
@@ -36,7 +36,7 @@ def settle_states(function: Function, groups: Sequence[LoweredGroup]) -> Functio
     roots = storage(function)
     befores = {state.before for state in function.states}
     shown = {roots.get(value, value) for value in function.outputs} & befores
-    loose = _unsettled(function, groups, roots, shown)
+    loose = _needing_copies(function, groups, roots, shown)
     if not loose and not shown:
         return function
     builder = GraphBuilder(function.name)
@@ -53,11 +53,11 @@ def settle_states(function: Function, groups: Sequence[LoweredGroup]) -> Functio
         for state in loose
         if roots.get(state.after, state.after) in befores
     }
-    settled = {
+    moved = {
         state: _copy(builder, copied.get(state, state.after), f"{state.before.name}.after")
         for state in loose
     }
-    states = tuple(State(s.before, settled.get(s, s.after), s.initial) for s in function.states)
+    states = tuple(State(s.before, moved.get(s, s.after), s.initial) for s in function.states)
     return builder.finish([*outputs, *(s.after for s in states)], states)
 
 
@@ -65,7 +65,7 @@ def _copy(builder: GraphBuilder, value: Value, name: str) -> Value:
     return builder.op(Copy, [value], name=name, origins=[value.origin], sources=())
 
 
-def _unsettled(
+def _needing_copies(
     function: Function,
     groups: Sequence[LoweredGroup],
     roots: Mapping[Value, Value],

@@ -1,7 +1,7 @@
-"""Choose weights layer after layer, each for what the layers before it really give.
+"""Choose weights layer after layer, each for what the quantized layers before it make.
 
-A layer computes y = W x + b of x; in integers it gets x' instead, with all that quantizing has done
-to it so far. So its weights are chosen anew for x' (as in "asymmetric reconstruction", AdaRound,
+A layer computes y = W x + b of x; in integers it reads x', which has the errors of all layers
+before it. So its weights are chosen anew for x' (as in "asymmetric reconstruction", AdaRound,
 arXiv:2004.10568, 4.2): with covariances over some samples,
 
     W* = (W Cov[x, x'] + d W) (Cov[x', x'] + d I)^-1        least squares, held near W by d
@@ -52,7 +52,7 @@ LEAST_ROWS = 32
 
 
 @dataclass(frozen=True)
-class Followed:
+class LayerwiseWeights:
     """scheme: with the weights that were chosen. others: each layer's in other bits, if it alone
     had those."""
 
@@ -60,7 +60,7 @@ class Followed:
     others: Mapping[Node, Weights]
 
 
-def follow(
+def layerwise_weights(
     function: Function,
     scheme: Scheme,
     samples: Sequence[Sequence[Array]],
@@ -68,7 +68,7 @@ def follow(
     biases: bool = True,
     other_bits: int | None = None,
     group: int = 0,
-) -> Followed:
+) -> LayerwiseWeights:
     """The scheme with weights chosen on these samples, and biases too unless they are to stay.
 
     other_bits: choose weights of so many bits beside them, for layers that have others, in groups
@@ -103,7 +103,7 @@ def follow(
         if len(given) > 1:
             others[node] = given[1]
         found.override(place, weights[node])
-    return Followed(replace(scheme, weights=weights), others)
+    return LayerwiseWeights(replace(scheme, weights=weights), others)
 
 
 class _Side:

@@ -9,12 +9,12 @@ import pytest
 from small_network import images, network
 
 from edgec.passes.sequence import run_passes
+from edgec.quantize.bias_correction import corrected_biases
 from edgec.quantize.calibrate import Seen, calibrate
+from edgec.quantize.corrected_errors import CorrectedErrors
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.post_training import Plan, Recipe
 from edgec.quantize.scheme import Scheme
-from edgec.quantize.settle_biases import settle_biases
-from edgec.quantize.settled_errors import SettledErrors
 from edgec.quantize.trials import fitted_to, output_error
 
 
@@ -33,18 +33,18 @@ def with_drift(scheme: Scheme) -> Scheme:
 def test_biases_are_those_of_the_finished_model() -> None:
     """Sums in another order may round a value to the next step; a mean hardly changes by it."""
     made = plan(images(24))
-    found = SettledErrors(made.function, made.statistics)
+    found = CorrectedErrors(made.function, made.statistics)
     schemes = found.schemes(lambda seen: made.scheme(seen)[0])
     moved = 0
     for scheme, seen in zip(schemes, fitted_to(made.statistics), strict=True):
         plain = made.scheme(seen)[0]
-        expected = settle_biases(made.function, plain, seen.followed)
+        expected = corrected_biases(made.function, plain, seen.followed)
         assert scheme.values == plain.values
         for node, weights in expected.weights.items():
             np.testing.assert_allclose(scheme.weights[node].bias, weights.bias, atol=1e-4)
             moved += not np.allclose(plain.weights[node].bias, weights.bias, atol=2e-4)
     assert moved
-    same = found.schemes(lambda seen: made.scheme(seen)[0], settle=False)
+    same = found.schemes(lambda seen: made.scheme(seen)[0], correct=False)
     for scheme, seen in zip(same, fitted_to(made.statistics), strict=True):
         for node, weights in made.scheme(seen)[0].weights.items():
             assert np.array_equal(scheme.weights[node].bias, weights.bias)
@@ -52,7 +52,7 @@ def test_biases_are_those_of_the_finished_model() -> None:
 
 def test_the_error_is_nearly_that_of_the_integers() -> None:
     made = plan(images(24))
-    found = SettledErrors(made.function, made.statistics)
+    found = CorrectedErrors(made.function, made.statistics)
 
     def drifted(seen: Seen) -> Scheme:
         return with_drift(made.scheme(seen)[0])
@@ -63,7 +63,7 @@ def test_the_error_is_nearly_that_of_the_integers() -> None:
     ]
     exact = output_error(found.tests, integers)
     assert found.error(schemes) == pytest.approx(exact, rel=0.05)
-    assert found.error(found.schemes(drifted, settle=False)) > 1.5 * exact
+    assert found.error(found.schemes(drifted, correct=False)) > 1.5 * exact
     assert exact == pytest.approx(
         found.error(found.schemes(lambda seen: made.scheme(seen)[0])), rel=0.05
     )
@@ -73,11 +73,11 @@ def test_biases_are_settled_where_that_helps_on_samples_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = plan(images(24))
-    assert made.errors.is_worth_settling(lambda seen: with_drift(made.scheme(seen)[0]))
+    assert made.errors.is_worth_correcting(lambda seen: with_drift(made.scheme(seen)[0]))
     for settled, is_worth in ((0.97, True), (0.99, False), (1.5, False)):  # of the plain error
         found = iter((1.0, settled))
-        monkeypatch.setattr(SettledErrors, "error", lambda *_, found=found: next(found))
-        assert made.errors.is_worth_settling(lambda seen: made.scheme(seen)[0]) == is_worth
+        monkeypatch.setattr(CorrectedErrors, "error", lambda *_, found=found: next(found))
+        assert made.errors.is_worth_correcting(lambda seen: made.scheme(seen)[0]) == is_worth
 
 
 def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
@@ -85,10 +85,12 @@ def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
 ) -> None:
     made = plan(images(24))
     plain = made.scheme(made.statistics)[0]
-    settled = settle_biases(made.function, plain, made.statistics.kept)
+    settled = corrected_biases(made.function, plain, made.statistics.kept)
     for is_worth, expected in ((False, plain), (True, settled)):
-        monkeypatch.setattr(SettledErrors, "is_worth_settling", lambda *_, worth=is_worth: worth)
+        monkeypatch.setattr(
+            CorrectedErrors, "is_worth_correcting", lambda *_, worth=is_worth: worth
+        )
         finished = made.finished()
-        assert finished.has_settled_biases == is_worth
+        assert finished.has_corrected_biases == is_worth
         for node, weights in finished.scheme.weights.items():
             assert np.array_equal(weights.bias, expected.weights[node].bias)

@@ -1,9 +1,9 @@
-"""Take out of biases what all quantization before them does to the mean of a layer's output.
+"""Correct biases, so that quantization does not shift the mean of a layer's output.
 
-Rounded weights are not all that shifts a mean: ranges clip, and errors of earlier layers pass
-through ReLUs. So some samples run through both forms side by side, layer after layer; where the
-mean of an output channel differs from the float one, the bias takes up the difference before the
-next layer runs (empirical bias correction, arXiv:1906.04721, 4.2).
+Rounded weights shift means, and so do ranges that clip and errors that pass through ReLUs. So some
+samples run through the float function and the quantized one, layer after layer. Where the mean of
+an output channel differs, the bias is changed by the difference before the next layer runs
+(empirical bias correction, arXiv:1906.04721, 4.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LEAST_SAMPLES = 8
 LEAST_COUNT = 128
 
 
-def settle_biases(function: Function, scheme: Scheme, samples: Sequence[Sequence[Array]]) -> Scheme:
+def corrected_biases(
+    function: Function, scheme: Scheme, samples: Sequence[Sequence[Array]]
+) -> Scheme:
     """The scheme with biases that keep the means of layers' outputs, on these samples."""
     quantized = insert_qdq(function, scheme).function
     largest = max(value.type.nbytes for value in function.values())

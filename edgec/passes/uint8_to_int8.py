@@ -22,7 +22,7 @@ from edgec.passes.rewriter import Rewriter
 MOVE = 128
 
 
-def signed_bytes(function: Function) -> Function:
+def uint8_to_int8(function: Function) -> Function:
     """The function with int8 in place of uint8 between quantize and dequantize."""
     return Rewriter(function).run(_visit)
 
