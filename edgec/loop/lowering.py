@@ -36,9 +36,6 @@ ROWS = (WINDOW_ROWS, COLUMN_ROWS)
 STEP_ROWS, STEP_MATRICES = "step_rows", "step_matrices"
 STEPS = (STEP_ROWS, STEP_MATRICES)
 
-#: Form of products of int16 inputs: as in plain loops, windows gathered, factors for each channel.
-SHORTS = "shorts"
-
 #: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
 #: `edgec.loop.gathered.rows_at_once` says.
 COLUMN_PLANES = "column_planes"
@@ -83,7 +80,7 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        forms = (*ROWS, *STEPS, SHORTS, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
+        forms = (*ROWS, *STEPS, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
         return self.is_product or self.form in forms
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:

@@ -140,13 +140,17 @@ class Schedule:
         """Run the loop's steps on several cores."""
         self.set_kind(loop, "parallel")
 
-    def pad_reads(self, block: str, buffer: str) -> None:
+    def pad_reads(self, block: str, buffer: str, axes: Sequence[int]) -> None:
         """Let a sum go over whole windows, and read what adds nothing where it is outside."""
-        self._apply(pad_reads, block=block, buffer=buffer)
+        self._apply(pad_reads, block=block, buffer=buffer, axes=list(axes))
 
-    def pad_copy(self, block: str, buffer: str, name: str, order: Sequence[int]) -> str:
+    def pad_copy(
+        self, block: str, buffer: str, name: str, order: Sequence[int], axes: Sequence[int]
+    ) -> str:
         """Let a sum go over whole windows of a copy with padding; returns the copy's name."""
-        made: str = self._apply(pad_copy, block=block, buffer=buffer, name=name, order=list(order))
+        made: str = self._apply(
+            pad_copy, block=block, buffer=buffer, name=name, order=list(order), axes=list(axes)
+        )
         return made
 
     def gather(self, block: str, buffer: str, name: str) -> str:

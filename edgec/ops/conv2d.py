@@ -15,7 +15,7 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PADDED_COLUMNS, PLANE_WINDOWS, ROWS, SHORTS, Lowering
+from edgec.loop.lowering import PADDED_COLUMNS, PLANE_WINDOWS, ROWS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
 from edgec.numerics.fixed_point import wrap_int32
@@ -196,8 +196,6 @@ class Conv2d(Op[Conv2dAttrs]):
             plane = np.ascontiguousarray(w[..., 0].transpose(1, 2, 0))
             folded = folded_bias(node, bias, sums)
             return lower_whole_windows(node, target, x, plane, folded, window)
-        if target.form == SHORTS and not window.is_point:
-            return _lower_gathered(node, target, x, w, folded_bias(node, bias, sums), window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
         target.window = known_window(node, (kernel_h, kernel_w))
@@ -232,32 +230,6 @@ class Conv2d(Op[Conv2dAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Conv."""
         write_convolution(out, node, lambda data: data.transpose(TO_FIRST), group=1)
-
-
-def _lower_gathered(
-    node: Node, target: Lowering, x: Tensor, w: Array, bias: Array, window: Window
-) -> Tensor:
-    """The windows one after the other, then a product; the input's zero point is in the bias."""
-    target.window = window
-    weights, biases = target.table("w", w), target.table("bias", bias)
-    shape = node.output.type.shape
-    column = target.definition.compute(
-        "col",
-        lambda n, h, v, kh, kw, ic: window.tap(x, n, h, v, kh, kw, ic),
-        shape=(*shape[:3], *w.shape[1:]),
-        dtype=x.dtype,
-    )
-    return target.reduce(
-        "acc",
-        shape,
-        node.output.type.dtype,
-        [("kh", 0, w.shape[1]), ("kw", 0, w.shape[2]), ("ic", 0, w.shape[3])],
-        init=lambda n, h, v, c: biases[c],
-        update=lambda acc, n, h, v, c, kh, kw, ic: (
-            acc
-            + cast(column[n, h, v, kh, kw, ic], acc.dtype) * cast(weights[c, kh, kw, ic], acc.dtype)
-        ),
-    )
 
 
 def _window_reader(x: Tensor, node: Node, window: Window) -> Read:

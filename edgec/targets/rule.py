@@ -27,6 +27,8 @@ from edgec.targets.core import Core
 
 #: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
 DIRECT = "direct"
+#: The same, its sums rescaled as defined, never by lines: what kernels rescale by themselves.
+PLAIN = "plain"
 
 
 def loop_rescaling(core: Core, options: Options) -> str:

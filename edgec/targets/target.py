@@ -19,7 +19,7 @@ from edgec.targets.core import Core
 from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.dsp.matrix import pairs_channels
 from edgec.targets.riscv import rules as riscv
-from edgec.targets.rule import DIRECT, Nest, Rule, loop_rescaling
+from edgec.targets.rule import DIRECT, PLAIN, Nest, Rule, loop_rescaling
 from edgec.targets.x86 import rules as x86
 
 #: By the family of machine code.
@@ -66,11 +66,12 @@ class Target:
 
         lower: writes the group's loops.
         """
-        plain = self._nest(lower(DIRECT, ""), DIRECT)
+        as_defined = lower(DIRECT, "")
+        plain = self._nest(as_defined, PLAIN)
         plain = replace(plain, sums=find_sums(plain.func))
         rules = (rule for rule in self.rules if rule.match(plain))
         for form, those in groupby(rules, key=lambda rule: rule.form):
-            lowering = lower(form, self.rescaling)
+            lowering = as_defined if form == PLAIN else lower(form, self.rescaling)
             nest = replace(self._nest(lowering, form), sums=plain.sums)
             offers: list[Offer] = []
             for rule in those:

@@ -14,7 +14,7 @@ from edgec.loop.values import ExprValue, Value, index, select
 from edgec.numerics.term import Term, Var, as_term, maximum, minimum
 
 
-def pad_reads(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, None]:
+def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple[PrimFunc, None]:
     """Let a sum of products go over whole windows, and read what adds nothing where it is outside.
 
         for k in max(0, 1 - h)..3 {              for k in 0..3 {
@@ -24,14 +24,15 @@ def pad_reads(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, None]:
         } }                                      } }
 
     Requires: bounds that vary leave out just what is outside of the buffer, the sum starts in
-    the block, and the number that stands for what is outside fits in the buffer's dtype.
+    the block, and the number that stands for what is outside fits in the buffer's dtype. axes: the
+    dimensions that are looked at, also where all is inside, as kernels do it.
     """
-    term = _clipped("pad_reads", func, block, buffer)
+    term = _clipped("pad_reads", func, block, buffer, axes)
     load = term.read
     assert isinstance(load, Load)
     inside: Value | None = None
     indices = list(load.indices)
-    for axis in _leaving(term):
+    for axis in axes:
         at, extent = indices[axis], term.source.shape[axis]
         is_inside = (index(at) >= 0) & (index(at) < extent)
         inside = is_inside if inside is None else inside & (index(at) >= 0) & (index(at) < extent)
@@ -44,7 +45,7 @@ def pad_reads(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, None]:
 
 
 def pad_copy(
-    func: PrimFunc, block: str, buffer: str, name: str, order: list[int]
+    func: PrimFunc, block: str, buffer: str, name: str, order: list[int], axes: list[int]
 ) -> tuple[PrimFunc, str]:
     """Let a sum of products go over whole windows of a copy that has padding around it.
 
@@ -60,21 +61,20 @@ def pad_copy(
     The copy's dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
     the name of the copy, which is also that of its block.
     """
-    term = _clipped("pad_copy", func, block, buffer)
+    term = _clipped("pad_copy", func, block, buffer, axes)
     load, source = term.read, term.source
     assert isinstance(load, Load)
     name = fresh(func, name)
     if sorted(order) != list(range(len(source.shape))):
         raise ScheduleError(f"pad_copy: {order} is no order of the dimensions of {buffer}")
     low, high = list(source.shape), list(source.shape)
-    leaving = _leaving(term)
     for axis, extent in enumerate(source.shape):
-        low[axis], high[axis] = load.indices[axis].bounds() if axis in leaving else (0, extent)
-    extents = [high[axis] - low[axis] + (axis in leaving) for axis in range(len(low))]
+        low[axis], high[axis] = load.indices[axis].bounds() if axis in axes else (0, extent)
+    extents = [high[axis] - low[axis] + (axis in axes) for axis in range(len(low))]
     copy = Buffer(name, tuple(extents[axis] for axis in order), source.dtype, "scratch")
     letters = "nhwc" if len(order) == 4 else "abcdefgh"
     at = {axis: Var(letters[axis], 0, extents[axis]) for axis in order}
-    nest = _copied(term, copy, [at[axis] for axis in order], at, low)
+    nest = _copied(term, copy, at, low, axes)
     indices = tuple(load.indices[axis] - low[axis] for axis in order)
     made = _whole(func, term, term.with_read(Load(copy, indices), term.offset))
     require_unused(func, *(f"{name}_{var.name}" for var in at.values()))
@@ -85,14 +85,14 @@ def pad_copy(
 
 
 def _copied(
-    term: SumTerm, copy: Buffer, axes: list[Var], at: dict[int, Var], low: list[int]
+    term: SumTerm, copy: Buffer, at: dict[int, Var], low: list[int], padded: list[int]
 ) -> Stmt:
     """The nest that fills the copy."""
     inside: Value | None = None
     indices: list[Term] = []
     for axis, extent in enumerate(term.source.shape):
         place = as_term(at[axis]) + low[axis]
-        if axis in _leaving(term):
+        if axis in padded:
             is_inside = (index(place) >= 0) & (index(place) < extent)
             inside = (
                 is_inside
@@ -104,6 +104,7 @@ def _copied(
     assert inside is not None
     value = select(inside, ExprValue(Load(term.source, tuple(indices))), _fill(term))
     assert isinstance(value, ExprValue)
+    axes = list(at.values())
     loops = [Var(f"{copy.name}_{var.name}", var.start, var.stop) for var in axes]
     bound = tuple(
         Axis(var, "spatial", as_term(loop)) for var, loop in zip(axes, loops, strict=True)
@@ -123,12 +124,14 @@ def _fill(term: SumTerm) -> int:
     return -term.offset
 
 
-def _clipped(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTerm:
+def _clipped(primitive: str, func: PrimFunc, block: str, buffer: str, axes: list[int]) -> SumTerm:
     term = find_term(primitive, func, block, buffer)
     if not isinstance(term.read, Load) or term.block.init is None:
         raise ScheduleError(f"{primitive}: {block} does not start its sum, or reads with a choice")
     if not _leaving(term):
         raise ScheduleError(f"{primitive}: all windows of {block} are whole")
+    if not {*_leaving(term)} <= {*axes} <= {*range(len(term.source.shape))}:
+        raise ScheduleError(f"{primitive}: windows leave {buffer} along others than {axes}")
     _require_outside(term)
     return term
 

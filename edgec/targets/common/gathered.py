@@ -7,6 +7,9 @@ from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest
 
+#: Rows and columns of an image [N, H, W, C].
+IMAGE_AXES = (1, 2)
+
 
 def fold_offsets(schedule: Schedule, buffer: str = "x") -> None:
     """Let sums start from constants that hold what is added to all inputs, if something is."""
@@ -18,7 +21,7 @@ def gathered(nest: Nest) -> Schedule:
     """Windows gathered in `col` one after the other; ScheduleError where they cannot be."""
     schedule = Schedule(nest.func)
     if is_clipped(schedule.func, "acc"):
-        schedule.pad_reads("acc", "x")
+        schedule.pad_reads("acc", "x", IMAGE_AXES)
         fold_offsets(schedule)
     schedule.gather("acc", "x", "col")
     return schedule

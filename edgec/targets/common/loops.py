@@ -11,7 +11,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.depthwise import schedule_planes
-from edgec.targets.common.gathered import fold_offsets, gathered
+from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, gathered
 from edgec.targets.common.matrix import (
     CHANNELS_AT_ONCE,
     UNROLLED_INPUTS,
@@ -89,7 +89,7 @@ def _planes(nest: Nest) -> list[Schedule]:
         return []
     prepared = Schedule(nest.func)
     try:
-        prepared.pad_copy("acc", "x", "plane", [0, 3, 1, 2])
+        prepared.pad_copy("acc", "x", "plane", [0, 3, 1, 2], IMAGE_AXES)
         fold_offsets(prepared, "plane")
         prepared.transform_layout("w", "HWO -> O H W")
     except ScheduleError:

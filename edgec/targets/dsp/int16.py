@@ -7,6 +7,7 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
+from edgec.targets.common.gathered import gathered
 from edgec.targets.common.kernels.rescaling import TFLM16_TO_8
 from edgec.targets.common.limits import find_ending, find_limits
 from edgec.targets.common.matrix import tensorize_window
@@ -15,6 +16,9 @@ from edgec.targets.dsp.kernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.targets.dsp.kernels.windows import CHANNELS
 from edgec.targets.dsp.kernels.windows_int16 import LIMITED, MOST_COLUMNS, WINDOWS
 from edgec.targets.rule import Nest
+
+#: Constants that rescale sums.
+FACTORS = ("multiplier", "shift", "scale")
 
 
 def schedule_shorts(nest: Nest) -> list[Schedule]:
@@ -46,10 +50,10 @@ def schedule_shorts(nest: Nest) -> list[Schedule]:
         "maximum": ending.maximum,
     }  # fmt: skip
     kernel = get_microkernel(fits[0].kernel(ending.dtype))
-    schedule = Schedule(func)
     try:
+        schedule = _prepared(nest)
         schedule.compute_at("acc", last)
-        if any(buffer.name == "col" for buffer in func.params):
+        if any(buffer.name == "col" for buffer in schedule.func.params):
             schedule.compute_at("col", pixel, scope="scratch")
         decompose(schedule, "acc")
         schedule.simplify()
@@ -61,6 +65,18 @@ def schedule_shorts(nest: Nest) -> list[Schedule]:
     else:
         _copy_runs(schedule)
     return [schedule]
+
+
+def _prepared(nest: Nest) -> Schedule:
+    """Windows gathered one after the other, unless they are single pixels; a factor for each
+    channel.
+    """
+    is_point = nest.window is None or nest.window.is_point
+    schedule = Schedule(nest.func) if is_point else gathered(nest)
+    for name in FACTORS:
+        if name in nest.tables and nest.tables[name].shape == (1,):
+            schedule.spread(name, "out")
+    return schedule
 
 
 def _gather_windows(schedule: Schedule, window: Window) -> None:

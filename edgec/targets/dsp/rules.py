@@ -15,9 +15,6 @@ from edgec.loop.lowering import (
     ROW,
     STEP_ROWS,
 )
-from edgec.loop.lowering import (
-    SHORTS as SHORT_PRODUCTS,
-)
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.recurrent import is_filter, is_lstm
@@ -32,7 +29,7 @@ from edgec.targets.dsp.pools import schedule_image_sum, schedule_pool, schedule_
 from edgec.targets.dsp.softmax import schedule_softmax
 from edgec.targets.dsp.steps import schedule_steps
 from edgec.targets.dsp.svdf import schedule_time
-from edgec.targets.rule import Match, Nest, Rule
+from edgec.targets.rule import PLAIN, Match, Nest, Rule
 
 DSP = frozenset({"dsp"})
 #: Not where vectors do it.
@@ -90,7 +87,7 @@ SHORTS = (
     Rule(
         "products of int16", rescaled("int16", Kind.WINDOWS, Kind.MATRIX), schedule_shorts,
         needs=DSP, kernels=("ec_matrix_1_s16*", "ec_gather_window_s16", "ec_copy_row_s16"),
-        form=SHORT_PRODUCTS,
+        form=PLAIN,
     ),
     Rule(
         "channels' windows of int16", rescaled("int16", Kind.CHANNEL_WINDOWS),

@@ -73,9 +73,10 @@ def one(s: Schedule, choose: random.Random) -> str:
     """Try a primitive."""
     sources = [n for n in ("x", "padded", "col") if n in buffers_of(s.func)]
     source = choose.choice(sources)
+    axes = choose.choice([[0], [0, 1], [1]])
     tries: dict[str, Callable[[], object]] = {
-        "pad_reads": lambda: s.pad_reads("acc", source),
-        "pad_copy": lambda: s.pad_copy("acc", source, "padded", choose.sample(range(3), 3)),
+        "pad_reads": lambda: s.pad_reads("acc", source, axes),
+        "pad_copy": lambda: s.pad_copy("acc", source, "padded", choose.sample(range(3), 3), axes),
         "gather": lambda: s.gather("acc", source, "col"),
         "fold_offset": lambda: s.fold_offset("acc", source),
         "spread": lambda: s.spread("m", "out"),
@@ -133,9 +134,9 @@ def half(clips: bool) -> PrimFunc:
 @pytest.mark.parametrize(
     ("clips", "step", "why"),
     [
-        (True, lambda s: s.pad_reads("acc", "x"), "leaves out what counts"),
-        (False, lambda s: s.pad_reads("acc", "x"), "all windows of acc are whole"),
-        (False, lambda s: s.pad_copy("acc", "x", "p", [0]), "all windows of acc are whole"),
+        (True, lambda s: s.pad_reads("acc", "x", [0]), "leaves out what counts"),
+        (False, lambda s: s.pad_reads("acc", "x", [0]), "all windows of acc are whole"),
+        (False, lambda s: s.pad_copy("acc", "x", "p", [0], [0]), "all windows of acc are whole"),
         (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),

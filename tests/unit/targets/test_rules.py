@@ -12,8 +12,9 @@ import pytest
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
+from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import all_microkernels
+from edgec.loop.microkernel import all_microkernels, kernels_of
 from edgec.ops import load
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
@@ -122,3 +123,22 @@ class _Watched:
     def menu(self, lower: Any) -> Any:
         self.found.append(lower("direct", "").build())
         return self.target.menu(lower)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "x86_64"])
+@pytest.mark.parametrize("kernel", [(3, 1), (1, 3)])
+def test_windows_that_leave_by_one_side_are_copied_to_planes(
+    core: str, kernel: tuple[int, int]
+) -> None:
+    padding = tuple((size // 2, size // 2) for size in kernel)
+    attrs = DepthwiseConv2dAttrs(padding=padding)  # type: ignore[arg-type]
+    (group,) = fuse_groups(rescaled("depthwise_conv2d", (1, 6, 5, 3), (*kernel, 3), attrs))
+    variants = lower_group(group, target_for(find_core(core), Options())).variants
+    assert any("ec_gather_plane_s8" in kernels_of(v.function) for v in variants)
+    x = np.random.default_rng(1).integers(-128, 128, (1, 6, 5, 3)).astype(np.int8)
+    results = []
+    for variant in variants:
+        if kernels_of(variant.function) <= {"ec_gather_plane_s8"}:
+            results.append(interpret(variant.function, {"x": x, **variant.constants})["out"])
+    assert len(results) > 1
+    assert all(np.array_equal(results[0].ravel(), result.ravel()) for result in results)
