@@ -7,10 +7,8 @@ Every stage ends in a contract that a separate checker verifies, and can be dump
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVarTuple
 
@@ -19,7 +17,7 @@ from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.homes import place_program
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.program import Golden, Program
-from edgec.errors import BuildFailed, PlanError
+from edgec.errors import BuildFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
@@ -28,31 +26,19 @@ from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
-from edgec.memory.bodies import LoweredBody, lower_bodies
-from edgec.memory.bound import lower_bound_bytes
-from edgec.memory.choose import Choice, choose, peak_bytes, streamed_if_smaller
+from edgec.memory.choose import Choice
+from edgec.memory.decide import decide
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
-from edgec.memory.places import settle_places
+from edgec.memory.menus import make_menus
 from edgec.memory.problem import Plan, Problem
-from edgec.memory.reorder import orders
-from edgec.memory.select import BALANCED_SLOWDOWN, choose_variants
-from edgec.memory.short_weights import MOST_GROWTH, with_short_weights
 from edgec.memory.solve import plan_memory
-from edgec.memory.spare_kernels import (
-    spare_bytes,
-    spare_float_kernels,
-    spare_kernels,
-    take_small_kernels,
-)
 from edgec.numerics.fixed_point import Rounding
-from edgec.options import Io, Optimize, Options
+from edgec.options import Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.copy_outputs import copy_outputs
-from edgec.passes.copy_states import copy_states
-from edgec.passes.fuse_groups import Group, fuse_groups
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
-from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
+from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.pair_channels import pair_channels
 from edgec.passes.sequence import PASSES
@@ -162,192 +148,92 @@ def compile_module(
     stages = _Dump(dump)
     if core.has("avx2") and options.optimize == "balanced":  # RAM is not scarce there
         options = replace(options, optimize="time")
-    verify_module(imported)
+    stages.check("import", imported)
     check_limits(imported.main)
-    stages.write("import", print_module, imported)
+    target = target_for(core, options)
+    module, shrinkage, idle_clamps = _simplify(imported, options, stages)
+    module, groups = _make_menus(module, target, options, stages)
+    choice = decide(module.main, groups, target, options, arena_limit_bytes)
+    stages.write("loops", _loops_text, choice.variants)
+    homes = homes_of(board, options.places, reserved or {})
+    problem = _placement(module.main, choice, homes, options)
+    plan = plan_memory(problem, node_limit=PLAN_NODES)
+    stages.write("plan", _plan_text, problem, plan)
+    name = checked_model_name(options.model_name or model_identifier(imported.source))
+    identity = Identity(name, board.name if board else board_name, core.name)
+    program = _emit(module, choice, problem, plan, identity, options)
+    if homes is not None:
+        program = place_program(program, homes, copies=options.optimize == "time")
+    program.check()
+    return Compiled(
+        imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
+        find_overflows(module.main), homes,
+    )  # fmt: skip
 
-    module = imported
-    rounding: Rounding = options.match or (
-        "onnx" if imported.format in ("onnx", "torch") else "tflm"
-    )
+
+def _simplify(
+    module: Module, options: Options, stages: _Dump
+) -> tuple[Module, tuple[Shrinkage, ...], tuple[IdleClamp, ...]]:
+    """Stages 2 to 4 without fusion, and the channels and clamps that were removed."""
+    rounding: Rounding = options.match or ("onnx" if module.format in ("onnx", "torch") else "tflm")
     for name, run in PASSES:
         module = module.with_every(run, rounding)
-        verify_module(module)
-        stages.write(name, print_module, module)
-
+        stages.check(name, module)
     function, equal = merge_duplicates(module.main)
     function, shrinkage = shrink_channels(function, equal)
     function, idle_clamps = drop_idle_clamps(function)
     module = module.with_main(copy_outputs(function, options.io))
-    verify_module(module)
-    stages.write("shrink_channels", print_module, module)
+    stages.check("shrink_channels", module)
+    return module, shrinkage, idle_clamps
 
-    policy = target_for(core, options)
-    if policy.pairs_channels:
+
+def _make_menus(
+    module: Module, target: Target, options: Options, stages: _Dump
+) -> tuple[Module, tuple[LoweredGroup, ...]]:
+    """Stage 5: the module as the target's kernels need it, and the menu of every group."""
+    if target.pairs_channels:
         module = module.with_main(pair_channels(module.main))
-        verify_module(module)
-        stages.write("pair_channels", print_module, module)
-    groups = _lower(module.main, policy, options)
-    copied = copy_states(module.main, groups)
-    if copied is not module.main:
-        module = module.with_main(copied)
-        verify_module(module)
-        stages.write("copy_states", print_module, module)
-        groups = _lower(copied, policy, options, groups)
-    limit_bytes = arena_limit_bytes
-    if options.optimize == "size" and limit_bytes is not None:
-        # What needs the least code, unless its arena is over the limit.
-        alone = _choose(module.main, groups, options, policy)
-        if peak_bytes(module.main, groups, alone, options) <= limit_bytes:
-            limit_bytes = None
-    if options.optimize == "ram" or options.io == "rows" or limit_bytes is not None:
-        choice = choose(module.main, groups, policy, options, limit_bytes=limit_bytes)
-    else:
-        alone = _choose(module.main, groups, options, policy)
-        if options.optimize != "time":
-            groups, alone = _in_best_order(module.main, groups, alone, options, policy)
-        choice = Choice(groups, alone, (), None)
-        # Where code is plain loops throughout, that of rows is half as much again.
-        if options.optimize == "balanced" and policy.trades_scratch:
-            choice = streamed_if_smaller(module.main, groups, policy, options, alone)
+        stages.check("pair_channels", module)
+    function, groups = make_menus(module.main, target, options)
+    if function is not module.main:
+        module = module.with_main(function)
+        stages.check("copy_states", module)
+    return module, groups
+
+
+def _placement(
+    function: Function, choice: Choice, homes: Homes | None, options: Options
+) -> Problem:
+    """Stage 6: what has to be placed, and where it may lie."""
     groups, chosen = choice.groups, choice.variants
-    if options.optimize == "balanced":
-        most_growth = MOST_GROWTH if arena_limit_bytes is None else 0.0
-        chosen = with_short_weights(
-            module.main, groups, chosen, io=options.io, most_growth=most_growth
-        )
-        choice = replace(choice, variants=chosen)
-    stages.write("loops", _loops_text, chosen)
+    problem = placement_problem(function, groups, chosen, io=options.io)
+    problem = with_states(problem, function)
+    if homes is None:
+        return problem
+    return with_homes(problem, function, groups, chosen, homes, options.io)
 
-    problem = placement_problem(module.main, groups, chosen, io=options.io)
-    problem = with_states(problem, module.main)
-    homes = homes_of(board, options.places, reserved or {})
-    if homes is not None:
-        problem = with_homes(problem, module.main, groups, chosen, homes, options.io)
-    plan = plan_memory(problem, node_limit=PLAN_NODES)
-    stages.write("plan", _plan_text, problem, plan)
 
-    name = checked_model_name(options.model_name or model_identifier(imported.source))
+def _emit(
+    module: Module,
+    choice: Choice,
+    problem: Problem,
+    plan: Plan,
+    identity: Identity,
+    options: Options,
+) -> Program:
+    """Stage 7: the program that codegen writes."""
     program = assemble(
         module,
-        groups,
-        chosen,
+        choice.groups,
+        choice.variants,
         problem,
         plan,
-        Identity(name, board.name if board else board_name, core.name),
+        identity,
         io=options.io,
         golden=golden_run(module.main),
         merge=options.optimize == "size",
     )
-    program = replace(program, no_asm=options.no_asm)
-    if homes is not None:
-        program = place_program(program, homes, copies=options.optimize == "time")
-    program.check()
-    overflows = find_overflows(module.main)
-    return Compiled(
-        imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
-        overflows, homes,
-    )  # fmt: skip
-
-
-def _lower(
-    function: Function, policy: Target, options: Options, known: tuple[LoweredGroup, ...] = ()
-) -> tuple[LoweredGroup, ...]:
-    """The menu of every group; groups of the same nodes as known ones keep theirs."""
-    menus = {lowered.group.nodes: lowered for lowered in known}
-
-    def menu(group: Group) -> LoweredGroup:
-        if group.nodes[0].bodies:
-            return lower_bodies(group, partial(_lower_body, policy=policy, options=options))
-        return lower_group(group, policy)
-
-    return tuple(
-        menus.get(group.nodes) or menu(group)
-        for group in fuse_groups(function, fuse=not options.unfused, is_whole=policy.is_whole)
-    )
-
-
-def _lower_body(body: Function, policy: Target, options: Options) -> LoweredBody:
-    """A body of a node, as a function whose inputs and outputs are its caller's."""
-    options = replace(options, io="caller")
-    function = copy_outputs(body, options.io)
-    groups = _lower(function, policy, options)
-    copied = copy_states(function, groups)
-    if copied is not function:
-        groups = _lower(copied, policy, options, groups)
-    return LoweredBody(copied, groups, _choose(copied, groups, options, policy))
-
-
-def _in_best_order(
-    function: Function,
-    groups: tuple[LoweredGroup, ...],
-    chosen: tuple[Variant, ...],
-    options: Options,
-    policy: Target,
-) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
-    """The groups in the order in which the arena is smallest, with a choice of their own."""
-    known = orders(function, groups)
-    if len(known) == 1:
-        return groups, chosen
-    choices = [chosen, *(_choose(function, o, options, policy) for o in known[1:])]
-    pairs = list(zip(known, choices, strict=True))
-    return min(pairs, key=lambda pair: peak_bytes(function, pair[0], pair[1], options))
-
-
-def _choose(
-    function: Function, groups: tuple[LoweredGroup, ...], options: Options, policy: Target
-) -> tuple[Variant, ...]:
-    """A variant of each group. `balanced` takes the fastest that fit where values alone would lie.
-
-    What values need that lie apart, without any scratch, is then the limit. Where fast variants
-    take much scratch or code, it takes what is almost the fastest with less of them.
-    """
-    io = options.io
-    trades = options.optimize == "balanced" and policy.trades_scratch
-    chosen = _choose_by_live_bytes(function, groups, options, io, trades)
-    if options.optimize == "size":
-        chosen = take_small_kernels(groups, chosen)
-    if options.optimize == "balanced":
-        chosen = spare_float_kernels(groups, chosen)
-        chosen = spare_bytes(function, groups, chosen, io=io)
-    most = math.inf if options.optimize == "ram" else 0.0
-    if trades:
-        chosen = spare_kernels(function, groups, chosen, io=io)
-        fewest = sum(min(v.instructions for v in lowered.variants) for lowered in groups)
-        most = BALANCED_SLOWDOWN * fewest
-    return settle_places(function, groups, chosen, io=io, most_instructions=most)
-
-
-def _choose_by_live_bytes(
-    function: Function,
-    groups: tuple[LoweredGroup, ...],
-    options: Options,
-    io: Io,
-    trades_scratch: bool,
-) -> tuple[Variant, ...]:
-    if options.optimize != "balanced":
-        return choose_variants(groups, options.optimize, function, io=io)
-    plain = [min(lowered.variants, key=lambda v: v.scratch_bytes) for lowered in groups]
-    apart = placement_problem(function, groups, plain, io=io).buffers
-    limit = lower_bound_bytes(apart)
-    menus = groups
-    if trades_scratch:
-        menus = tuple(_without_slow_variants(lowered) for lowered in groups)
-    optimize: Optimize = "balanced" if trades_scratch else "time"
-    try:
-        return choose_variants(menus, optimize, function, io=io, capacity_bytes=limit)
-    except PlanError:
-        return choose_variants(groups, "ram", function, io=io)
-
-
-def _without_slow_variants(lowered: LoweredGroup) -> LoweredGroup:
-    """The fastest variant, and those that need less scratch.
-
-    A place in memory below an input is worth less than time, as long as values fit apart.
-    """
-    fastest = min(lowered.variants, key=lambda v: v.instructions)
-    kept = [v for v in lowered.variants if v is fastest or v.scratch_bytes < fastest.scratch_bytes]
-    return LoweredGroup(lowered.group, tuple(kept))
+    return replace(program, no_asm=options.no_asm)
 
 
 def golden_run(function: Function) -> Golden | None:
@@ -394,6 +280,11 @@ class _Dump:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise self.failure(folder, error) from None
+
+    def check(self, stage: str, module: Module) -> None:
+        """Verify the module as a stage left it, and print it."""
+        verify_module(module)
+        self.write(stage, print_module, module)
 
     def write(self, stage: str, text: Callable[[*Printed], str], *what: *Printed) -> None:
         """Print a stage, if there is a folder: that takes as long as the stage."""

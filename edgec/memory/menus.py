@@ -1,0 +1,49 @@
+"""The menu of every group of a function; the bodies of its nodes are decided first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from edgec.graph.ir import Function
+from edgec.memory.bodies import LoweredBody, lower_bodies
+from edgec.memory.decide import decide_alone
+from edgec.options import Options
+from edgec.passes.copy_outputs import copy_outputs
+from edgec.passes.copy_states import copy_states
+from edgec.passes.fuse_groups import Group, fuse_groups
+from edgec.passes.lower_groups import LoweredGroup, lower_group
+from edgec.targets.target import Target
+
+Groups = tuple[LoweredGroup, ...]
+
+
+def make_menus(function: Function, target: Target, options: Options) -> tuple[Function, Groups]:
+    """The function, with copies where a state is read after it changed, and its groups' menus."""
+    groups = _lower(function, target, options)
+    copied = copy_states(function, groups)
+    if copied is not function:
+        groups = _lower(copied, target, options, groups)
+    return copied, groups
+
+
+def _lower(function: Function, target: Target, options: Options, known: Groups = ()) -> Groups:
+    """The menu of every group; groups of the same nodes as known ones keep theirs."""
+    menus = {lowered.group.nodes: lowered for lowered in known}
+
+    def menu(group: Group) -> LoweredGroup:
+        if group.nodes[0].bodies:
+            return lower_bodies(group, partial(_lower_body, target=target, options=options))
+        return lower_group(group, target)
+
+    return tuple(
+        menus.get(group.nodes) or menu(group)
+        for group in fuse_groups(function, fuse=not options.unfused, is_whole=target.is_whole)
+    )
+
+
+def _lower_body(body: Function, target: Target, options: Options) -> LoweredBody:
+    """A body of a node, as a function whose inputs and outputs are its caller's."""
+    options = replace(options, io="caller")
+    function, groups = make_menus(copy_outputs(body, options.io), target, options)
+    return LoweredBody(function, groups, decide_alone(function, groups, target, options))
