@@ -245,8 +245,8 @@ def float64(value: Value) -> Value:
 
 def index(position: Index, dtype: str = "int32") -> Value:
     """An index term as a value."""
-    if isinstance(position, np.ndarray):
-        return ArrayValue(position.astype(dtype))
+    if isinstance(position, (np.ndarray, np.generic)):  # arithmetic makes scalars of 0-d arrays
+        return ArrayValue(np.asarray(position).astype(dtype))
     return ExprValue(IndexValue(terms.as_term(position), dtype))
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
+
 from edgec.errors import ContractError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
@@ -103,7 +105,8 @@ def lowered_results(
         found = _known_definition(op, attrs, *types)
     given = {f"x{number}": array for number, array in enumerate(inputs)}
     made = found.definition.evaluate({**given, **found.tables})
-    return tuple(made[f"y{number}"] for number in range(len(output_types)))
+    made_arrays = (made[f"y{number}"] for number in range(len(output_types)))
+    return tuple(np.asarray(array, order="C") for array in made_arrays)
 
 
 def _definition(

@@ -1,0 +1,126 @@
+"""arg_reduce: the index of the largest or the smallest element along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, index, maximum, minimum, select
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slice import constant_integers
+
+
+@dataclass(frozen=True)
+class ArgReduceAttrs:
+    """axis: not negative; it has extent 1 in the result. largest: or the smallest. last: of equal
+    elements the last index, else the first. dtype: of the indices, int32 or int64."""
+
+    axis: int
+    largest: bool = True
+    last: bool = False
+    dtype: str = "int64"
+
+
+@register
+class ArgReduce(Op[ArgReduceAttrs]):
+    """Numbers of any dtype, as they are stored; a scale that is positive changes no order."""
+
+    name = "arg_reduce"
+    attrs_class = ArgReduceAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: ArgReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The shape with extent 1 along the axis."""
+        (x,) = inputs
+        if not 0 <= attrs.axis < len(x.shape) or attrs.dtype not in ("int32", "int64"):
+            raise TypeMismatch(f"arg_reduce along {attrs.axis} of {x} to {attrs.dtype}")
+        if x.quant is not None and not x.quant.per_tensor:
+            raise TypeMismatch("arg_reduce of a tensor that is quantized along an axis")
+        shape = list(x.shape)
+        shape[attrs.axis] = 1
+        return (TensorType(tuple(shape), attrs.dtype),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """The extreme element first, then where it stands."""
+        attrs: ArgReduceAttrs = node.attrs
+        (x,) = operand_tensors(target, inputs)
+        shape, axis = node.output.type.shape, attrs.axis
+        extent = x.shape[axis]
+        choose = maximum if attrs.largest else minimum
+
+        def read(at: tuple[Any, ...], k: Any) -> Any:
+            return x[(*at[:axis], k, *at[axis + 1 :])]
+
+        best = target.definition.reduce(
+            target.unique("best"),
+            [("k", 0, extent)],
+            init=lambda *at: read(at, 0),
+            update=lambda acc, *at: choose(read(at[:-1], at[-1]), acc),
+            shape=shape,
+            dtype=x.dtype,
+        )
+
+        def place(acc: Any, *at: Any) -> Any:
+            k = extent - 1 - at[-1] if not attrs.last else at[-1]
+            is_here = read(at[:-1], k).equals(best[at[:-1]])
+            return select(is_here, index(k), acc)
+
+        found = target.definition.reduce(
+            target.unique("place"),
+            [("k", 0, extent)],
+            init=lambda *at: 0,
+            update=place,
+            shape=shape,
+            dtype="int32",
+        )
+        return target.compute(
+            "element", shape, attrs.dtype, lambda *at: cast(found[at], attrs.dtype)
+        )
+
+
+def _appended(builder: GraphBuilder, raw: RawNode, attrs: ArgReduceAttrs, keep: bool) -> Any:
+    """The node and, unless the axis is kept, a reshape without it."""
+    x = raw.operand(0)
+    if keep:
+        return builder.op("arg_reduce", [x], attrs, name=raw.name)
+    whole = builder.op("arg_reduce", [x], attrs, name=f"{raw.name}/axis", sources=(raw.name,))
+    shape = (*x.type.shape[: attrs.axis], *x.type.shape[attrs.axis + 1 :])
+    return builder.op("reshape", [whole], ReshapeAttrs(shape), name=raw.name)
+
+
+def _importers(onnx: str, tflite: str, largest: bool) -> None:
+    @from_onnx(onnx)
+    def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+        x = raw.operand(0)
+        axis = int(raw.attribute("axis", 0))
+        rank = len(x.type.shape)
+        if not -rank <= axis < rank:
+            raise ImportFailed(f"axis {axis} of rank {rank}")
+        last = bool(raw.attribute("select_last_index", 0))
+        attrs = ArgReduceAttrs(axis % rank, largest, last)
+        return _appended(builder, raw, attrs, bool(raw.attribute("keepdims", 1)))
+
+    @from_tflite(tflite)
+    def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+        x = raw.operand(0)
+        (axis,) = constant_integers(raw.optional(1), "the axis")
+        declared = raw.output_types[0]
+        rank = len(x.type.shape)
+        if declared is None or not -rank <= axis < rank:
+            raise ImportFailed(f"axis {axis} of rank {rank}, or its output has no type")
+        attrs = ArgReduceAttrs(axis % rank, largest, dtype=declared.dtype)
+        return _appended(builder, raw, attrs, keep=False)
+
+
+_importers("ArgMax", "ARG_MAX", True)
+_importers("ArgMin", "ARG_MIN", False)
