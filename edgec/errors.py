@@ -35,6 +35,10 @@ class ImportFailed(EdgecError):
     """A model file cannot be read or uses what no importer knows."""
 
 
+class TooLarge(ImportFailed):
+    """A model is larger than the budget of a compile."""
+
+
 class TypeMismatch(EdgecError):
     """An operator was given types that it has no meaning for."""
 

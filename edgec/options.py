@@ -88,7 +88,8 @@ class Options:
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
     extents an ONNX file leaves open. input_values: (name, number) of its inputs that are no inputs
     of the program, but always this number. places: (what, region) of a board, see
-    `edgec.memory.pins`.
+    `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the limits of
+    `edgec.graph.limits.Budget`.
     """
 
     optimize: Optimize = "balanced"
@@ -109,6 +110,7 @@ class Options:
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()
+    compile_budget: float = 1.0
 
     @property
     def limits(self) -> Limits:

@@ -21,7 +21,7 @@ from edgec.errors import BuildFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
-from edgec.graph.limits import check_limits
+from edgec.graph.limits import DEFAULT_BUDGET, check_limits
 from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
@@ -129,7 +129,7 @@ def read_model(path: Path, options: Options) -> Module:
     """Stage 1: a model file as the options have it. Raises ImportFailed."""
     return import_model(
         path, match=options.match, shapes=dict(options.input_shapes),
-        values=dict(options.input_values),
+        values=dict(options.input_values), budget=DEFAULT_BUDGET.times(options.compile_budget),
     )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def compile_module(
     if core.has("avx2") and options.optimize == "balanced":  # RAM is not scarce there
         options = replace(options, optimize="time")
     stages.check("import", imported)
-    check_limits(imported.main)
+    check_limits(imported.main, DEFAULT_BUDGET.times(options.compile_budget))
     target = target_for(core, options)
     module, shrinkage, idle_clamps = _simplify(imported, options, stages)
     module, groups = _make_menus(module, target, options, stages)

@@ -166,6 +166,14 @@ def compile_options(command: F) -> F:
                 help="Lay weights, a value or code into a region of the board.",
             ),
             click.option(
+                "--compile-budget",
+                type=click.FloatRange(min=0.0, min_open=True, max=1e6),
+                default=1.0,
+                show_default=True,
+                metavar="FACTOR",
+                help="Raise the limits of size and work of a compile.",
+            ),
+            click.option(
                 "--dump",
                 type=click.Path(path_type=Path, file_okay=False),
                 metavar="DIR",
@@ -180,7 +188,8 @@ def compile_options(command: F) -> F:
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize",
-    "input_shape", "input_value", "place", "dump",
+    "input_shape", "input_value", "place",
+    "compile_budget", "dump",
 )  # fmt: skip
 
 

@@ -84,6 +84,11 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        wanted = str(error).rstrip(".") or "a model or an input is too large"
+        echo(EdgecError(f"the memory of this computer does not suffice: {wanted}").render(),
+             err=True)  # fmt: skip
+        sys.exit(1)
     except ModuleNotFoundError as error:
         package = (error.name or "edgec").partition(".")[0]
         if package == "edgec":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Module
+from edgec.graph.limits import DEFAULT_BUDGET, Budget
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
@@ -22,11 +23,13 @@ def import_model(
     match: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     values: Mapping[str, float] | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.
 
     match: overrides the rounding that the file's own framework has. shapes: of inputs whose extents
-    an ONNX file leaves open, by name. values: of its inputs that are constants.
+    an ONNX file leaves open, by name. values: of its inputs that are constants. budget:
+    limits of what its constants may take.
 
     Raises ImportFailed.
     """
@@ -46,7 +49,7 @@ def import_model(
             )
         if values:
             raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
-        return import_tflite(path, match=match)
+        return import_tflite(path, match=match, budget=budget)
     if head[:4] == _ZIP or suffix == ".pt2":
         from edgec.frontends.torch_export import import_torch
 
@@ -56,7 +59,7 @@ def import_model(
     if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
         from edgec.frontends.onnx import import_onnx
 
-        return import_onnx(path, match=match, shapes=shapes, values=values)
+        return import_onnx(path, match=match, shapes=shapes, values=values, budget=budget)
     raise ImportFailed(
         f"{path} is {'empty' if not head else 'neither TFLite, ONNX nor PyTorch'}",
         hint="edgec reads .tflite, .onnx and .pt2 files",

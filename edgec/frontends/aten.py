@@ -18,6 +18,7 @@ from edgec.errors import ImportFailed
 from edgec.frontends.imported import folded
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
+from edgec.graph.limits import DEFAULT_BUDGET, Spending
 from edgec.graph.types import Array, TensorType
 from edgec.ops.op import RawNode, find_importer
 
@@ -65,7 +66,8 @@ class Call:
         )
         first = len(self.builder.nodes)
         made = importer(self.builder, raw)
-        return folded(self.builder, made if isinstance(made, tuple) else (made,), first)
+        made = made if isinstance(made, tuple) else (made,)
+        return folded(self.builder, made, first, Spending(DEFAULT_BUDGET))
 
     def value(self, operand: Operand) -> Value | None:
         """A graph value; numbers become constants (floats of float32)."""

@@ -7,11 +7,14 @@ from dataclasses import replace
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Value
+from edgec.graph.limits import Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Storage
 
 
-def folded(builder: GraphBuilder, made: tuple[Value, ...], first: int) -> tuple[Value, ...]:
+def folded(
+    builder: GraphBuilder, made: tuple[Value, ...], first: int, spending: Spending
+) -> tuple[Value, ...]:
     """Constants where the nodes from number `first` on compute with nothing else.
 
     Importers need shapes and axes as constants, which exporters compute node by node.
@@ -22,6 +25,7 @@ def folded(builder: GraphBuilder, made: tuple[Value, ...], first: int) -> tuple[
         is_known = all(isinstance(value, Constant) for value in inputs)
         if node.op.storage is Storage.DEQUANTIZE or not is_known:
             return made
+        spending.evaluate(node)
         known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))
     if not all(value in known or isinstance(value, Constant) for value in made):
         return made

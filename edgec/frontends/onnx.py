@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import edgec.ops
-from edgec.errors import EdgecError, ImportFailed
+from edgec.errors import EdgecError, ImportFailed, TooLarge
 from edgec.frontends.imported import folded, named
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_external import external_tensors
@@ -18,6 +18,7 @@ from edgec.frontends.onnx_functions import function_body
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Module, Value
+from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.ops.op import MALFORMED_NODE, Importer, RawNode, find_importer, importer_kinds
@@ -35,6 +36,7 @@ def import_onnx(
     match: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     values: Mapping[str, float] | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
 
@@ -48,7 +50,7 @@ def import_onnx(
     edgec.ops.load()
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
                 default=0)  # fmt: skip
-    importer = _GraphImporter(path, opset, match or "onnx", shapes or {}, values or {})
+    importer = _GraphImporter(path, opset, match or "onnx", shapes or {}, values or {}, budget)
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -100,8 +102,10 @@ class _GraphImporter:
         rounding: str,
         shapes: Mapping[str, tuple[int, ...]],
         values: Mapping[str, float],
+        budget: Budget,
     ) -> None:
         self.path = path
+        self.spending = Spending(budget)
         self.shapes = shapes
         self.fixed = values
         self.opset = opset
@@ -195,6 +199,8 @@ class _GraphImporter:
         first = len(self.builder.nodes)
         try:
             made = self.imported(node, raw, importer)
+        except TooLarge:
+            raise
         except EdgecError as error:
             self.problems.append(f"{kind}  node {name!r}: {error.message}")
             return
@@ -220,12 +226,15 @@ class _GraphImporter:
         if importer is not None:
             try:
                 return self.by_importer(importer, raw)
+            except TooLarge:
+                raise
             except (EdgecError, *MALFORMED_NODE) as error:
                 failure = error
                 del self.builder.nodes[first:]
         if is_known and node.domain in ("", "ai.onnx"):
             arrays = [o.data if isinstance(o, Constant) else None for o in raw.inputs]
             results = computed(node, self.opset, arrays)
+            self.spending.take(sum(result.nbytes for result in results), raw.name)
             return tuple(
                 self.builder.constant(output, result, origin=Origin(output, result.shape))
                 for output, result in zip(filter(None, node.output), results, strict=True)
@@ -242,7 +251,7 @@ class _GraphImporter:
         if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
                for v in n.outputs):  # fmt: skip
             raise ImportFailed("it makes more than 1 GiB")
-        return made if raw.kind in KEPT else folded(self.builder, made, first)
+        return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 
     def by_body(self, node: Any, raw: RawNode) -> bool:
         """Import the body that the standard gives an operator; False if that cannot be done."""
@@ -308,6 +317,7 @@ class _GraphImporter:
             raise ImportFailed(
                 f"{self.path.name}: tensor {tensor.name!r} is damaged: {error}"
             ) from None
+        self.spending.take(data.nbytes, tensor.name)
         if data.dtype.name in ("int4", "uint4"):
             data = data.astype("uint8" if data.dtype.name == "uint4" else "int8")
         if data.dtype.name not in DTYPES:

@@ -27,6 +27,7 @@ from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Value
+from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
@@ -38,7 +39,9 @@ MAX_TENSOR_BYTES = 1 << 30
 MAX_PROBLEM_LINES = 20
 
 
-def import_tflite(path: Path, *, match: str | None = None) -> Module:
+def import_tflite(
+    path: Path, *, match: str | None = None, budget: Budget = DEFAULT_BUDGET
+) -> Module:
     """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
 
     A batch dimension that the file leaves open (-1 in its shape signature) has the extent that
@@ -56,7 +59,7 @@ def import_tflite(path: Path, *, match: str | None = None) -> Module:
     data = read_file(path)
     model = read_model(data, path.name)
     edgec.ops.load()
-    function = _GraphImporter(path.name, model, match or "tflm").run()
+    function = _GraphImporter(path.name, model, match or "tflm", budget).run()
     return Module({"main": function}, source=path.name, format="tflite")
 
 
@@ -73,8 +76,9 @@ def read_file(path: Path) -> bytes:
 class _GraphImporter:
     """Imports one graph operator by operator, collecting what is unsupported."""
 
-    def __init__(self, file: str, model: RawModel, match: str) -> None:
+    def __init__(self, file: str, model: RawModel, match: str, budget: Budget) -> None:
         self.file = file
+        self.spending = Spending(budget)
         self.graph = model.main
         self.match = match
         self.builder = GraphBuilder()
@@ -221,6 +225,7 @@ class _GraphImporter:
                 else f"reads {shown(tensor)}, which nothing computes and which has no data"
             )
         type_ = tensor_type(tensor)
+        self.spending.take(type_.nbytes, short_name(tensor))
         array = constant_array(tensor, type_)
         value = self.builder.constant(short_name(tensor), array, type_.quant, origin(tensor))
         self.values[number] = value

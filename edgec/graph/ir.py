@@ -93,6 +93,14 @@ class Node:
         return self.op.macs(self.attrs, self.input_types)
 
     @property
+    def steps(self) -> int:
+        """How many computations follow one another in the reference."""
+        if self.bodies:
+            steps = [sum(node.steps for node in body.nodes) for body in self.bodies]
+            return self.op.macs_of_bodies(self.attrs, steps, self.input_types)
+        return self.op.steps(self.attrs, self.input_types)
+
+    @property
     def input_types(self) -> tuple[TensorType, ...]:
         """Types of the inputs, in order."""
         return tuple(value.type for value in self.inputs)

@@ -1,53 +1,129 @@
-"""Sizes beyond which a model is refused before anything is computed.
+"""What one compile may take: sizes beyond which a model is refused before anything is computed.
 
 A damaged or hostile file may claim extents that are small to write down and too large to run: the
 reference interpreter computes a golden output at compile time. No model for a small machine comes
-near these limits.
+near these limits; `--compile-budget` raises all of them.
 """
 
 from __future__ import annotations
 
-from edgec.errors import ImportFailed
-from edgec.graph.ir import Function, Node
+from dataclasses import dataclass, fields
 
-#: Elements of one value. Integer arithmetic on so many takes 128 MiB for each operand.
-MOST_ELEMENTS = 1 << 24
-#: Multiply-accumulates of one node.
-MOST_MACS = 1 << 34
-#: Elements that the windows of a convolution read, each of which the reference copies.
-MOST_READS = 1 << 27
+from edgec.errors import TooLarge
+from edgec.graph.ir import Constant, Function, Node
+
+HINT = (
+    "the file may be damaged, or its input shape is not meant for a small machine; --compile-budget"
+    " raises the limits"
+)
 
 
-def check_limits(function: Function) -> None:
-    """Raise ImportFailed, with all of them listed, if nodes or inputs are beyond the limits."""
+@dataclass(frozen=True)
+class Budget:
+    """The limits of a compile, each of all nodes together unless it says otherwise.
+
+    constant_bytes: of constants, those that are computed while the file is read included.
+    elements: of one value; integer arithmetic on so many takes 128 MiB for each operand.
+    all_elements: of all values. macs: multiply-accumulates of one node. all_macs: of all nodes.
+    reads: elements that the windows of one convolution read, each of which the reference copies.
+    steps: computations that follow one another in the reference, about 100 us each.
+    """
+
+    constant_bytes: int = 1 << 29
+    elements: int = 1 << 24
+    all_elements: int = 1 << 29
+    macs: int = 1 << 34
+    all_macs: int = 1 << 36
+    reads: int = 1 << 27
+    steps: int = 1 << 18
+
+    def times(self, factor: float) -> Budget:
+        """All limits so many times as large."""
+        return Budget(*(int(getattr(self, field.name) * factor) for field in fields(self)))
+
+
+DEFAULT_BUDGET = Budget()
+
+
+class Spending:
+    """What reading a file has taken so far: constants, and nodes that were computed."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._bytes = self._macs = self._steps = 0
+
+    def take(self, count: int, name: str) -> None:
+        """Count the bytes of a constant. Raises TooLarge."""
+        self._bytes += count
+        self._check(name, self._bytes, self._budget.constant_bytes, "bytes of constants")
+
+    def evaluate(self, node: Node) -> None:
+        """Count a node before it is computed. Raises TooLarge."""
+        self.take(sum(value.type.nbytes for value in node.outputs), node.name)
+        self._macs += node.macs
+        self._steps += node.steps
+        self._check(node.name, self._macs, self._budget.all_macs, "multiply-accumulates")
+        self._check(node.name, self._steps, self._budget.steps, "steps one after the other")
+
+    def _check(self, name: str, count: int, most: int, what: str) -> None:
+        if count > most:
+            raise TooLarge(
+                f"the model is too large: {count:,} {what} up to {name!r}; at most {most:,} are"
+                " possible",
+                hint=HINT,
+            )
+
+
+def check_limits(function: Function, budget: Budget = DEFAULT_BUDGET) -> None:
+    """Raise TooLarge, with all of them listed, if nodes or inputs are beyond the limits."""
     problems = [
         f'input "{param.name}" has {param.type.elements:,} elements'
         for param in function.params
-        if param.type.elements > MOST_ELEMENTS
+        if param.type.elements > budget.elements
     ]
     for node in function.nodes:
-        problem = _problem(node)
+        problem = _problem(node, budget)
         if problem:
             problems.append(f'{node.op.name}  node "{node.name}": {problem}')
+    problems = problems or _sums(function, budget)
     if problems:
-        raise ImportFailed(
+        raise TooLarge(
             f"the model is too large: {len(problems)} of its values and nodes are beyond limits",
             details=tuple(problems[:20]),
-            hint="the file may be damaged, or its input shape is not meant for a small machine",
+            hint=HINT,
         )
 
 
-def _problem(node: Node) -> str:
+def _problem(node: Node, budget: Budget) -> str:
     for output in node.outputs:
-        if output.type.elements > MOST_ELEMENTS:
-            return f"{output.type.elements:,} elements; at most {MOST_ELEMENTS:,} are possible"
+        if output.type.elements > budget.elements:
+            return f"{output.type.elements:,} elements; at most {budget.elements:,} are possible"
     macs = node.macs
-    if macs > MOST_MACS:
-        return f"{macs:,} multiply-accumulates; at most {MOST_MACS:,} are possible"
-    products = node.op.dot_products
-    if products is None or products.is_depthwise or not products.window:
+    if macs > budget.macs:
+        return f"{macs:,} multiply-accumulates; at most {budget.macs:,} are possible"
+    if node.op.name != "conv2d":
         return ""
     reads = macs // node.output.type.shape[-1]
-    if reads > MOST_READS:
-        return f"its windows read {reads:,} elements; at most {MOST_READS:,} are possible"
+    if reads > budget.reads:
+        return f"its windows read {reads:,} elements; at most {budget.reads:,} are possible"
     return ""
+
+
+def _sums(function: Function, budget: Budget) -> list[str]:
+    """What all nodes together have too much of."""
+    nodes = function.nodes
+    constants = {v for node in nodes for v in node.inputs if isinstance(v, Constant)}
+    sums = (
+        ("bytes of constants", sum(v.type.nbytes for v in constants), budget.constant_bytes),
+        ("elements in all values", sum(v.type.elements for node in nodes for v in node.outputs),
+         budget.all_elements),
+        ("multiply-accumulates in all nodes", sum(node.macs for node in nodes), budget.all_macs),
+        ("steps one after the other",
+         sum(node.steps for node in nodes),
+         budget.steps),
+    )  # fmt: skip
+    return [
+        f"{count:,} {what}; at most {most:,} are possible"
+        for what, count, most in sums
+        if count > most
+    ]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -151,6 +152,12 @@ class Operator(Generic[AttrsT]):
     ) -> int:
         """Multiply-accumulates of a node whose bodies have these each."""
         raise NotImplementedError
+
+    def steps(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
+        """How many computations follow one another in `evaluate`: of recurrent operators many."""
+        if self.integer_form is IntegerForm.RECURRENT:
+            return math.prod(inputs[0].shape[:-1])
+        return 1
 
     def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""

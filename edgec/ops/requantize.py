@@ -107,7 +107,8 @@ class Requantize(Op[RequantizeAttrs]):
         start = _zero_point(input_types[0])
         if start:
             x = wrap_int32(x.astype(np.int64) - start)
-        rounded = requantize(x, attrs.multiplier, attrs.rounding)
+        # One multiplier makes an array of one element of a scalar.
+        rounded = requantize(x, attrs.multiplier, attrs.rounding).reshape(x.shape)
         shifted = rounded + attrs.output.zero_point[0]
         return (np.clip(shifted, attrs.minimum, attrs.maximum).astype(attrs.dtype),)
 

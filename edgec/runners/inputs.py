@@ -15,6 +15,9 @@ from edgec.errors import EdgecError
 #: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
 _NPY, _NPZ = b"\x93NUMPY", b"PK"
 
+#: An .npz of more bytes than this must be so much smaller than its arrays at the most.
+MOST_BYTES, MOST_EXPANSION = 1 << 28, 20
+
 #: What np.load raises for damaged files, depending on where the damage is.
 _DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError)
 
@@ -50,7 +53,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
             if isinstance(loaded, np.ndarray):
                 return {"": loaded}
             with loaded:
-                return {name: loaded[name] for name in loaded.files}
+                return _members(loaded)
     except OSError as error:
         reason = error.strerror or str(error)
     except _DAMAGED as error:
@@ -59,6 +62,19 @@ def load_arrays(path: Path) -> dict[str, Any]:
         f"cannot read {path} as a NumPy file: {reason}",
         hint="give an .npy file, or an .npz with one array per input (numpy.save, numpy.savez)",
     )
+
+
+def _members(archive: Any) -> dict[str, Any]:
+    """The arrays of an .npz. Raises ValueError for what is no array, or packed too well."""
+    packed = sum(entry.compress_size for entry in archive.zip.infolist())
+    size = sum(entry.file_size for entry in archive.zip.infolist())
+    if size > max(MOST_BYTES, MOST_EXPANSION * packed):
+        raise ValueError(f"its {packed:,} bytes expand to {size:,}")
+    arrays = {name: archive[name] for name in archive.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"its member {name!r} is no array")
+    return arrays
 
 
 def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from against_tflm import assert_same_bits
 from one_operator import check_operator
 from quantized_cases import log_uniform
 from tflite_builder import TfliteBuilder
 
+from edgec.boards.board import load_board
 from edgec.errors import TypeMismatch
 from edgec.graph.types import Quant, TensorType
 from edgec.numerics import fixed_point as fp
 from edgec.ops.requantize import Requantize, RequantizeAttrs
+from edgec.options import Options
+from edgec.oracle.verify import verify_model
 
 OUTPUT = Quant((0.5,), (-3,))
 ACC = TensorType((2, 4), "int32")
@@ -190,3 +195,23 @@ def test_int8_times_a_power_of_two_equals_tflm(factor: float, tmp_path) -> None:
     b = model.tensor("b", (2, 300), "int16", scale=0.25 / factor, zero_point=0)
     model.operator("QUANTIZE", [a], [b])
     check_operator(model.build([a], [b]), tmp_path, 0)
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_mean_of_everything_to_uint8(keep: int, tmp_path: Path) -> None:
+    """A scalar, which one multiplier made an array of one element of."""
+    text = f"""<ir_version: 9, opset_import: ["":17]>
+    g (float[1,4,3] x) => (uint8[{"1,1,1" if keep else ""}] y)
+    <float s = {{0.05}}, uint8 z = {{128}}> {{
+        q = QuantizeLinear(x, s, z)
+        d = DequantizeLinear(q, s, z)
+        m = ReduceMean<keepdims={keep}>(d)
+        y = QuantizeLinear(m, s, z)
+    }}"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    x = np.random.default_rng(2).normal(size=(1, 4, 3)).astype(np.float32)
+    result = verify_model(
+        path, load_board("host"), Options(), "host", [[x], [-x]], tmp_path / "out"
+    )
+    assert result.beyond == 0, result.to_dict()["first_difference"]
