@@ -95,6 +95,7 @@ def onnx_window(raw: RawNode, extents: Sequence[int], kernel: Pair) -> tuple[Pai
     if automatic == "VALID":
         pairs = [(0, 0), (0, 0)]
     elif automatic in ("SAME_UPPER", "SAME_LOWER"):
+        _check_same(automatic, extents, kernel, stride, dilation)
         pairs = [same_padding(extents[i], kernel[i], stride[i], dilation[i]) for i in (0, 1)]
         if automatic == "SAME_LOWER":
             pairs = [(second, first) for first, second in pairs]
@@ -114,6 +115,22 @@ def onnx_window(raw: RawNode, extents: Sequence[int], kernel: Pair) -> tuple[Pai
             for i, (first, last) in enumerate(pairs)
         ]
     return stride, dilation, (pairs[0], pairs[1])
+
+
+def _check_same(
+    automatic: str, extents: Sequence[int], kernel: Pair, stride: Pair, dilation: Pair
+) -> None:
+    """Refuse SAME where windows leave three elements or more unread.
+
+    The standard pads nothing there; ONNX Runtime starts at another element.
+    """
+    for i in (0, 1):
+        read = (-(-extents[i] // stride[i]) - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1
+        if extents[i] - read > 2:
+            raise ImportFailed(
+                f"auto_pad {automatic} with a stride of {stride[i]} over windows of {kernel[i]}:"
+                " ONNX Runtime reads other elements than the standard says; give pads instead"
+            )
 
 
 def _ceil_padding(inside: int, after: int, kernel: int, stride: int, dilation: int) -> int:

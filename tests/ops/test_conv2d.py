@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
 from quantized_cases import add_accumulation, random_activation, random_window
+from single_node import check_against_onnxruntime, save_node
 from tflite_builder import TfliteBuilder
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.conv2d import Conv2d, Conv2dAttrs
@@ -120,3 +124,22 @@ def test_windows_that_lie_in_padding_compile(seed: int, tmp_path) -> None:
     x = generate_inputs(seed, [(v.type.shape, v.type.dtype) for v in before.inputs])
     for want, mine in zip(interpret(before, x), interpret(after, x), strict=True):
         np.testing.assert_array_equal(mine, want, strict=True)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("extent", "stride"), [(6, 2), (7, 4), (6, 3), (8, 4), (12, 4)])
+def test_same_with_strides_over_the_window(
+    mode: str, extent: int, stride: int, tmp_path: Path
+) -> None:
+    """What the standard and ONNX Runtime agree on is equal, the rest is refused."""
+    x = np.arange(extent * extent, dtype=np.float32).reshape(1, 1, extent, extent)
+    weights = np.full((1, 1, 1, 1), 2, np.float32)
+    path = save_node(
+        tmp_path / "m.onnx", "Conv", x, {"w": weights}, auto_pad=mode, strides=[stride, stride]
+    )
+    if extent % stride == 0 and stride == 4:
+        with pytest.raises(ImportFailed) as failure:
+            import_model(path)
+        assert "give pads instead" in str(failure.value.details)
+    else:
+        check_against_onnxruntime(path, x)
