@@ -101,7 +101,8 @@ def _problem(node: Node, budget: Budget) -> str:
     macs = node.macs
     if macs > budget.macs:
         return f"{macs:,} multiply-accumulates; at most {budget.macs:,} are possible"
-    if node.op.name != "conv2d":
+    products = node.op.dot_products
+    if products is None or products.is_depthwise or not products.window:
         return ""
     reads = macs // node.output.type.shape[-1]
     if reads > budget.reads:

@@ -3,7 +3,7 @@
 The exact meaning of functions of floats is `edgec.numerics.float_math`, so that C has the same bits
 without a libm. Integers without quantization wrap, as C's unsigned ones do. Of `maximum` and
 `minimum` of floats C's `a > b ? a : b` (or `<`) is the meaning, so of two zeros and of a NaN the
-second operand is taken.
+second operand is taken, as TFLite does it; ONNX's Max and Min keep a NaN.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ def _divides_safely(raw: RawNode) -> bool:
     if isinstance(divisor, Constant) and not np.isin(divisor.data, (0, -1)).any():
         return True
     raise ImportFailed("the divisor must be a constant, and neither 0 nor -1")
+
+
+def _maximum_or_nan(a: Value, b: Value) -> Value:
+    return select(a > b, a, select(a <= b, b, a + b))
+
+
+def _minimum_or_nan(a: Value, b: Value) -> Value:
+    return select(a < b, a, select(a >= b, b, a + b))
 
 
 def _trunc_mod(a: Value, b: Value) -> Value:
@@ -115,6 +123,10 @@ ROWS = (
     Row("div", "a / b", lambda a, b: a / b, onnx="Div", since=7, tflite="DIV"),
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b),
         tflite="SQUARED_DIFFERENCE", write=_write_squared_difference),
+    Row("maximum_or_nan", "the larger element, or a NaN if one of them is", _maximum_or_nan,
+        onnx="Max", since=8, variadic=True),
+    Row("minimum_or_nan", "the smaller element, or a NaN if one of them is", _minimum_or_nan,
+        onnx="Min", since=8, variadic=True),
     Row("maximum", "the larger element", maximum, (*FLOAT, *INTEGERS), stored=True,
         onnx="Max", since=8, tflite="MAXIMUM", variadic=True),
     Row("minimum", "the smaller element", minimum, (*FLOAT, *INTEGERS), stored=True,

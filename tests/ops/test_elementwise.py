@@ -95,7 +95,6 @@ def _remainder(function: Callable[..., Array]) -> Callable[..., Array]:
     return exact
 
 
-ORT_PAIRS = ("float32", "int32", "int64")
 CASES: dict[str, Case] = {
     "exp": Case(np.exp, 1.0),
     "log": Case(np.log, 0.9, first=_magnitude),
@@ -114,10 +113,12 @@ CASES: dict[str, Case] = {
                          attributes={"alpha": 0.3, "beta": 0.4}),
     "div": Case(np.divide, second=_magnitude, options=("DivOptions", {})),
     "squared_difference": Case(lambda a, b: (a - b) ** 2, 2.0),
+    "maximum_or_nan": Case(np.maximum),
+    "minimum_or_nan": Case(np.minimum),
     "maximum": Case(lambda a, b: np.where(a > b, a, b), options=("MaximumMinimumOptions", {}),
-                    onnx_dtypes=ORT_PAIRS, tflite_dtypes=("float32", "int32", "int64")),
+                    onnx_dtypes=("int32", "int64"), tflite_dtypes=("float32", "int32", "int64")),
     "minimum": Case(lambda a, b: np.where(a < b, a, b), options=("MaximumMinimumOptions", {}),
-                    onnx_dtypes=ORT_PAIRS, tflite_dtypes=("float32", "int32", "int64")),
+                    onnx_dtypes=("int32", "int64"), tflite_dtypes=("float32", "int32", "int64")),
     "int_add": Case(np.add),
     "int_mul": Case(np.multiply),
     "int_div": Case(_truncated, second=_nonzero, constant=True, options=("DivOptions", {}),
@@ -299,6 +300,21 @@ def onnx_model(path: Path, row: Row, operands: list[Array], constant: bool) -> P
     model.ir_version = 9
     path.write_bytes(onnx.shape_inference.infer_shapes(model).SerializeToString())
     return path
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+def test_max_and_min_keep_a_nan(kind: str, tmp_path: Path) -> None:
+    import onnxruntime
+
+    values = np.float32([np.nan, 1, -1, 0, np.inf, -np.inf])
+    a, b = (grid.reshape(-1).copy() for grid in np.meshgrid(values, values))
+    row = next(row for row in ROWS if row.onnx == kind)
+    path = onnx_model(tmp_path / "m.onnx", row, [a, b], constant=False)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x0": a, "x1": b})
+    (found,) = interpret(import_model(path).main, [a, b])
+    np.testing.assert_array_equal(found, expected)
+    assert np.isnan(found).sum() == 11
 
 
 @pytest.mark.parametrize(("name", "dtype"), ONNX)
