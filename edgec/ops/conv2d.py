@@ -198,7 +198,7 @@ class Conv2d(Op[Conv2dAttrs]):
             return lower_whole_windows(node, target, x, plane, folded, window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
-        target.window = known_window(node, (kernel_h, kernel_w))
+        target.window = known_window(node, (kernel_h, kernel_w), target)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -36,10 +36,12 @@ def window_of(node: Node, kernel: tuple[int, int]) -> Window:
     )
 
 
-def known_window(node: Node, kernel: tuple[int, int]) -> Window | None:
-    """The same; None where the input's integers have scales that only a run computes."""
+def known_window(node: Node, kernel: tuple[int, int], target: Lowering) -> Window | None:
+    """The same, of a convolution that is lowered plainly; None where it does not have the form that
+    was asked for, and where the input's integers have scales that only a run computes.
+    """
     is_known = node.output.type.is_float or node.inputs[0].type.quant is not None
-    return window_of(node, kernel) if is_known else None
+    return window_of(node, kernel) if is_known and target.form == "direct" else None
 
 
 def pad_image(x: Tensor, node: Node, window: Window, target: Lowering) -> tuple[Tensor, Window]:

@@ -15,6 +15,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import all_microkernels, kernels_of
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops import load
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
@@ -64,14 +65,20 @@ def test_every_instruction_set_has_an_answer_for_every_nest(isa: str) -> None:
     assert RULES[isa][-1].name == "sums"
 
 
-def rescaled(name: str, shape: tuple[int, ...], weights: tuple[int, ...], attrs: Any) -> Function:
+def rescaled(
+    name: str,
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    attrs: Any,
+    rounding: Rounding = "tflm",
+) -> Function:
     b = GraphBuilder()
     x = b.param("x", TensorType(shape, "int8", QUANT))
     channels = weights[2] if name == "depthwise_conv2d" else weights[0]
     w = b.constant("w", np.ones(weights, np.int8), Quant((0.1,), (0,)))
     bias = b.constant("bias", np.zeros(channels, np.int32))
     acc = b.op(name, [x, w, bias], attrs, name="sums")
-    last = RequantizeAttrs((0.001,), QUANT, -128, 127, "tflm")
+    last = RequantizeAttrs((0.001,), QUANT, -128, 127, rounding)
     return b.finish([b.op("requantize", [acc], last, name="q")])
 
 
@@ -142,3 +149,16 @@ def test_windows_that_leave_by_one_side_are_copied_to_planes(
             results.append(interpret(variant.function, {"x": x, **variant.constants})["out"])
     assert len(results) > 1
     assert all(np.array_equal(results[0].ravel(), result.ravel()) for result in results)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "x86_64"])
+@pytest.mark.parametrize("rounding", ["tflm", "onnx"])
+@pytest.mark.parametrize("weights", [(3, 3, 8), (5, 3, 8), (3, 3, 16)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
+def test_rules_stand_back_where_a_layer_lacks_their_form(
+    core: str, rounding: Rounding, weights: tuple[int, ...], stride: tuple[int, int]
+) -> None:
+    attrs = DepthwiseConv2dAttrs(stride=stride, padding=((1, 1), (1, 1)))
+    function = rescaled("depthwise_conv2d", (1, 7, 7, 8), weights, attrs, rounding)
+    (group,) = fuse_groups(function)
+    assert lower_group(group, target_for(find_core(core), Options())).variants
