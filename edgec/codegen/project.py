@@ -97,12 +97,6 @@ def write_project(
     return manifest
 
 
-def emit_model(program: Program) -> EmittedModel:
-    """Only decide how the program looks as C, without writing anything."""
-    program.check()
-    return make_text(program)
-
-
 def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
     """Write the model's C files as their text is made: of a large model's it never exists whole.
 

@@ -64,10 +64,6 @@ class Buffer:
         at = self.regions.index(region)
         return self.costs[at] if self.costs else float(at * self.size_bytes)
 
-    def is_live_with(self, other: Buffer) -> bool:
-        """Whether there is a step at which both buffers are live."""
-        return self.start < other.stop and other.start < self.stop
-
 
 @dataclass(frozen=True)
 class Overlap:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
 Optimize = Literal["time", "ram", "size", "balanced"]
-OPTIMIZE: tuple[Optimize, ...] = ("time", "ram", "size", "balanced")
 
 # `balanced` may cost this much more than `time`, in instructions.
 BALANCED_SLOWDOWN = 1.03

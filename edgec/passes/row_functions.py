@@ -80,10 +80,6 @@ class RowGroup:
         """Rows of the input that exist in a window of this kind."""
         return self.window.reach - kind.top - kind.bottom
 
-    def first_row(self, row: int) -> int:
-        """The first row that an output row reads."""
-        return max(0, row * self.window.stride - self.window.top)
-
     def may_replace(self, value: Value, variant: Variant) -> bool:
         """Whether a row of the output may be computed where the input's row is."""
         inputs = [v for v in self.inputs if v is value]

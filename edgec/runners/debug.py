@@ -19,7 +19,6 @@ from edgec.errors import BoardError, RunFailed, ToolMissing
 from edgec.runners.qemu import qemu_command
 
 GDBS = ("gdb-multiarch", "arm-none-eabi-gdb", "riscv64-unknown-elf-gdb")
-SERVERS = ("qemu", "openocd")
 _START_TIMEOUT_S = 15.0
 _SHOWN_LINES = 5
 

@@ -23,7 +23,6 @@ import numpy as np
 from edgec.errors import EdgecError, ToolMissing
 from edgec.runners.inputs import Port, describe_port, fit_input, load_arrays
 
-ARRAYS = (".npy", ".npz")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
 

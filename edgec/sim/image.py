@@ -23,7 +23,6 @@ STACK_LIMIT_SYMBOLS = ("__stack_limit", "__StackLimit", "_sstack")
 # Private memory of the simulator goes here; no Cortex-M part has code or data in this quarter
 # (0x60000000 is the external RAM window, which boards use from its start).
 _PRIVATE_BASE = 0x7000_0000
-_EM_ARM = 40
 
 
 @dataclass(frozen=True)
