@@ -10,7 +10,6 @@ from edgec.graph.traits import Movement
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 
 
@@ -39,7 +38,7 @@ class Copy(Op[NoAttrs]):
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        (x,) = tensors_of(inputs)
+        (x,) = inputs
         type_ = node.output.type
         if not isinstance(x, Tensor):
             x = target.table("x", x.data)
