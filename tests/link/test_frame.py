@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+import struct
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgec.link import cobs
-from edgec.link.frame import Frame, FrameReader, unpack
+from edgec.link.frame import VERSION_BYTE, Frame, FrameReader, unpack
 
 # The examples of the paper and of its readers: 254 bytes are where it is easy to be wrong.
 STUFFED = [
@@ -93,3 +95,14 @@ def test_endless_frame_is_dropped() -> None:
         assert reader.feed(b"\x55" * 1000) == []
     assert len(reader._part) <= 8192
     assert reader.feed(Frame(1, 1).pack()) == [None, Frame(1, 1)]
+
+
+@pytest.mark.parametrize("length", [0, 2, 4, 0xFFFF])
+def test_a_length_that_is_not_the_data_is_damage(length: int) -> None:
+    """The CRC alone would accept it."""
+    body = struct.pack("<BBHH", VERSION_BYTE, 5, 7, length) + b"abc"
+    body += struct.pack("<I", zlib.crc32(body))
+    assert unpack(cobs.encode(body)) is None
+    whole = struct.pack("<BBHH", VERSION_BYTE, 5, 7, 3) + b"abc"
+    whole += struct.pack("<I", zlib.crc32(whole))
+    assert unpack(cobs.encode(whole)) == Frame(5, 7, b"abc")

@@ -43,6 +43,67 @@ def test_broken_plans_are_refused(
         check_plan(problem(), offsets, region_of)
 
 
+def test_one_shared_byte_is_one_too_many() -> None:
+    longer = Problem((Buffer("x", 97, 0, 2), Y), (), (Region("arena", 400),))
+    check_plan(longer, {"x": 0, "y": 112}, HERE)
+    with pytest.raises(PlanError, match=r"share bytes \[96, 97\)"):
+        check_plan(longer, {"x": 0, "y": 96}, HERE)
+    exact = Problem((Buffer("x", 96, 0, 2), Y), (), (Region("arena", 146),))
+    check_plan(exact, {"x": 0, "y": 96}, HERE)  # to the last byte of the region, too
+    small = Problem(exact.buffers, (), (Region("arena", 145),))
+    with pytest.raises(PlanError, match="y ends at 146, arena at 145"):
+        check_plan(small, {"x": 0, "y": 96}, HERE)
+
+
+def test_of_two_permissions_the_wider_one_holds() -> None:
+    for overlaps in ((16, 32), (32, 16)):
+        twice = problem(*(Overlap("x", "y", distance) for distance in overlaps))
+        check_plan(twice, {"x": 16, "y": 0}, HERE)
+        with pytest.raises(PlanError, match="share bytes"):
+            check_plan(twice, {"x": 0, "y": 0}, HERE)
+
+
+def test_every_pair_is_compared() -> None:
+    """Buffers in any order of their starts; those between do not hide a later one."""
+    buffers = (Buffer("c", 16, 2, 4), Buffer("a", 16, 0, 3), Buffer("b", 16, 1, 2))
+    region = (Region("arena", 64),)
+    where = {"a": "arena", "b": "arena", "c": "arena"}
+    check_plan(Problem(buffers, (), region), {"a": 0, "b": 16, "c": 16}, where)
+    with pytest.raises(PlanError, match="a and c are live together"):
+        check_plan(Problem(buffers, (), region), {"a": 0, "b": 16, "c": 0}, where)
+    with pytest.raises(PlanError, match="a and b are live together"):
+        check_plan(Problem(buffers, (), region), {"a": 16, "b": 16, "c": 32}, where)
+
+
+def test_names_do_not_order_them() -> None:
+    buffers = (Buffer("a", 16, 2, 4), Buffer("b", 16, 1, 2), Buffer("z", 16, 0, 3))
+    where = {"a": "arena", "b": "arena", "z": "arena"}
+    check_plan(Problem(buffers, (), (Region("arena"),)), {"a": 0, "b": 0, "z": 16}, where)
+
+
+def test_the_permission_holds_for_whichever_starts_first() -> None:
+    together = (Buffer("y", 50, 1, 3), Buffer("x", 100, 1, 2))
+    both = Problem(together, (Overlap("x", "y", 16),), (Region("arena", 400),))
+    check_plan(both, {"x": 16, "y": 0}, HERE)
+
+
+def test_regions_are_apart() -> None:
+    both = Problem(
+        (X, Buffer("y", 50, 1, 3, regions=("arena", "other"))), (),
+        (Region("arena", 400), Region("other", 0)),
+    )  # fmt: skip
+    with pytest.raises(PlanError, match="y ends at 50, other at 0"):
+        check_plan(both, {"x": 0, "y": 0}, {"x": "arena", "y": "other"})
+    roomy = Problem(both.buffers, (), (Region("arena", 400), Region("other", 50)))
+    check_plan(roomy, {"x": 0, "y": 0}, {"x": "arena", "y": "other"})
+
+
+def test_a_buffer_without_bytes_fits_everywhere() -> None:
+    empty = Problem((X, Buffer("y", 0, 1, 3)), (), (Region("arena", 100),))
+    check_plan(empty, {"x": 0, "y": 112}, HERE)
+    check_plan(empty, {"x": 0, "y": 48}, HERE)
+
+
 def test_pin_must_hold() -> None:
     pinned = problem(y=Buffer("y", 50, 1, 3, fixed_offset=112))
     check_plan(pinned, {"x": 0, "y": 112}, HERE)
