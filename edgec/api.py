@@ -110,6 +110,15 @@ class TorchModel:
     def __init__(self, module: Module) -> None:
         self.module = module
 
+    def quantize(
+        self, samples: Iterable[Sequence[Any]], *, from_start: bool = False, **recipe: Any
+    ) -> TorchModel:
+        """The same model in integers; parameters as of `quantize`, samples may be tensors."""
+        arrays = ([np.asarray(value) for value in sample] for sample in samples)
+        function = float_function(self.module, from_start=from_start)
+        made = quantize_function(function, arrays, Recipe(**recipe))
+        return TorchModel(made.module(self.module.source))
+
     def build(
         self,
         *,

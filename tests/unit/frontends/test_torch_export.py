@@ -166,6 +166,19 @@ def test_from_torch_builds_and_runs() -> None:
         np.testing.assert_allclose(answer, module(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_from_torch_quantizes_and_builds_for_a_board() -> None:
+    torch.manual_seed(5)
+    module = convolutions().eval()
+    samples = [inputs_of(((1, 1, 12, 8),)) for _ in range(4)]
+    imported = edgec.from_torch(module, samples[0]).quantize(samples)
+    types = {value.type.dtype for node in imported.module.main.nodes for value in node.outputs}
+    assert "int8" in types
+    with imported.build(board="mps2_an386", engine="core") as model:
+        answer = model.run(samples[0][0].numpy())
+    with torch.no_grad():
+        np.testing.assert_allclose(answer, module(*samples[0]).numpy(), atol=0.05)
+
+
 def test_everything_unsupported_is_named_with_its_module_and_line() -> None:
     module = Calls(lambda m, x: m[0](torch.digamma(x)).sort(-1)[0], nn.Linear(3, 3)).eval()
     with pytest.raises(ImportFailed) as caught:
