@@ -55,8 +55,8 @@ class Bodies(Protocol):
     ) -> Stmt:
         """The code of a body: it takes what is carried and given, and makes the results.
 
-        What is carried becomes the body's first results, where it is. times: how often it runs, if
-        that is known.
+        What is carried becomes the body's first results, where it is. times: how often it runs, at
+        most.
         """
 
 
@@ -68,6 +68,10 @@ class Control(Op[Any]):
     def arrange(self, attrs: Any, bodies: Bodies) -> Stmt:
         """The code of a node, around that of its bodies."""
         raise NotImplementedError
+
+
+#: Of a loop that has no limit, so many rounds can be shown to whoever watches over a link.
+MOST_SHOWN_ROUNDS = 4096
 
 
 def _require_condition(name: str, type_: TensorType) -> None:
@@ -202,8 +206,9 @@ class While(Control):
         carried, fixed = bodies.outputs, bodies.inputs[attrs.carried :]
         starts = map(bodies.copy, bodies.inputs, carried)
         flag = bodies.flag(0)
-        head = bodies.run(0, (), (*carried, *fixed), (flag,))
-        body = bodies.run(1, carried, fixed, ())
+        rounds = MOST_SHOWN_ROUNDS if attrs.limit is None else attrs.limit
+        head = bodies.run(0, (), (*carried, *fixed), (flag,), times=rounds + 1)
+        body = bodies.run(1, carried, fixed, (), times=rounds)
         return sequence(*starts, Repeat(head, flag.element(), body, attrs.limit))
 
 

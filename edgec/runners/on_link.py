@@ -33,6 +33,13 @@ _LEAST_TIMEOUT_S = 60.0
 _CYCLES_PER_MAC = 8
 
 
+def trace_limits(manifest: Manifest) -> TraceLimits:
+    """What one traced run may say; a value inside a body is shown as often as the body runs."""
+    events = sum(layer.hook_calls for layer in manifest.layers)
+    most = {e.id: e.bytes * (events if e.is_inside else 1) for e in manifest.traces}
+    return TraceLimits(most, events)
+
+
 class LinkModel:
     """A program that answered on a link and holds the model of a manifest.
 
@@ -84,13 +91,10 @@ class LinkModel:
                 self._transfer(self._values.get(stop.id, "value"), done, total)
 
         self._write(inputs)
-        limits = TraceLimits(
-            {entry.id: entry.bytes for entry in self._manifest.traces},
-            sum(layer.hook_calls for layer in self._manifest.layers),
-        )
         done = self.client.traced_run(
-            visit, stops=stops, timeout_s=self._patience_s, progress=progress, limits=limits
-        )
+            visit, stops=stops, timeout_s=self._patience_s, progress=progress,
+            limits=trace_limits(self._manifest),
+        )  # fmt: skip
         return done, self._read(done), events
 
     def _write(self, inputs: Sequence[Array]) -> None:

@@ -18,6 +18,8 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Module, Value
 from edgec.graph.types import Array
+from edgec.link.commands import Stopped
+from edgec.link.errors import WrongSize
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
 from edgec.loop.verify import verify_func
@@ -26,7 +28,9 @@ from edgec.ops.control import WhileAttrs
 from edgec.ops.slice import SliceAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
+from edgec.runners.core import CoreModel
 from edgec.runners.engine import open_session
+from edgec.runners.on_link import trace_limits
 
 ENGINES = {"host": "host", "core": "stm32"}
 
@@ -98,6 +102,20 @@ def test_values_inside_a_loop_are_shown_in_every_round(tmp_path: Path) -> None:
         assert tanh > spent['mul "square"']
         none = session.run([np.zeros(1, np.int32), given[1]], trace=True)
         assert inside["loop/step/after"].id not in none.traces
+
+
+@pytest.mark.parametrize("left", [0, 3, 9, 100])
+def test_a_link_expects_no_fewer_events_than_come(left: int, tmp_path: Path) -> None:
+    _, built = build("nested", "stm32", tmp_path)
+    model = CoreModel(built.traced, "cortex-m4", built.manifest)
+    result, _ = model.run([np.array([left], np.int32), inputs_of("nested")[0][1]])
+    model.close()
+    limits = trace_limits(built.manifest)
+    for event in result.trace:
+        limits.take(Stopped(0, event.id, event.row, len(event.data), 0))
+    with pytest.raises(WrongSize):
+        for _ in range(10_000):
+            limits.take(Stopped(0, 0, 0, 0, 0))
 
 
 def test_branches_share_bytes_and_lifetimes_nest() -> None:
