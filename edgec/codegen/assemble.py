@@ -8,8 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgec.codegen.program import Area, Golden, IoMode, Part, Port, Program, State, Step, Trace
+from edgec.codegen.program import (
+    Area,
+    Golden,
+    IoMode,
+    Part,
+    Port,
+    Program,
+    Size,
+    State,
+    Step,
+    Trace,
+)
 from edgec.graph import ir as graph_ir
+from edgec.graph.extents import symbols_of
 from edgec.graph.ir import Module, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
@@ -96,6 +108,10 @@ def assemble(
         ),
         area_of=area_of,
         merges_functions=merge,
+        sizes=tuple(
+            Size(var.name, var.start, var.stop - 1)
+            for var in symbols_of(value.type for value in function.params)
+        ),
     )
 
 
@@ -176,7 +192,7 @@ def _step(
         names = {name: _callee_name(position, name) for name in variant.callees}
         function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
     operators = _operators(group)
-    if variant.callees and not group.nodes[0].bodies:
+    if variant.parts and not group.nodes[0].bodies:
         operators = f"{group.nodes[0].op.name} to {group.nodes[-1].op.name} by rows"
     given = {p.name: arg for p, arg in zip(variant.function.params, args, strict=True)}
     return Step(
@@ -275,6 +291,7 @@ def _port(value: Value, roots: Mapping[Value, Value]) -> Port:
         buffer=roots.get(value, value).name,
         scale=quant.scale if quant else (),
         zero_point=quant.zero_point if quant else (),
+        extents=value.type.extents or (),
     )
 
 

@@ -27,8 +27,9 @@ MANIFEST_FORMAT = 2
 class PortEntry:
     """An input or output: source tensor name, identifier in C, type, quantization, place.
 
-    `offset` is the place in the arena or another area, or -1 where the application's own memory is
-    used.
+    `extents`, where a size is open, are the dimensions as terms over the manifest's sizes; `shape`
+    has the largest. `offset` is the place in the arena or another area, or -1 where the
+    application's own memory is used.
     """
 
     name: str
@@ -39,6 +40,16 @@ class PortEntry:
     zero_point: tuple[int, ...]
     bytes: int
     offset: int
+    extents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizeEntry:
+    """A size that each run may choose: `<model>_set_size` takes its number and value."""
+
+    name: str
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,7 @@ class Manifest:
     build_hash: int = 0
     weights_crc: int | None = None
     areas: tuple[AreaEntry, ...] = ()
+    sizes: tuple[SizeEntry, ...] = ()
 
     @property
     def activation_bytes(self) -> int:
@@ -178,6 +190,7 @@ class Manifest:
                 "parts": PartEntry,
                 "traces": TraceEntry,
                 "areas": AreaEntry,
+                "sizes": SizeEntry,
             }
             fields = {
                 key: tuple(entries[key](**_tuples(item)) for item in value)
@@ -229,6 +242,7 @@ def describe(
             zero_point=port.zero_point,
             bytes=port.nbytes,
             offset=program.offsets.get(port.buffer, -1),
+            extents=tuple(map(str, port.extents)),
         )
 
     steps: list[StepEntry] = []
@@ -300,6 +314,7 @@ def describe(
         build_hash=build_hash,
         weights_crc=weights.crc,
         areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
+        sizes=tuple(SizeEntry(s.name, s.minimum, s.maximum) for s in program.sizes),
     )
 
 

@@ -32,8 +32,8 @@ from edgec.targets.core import CORES
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = (
-    "run", "feed_row", "init", "input", "output", "reset", "selftest", "memory", "context",
-    WEIGHTS_OBJECT, "constants",
+    "run", "feed_row", "set_size", "input_extent", "output_extent", "init", "input", "output",
+    "reset", "selftest", "memory", "context", WEIGHTS_OBJECT, "constants",
 )  # fmt: skip
 
 
@@ -83,6 +83,17 @@ class CallText:
     comment: str
     lines: tuple[str, ...]
     traces: tuple[TraceText, ...]
+
+
+@dataclass(frozen=True)
+class SizeText:
+    """A size that each run may choose: its macro's middle, and what it may be."""
+
+    index: int
+    name: str
+    upper: str
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True)
@@ -141,6 +152,7 @@ class ModelText:
     code_homes: tuple[HomeText, ...]
     copies: tuple[tuple[str, str], ...]
     state_home: str
+    sizes: tuple[SizeText, ...]
 
 
 @dataclass(frozen=True)
@@ -247,6 +259,7 @@ def make_text(program: Program) -> EmittedModel:
         code_homes=_home_texts(homes.functions),
         copies=homes.copied,
         state_home=homes.state,
+        sizes=_sizes(program),
     )
     steps_own = dict.fromkeys(step_functions)
     placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
@@ -327,7 +340,7 @@ def _calls(
         if shows_rows(step.function):
             args = ["context", f"{first_id}u", *args]
         if step.function.indices:
-            args.append("(int32_t)context->row")
+            args += pointers.indices(step.function)
         args += map(str, step_numbers[index])
         traces = []
         for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
@@ -356,6 +369,14 @@ def _wrapped_call(function: str, args: list[str]) -> list[str]:
     if not args:
         lines[-1] += ");"
     return lines
+
+
+def _sizes(program: Program) -> tuple[SizeText, ...]:
+    names = unique(identifier(size.name).upper() for size in program.sizes)
+    return tuple(
+        SizeText(index, comment_text(size.name), name, size.minimum, size.maximum)
+        for index, (size, name) in enumerate(zip(program.sizes, names, strict=True))
+    )
 
 
 def _fed(program: Program) -> FedText | None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from edgec.codegen.c_data import Weights, comment_text
 from edgec.codegen.c_function import writes_param
+from edgec.codegen.c_term import term_text
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.program import DTYPE_BYTES, Port, Program
 from edgec.loop.ir import Buffer, PrimFunc
+from edgec.numerics.term import Term, Var, as_term
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class PortText:
     low: str
     high: str
     meaning: str
+    extents: tuple[str, ...]
+    used_bytes: str
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,23 @@ class Pointers:
         self._states = program.state_buffers
         self._inputs = {p.buffer: i for i, p in enumerate(program.inputs)}
         self._outputs = {p.buffer: i for i, p in enumerate(program.outputs)}
+
+    def indices(self, func: PrimFunc) -> list[str]:
+        """The arguments for the indices of a function: the row that is fed, or sizes."""
+        if self._program.fed_rows:
+            return ["(int32_t)context->row" for _ in func.indices]
+        return [self.size(var) for var in func.indices]
+
+    def size(self, var: Var) -> str:
+        """The value of an open size."""
+        names = [size.name for size in self._program.sizes]
+        return f"(int32_t)context->sizes[{names.index(var.name)}]"
+
+    def extent(self, term: Term) -> str:
+        """A dimension of a port, as uint32_t."""
+        if term.constant is not None:
+            return f"{term.constant}u"
+        return f"(uint32_t)({term_text(term, self.size).text})"
 
     def raw(self, name: str) -> str:
         """An untyped pointer to a buffer or constant."""
@@ -118,7 +139,7 @@ def port_text(
         upper_name=name.upper(),
         dtype=port.dtype,
         c_type=C_TYPE[port.dtype],
-        shape="[" + ",".join(map(str, port.shape)) + "]",
+        shape="[" + ",".join(map(str, port.extents or port.shape)) + "]",
         shape_list="{ " + ", ".join(map(str, port.shape or (1,))) + " }",
         rank=len(port.shape),
         elements=elements,
@@ -135,7 +156,17 @@ def port_text(
         low=str(low),
         high=str(high),
         meaning=meaning,
+        extents=tuple(map(pointers.extent, port.extents)),
+        used_bytes=_used_bytes(port, pointers),
     )
+
+
+def _used_bytes(port: Port, pointers: Pointers) -> str:
+    """How many bytes of a port are in use: rows beyond an open first size are not."""
+    first, *rest = port.extents or (as_term(0),)
+    if first.constant is not None or any(term.constant is None for term in rest):
+        return f"{port.nbytes}u"
+    return f"{pointers.extent(first)} * {port.nbytes // port.shape[0]}u"
 
 
 def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:

@@ -28,6 +28,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.ir import PrimFunc
+from edgec.numerics.term import Term
 
 IoMode = Literal["arena", "caller", "rows"]
 
@@ -55,12 +56,22 @@ def count_bytes(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True)
+class Size:
+    """A size that is open: its name, and what it may be."""
+
+    name: str
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
 class Port:
     """An input or output of the model.
 
     `name` is the source file's tensor name, `c_name` the identifier it becomes (empty: derived
     from the name). `scale` and `zero_point` are empty for a tensor that is not quantized, have
-    one entry per tensor, or one per channel of the last axis. `buffer` holds the value.
+    one entry per tensor, or one per channel of the last axis. `buffer` holds the value. `extents`,
+    where a size is open, are the dimensions; `shape` has the largest.
     """
 
     name: str
@@ -70,6 +81,7 @@ class Port:
     c_name: str = ""
     scale: tuple[float, ...] = ()
     zero_point: tuple[int, ...] = ()
+    extents: tuple[Term, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -220,7 +232,7 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C.
+    out of the C. `sizes` are those that each run may choose.
     """
 
     model: str
@@ -246,6 +258,7 @@ class Program:
     area_of: Mapping[str, str] = field(default_factory=dict)
     homes: ProgramHomes = field(default_factory=lambda: ProgramHomes())
     merges_functions: bool = False
+    sizes: tuple[Size, ...] = ()
 
     @property
     def activation_bytes(self) -> int:
@@ -264,6 +277,9 @@ class Program:
         lines += [f"{area.region}:{area.nbytes}" for area in self.areas]
         for port in (*self.inputs, *self.outputs):
             lines.append(f"{port.name}:{port.dtype}:{port.shape}")
+        lines += [f"{size.name}:{size.minimum}:{size.maximum}" for size in self.sizes]
+        for port in (*self.inputs, *self.outputs):
+            lines += map(str, port.extents)
         for step in self.steps:
             lines += [step.title, *(part.title for part in step.parts)]
             lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgec.errors import TypeMismatch
+from edgec.graph.extents import infer_types
 from edgec.graph.ir import Constant, Function, Node, State, Value
 from edgec.graph.operator import NoAttrs, Operator, get_op
 from edgec.graph.provenance import Origin
@@ -120,8 +121,8 @@ class GraphBuilder:
         chosen = get_op(op)
         attrs = NoAttrs() if attrs is None else attrs
         try:
-            types = chosen.infer_bodies(
-                attrs, [body.signature for body in bodies], *(value.type for value in inputs)
+            types = infer_types(
+                chosen, attrs, [body.signature for body in bodies], [v.type for v in inputs]
             )
         except TypeMismatch as mismatch:
             raise TypeMismatch(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.extents import function_at, sizes_of, symbols_of
 from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.types import Array
 
@@ -19,8 +20,11 @@ def interpret(
     """Run a function on arrays of its parameters' types and return its results.
 
     `observe` is called with every value as it is computed, those of bodies whenever they run.
-    Raises TypeMismatch for an input of another shape or dtype.
+    Open sizes follow from the shapes of the inputs. Raises TypeMismatch for an input of another
+    shape or dtype.
     """
+    if symbols_of(param.type for param in function.params):
+        function = function_at(function, sizes_of(function, [array.shape for array in inputs]))
     if len(inputs) != len(function.params):
         raise TypeMismatch(f"{len(function.params)} inputs are needed, {len(inputs)} were given")
     known: dict[Value, Array] = {}

@@ -3,7 +3,7 @@
     literal = None | True | False | number | string | "(" [literal ","]* ")"
             | Enum.MEMBER | Class record | type | quant | alias
     record  = "{" [field "=" literal ","]* "}"
-    type    = dtype "[" [extent ","]* "]" [quant]
+    type    = dtype "[" [extent ","]* "]" ["sizes" "(" [term ","]* ")"] [quant]
     quant   = "quant(" scale "," zero_point ")" | "quant(" [field "=" list ","]* ")" | alias
 
 A record has the fields of a dataclass; which classes and enumerations a text may name follows
@@ -23,6 +23,8 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.graph.lexer import Lexer, unquote
 from edgec.graph.types import DTYPES, Quant, TensorType
+from edgec.numerics.term import Term, Var
+from edgec.numerics.term_text import read_term
 
 #: Deeper nesting than this is no attribute of an operator.
 MAX_DEPTH = 40
@@ -87,6 +89,8 @@ class LiteralPrinter:
     def tensor_type(self, type_: TensorType) -> str:
         """`int8[1, 8] quant(0.5, -128)`."""
         text = f"{type_.dtype}[{', '.join(self.literal(extent) for extent in type_.shape)}]"
+        if type_.extents is not None:
+            text += f" sizes({', '.join(repr(str(term)) for term in type_.extents)})"
         return text if type_.quant is None else f"{text} {self.quant(type_.quant)}"
 
     def _alias(self, prefix: str, text: str) -> str:
@@ -102,6 +106,7 @@ class LiteralParser:
     def __init__(self, lexer: Lexer, aliases: Mapping[str, Any]) -> None:
         self.lexer = lexer
         self.aliases = aliases
+        self.symbols: dict[str, Var] = {}
         self._depth = 0
 
     def literal(self, classes: Mapping[str, type]) -> Any:
@@ -164,9 +169,24 @@ class LiteralParser:
         if token.text not in DTYPES:
             raise ContractError(f"line {token.line}: unknown dtype {token.text!r}")
         shape = self._sequence("[", "]", self.integer)
+        extents = None
+        if self.lexer.accept("sizes"):
+            extents = tuple(self._sequence("(", ")", self.term))
         following = self.lexer.peek()
         has_quant = following.kind == "alias" or self.lexer.at("quant")
-        return TensorType(tuple(shape), token.text, self.quant() if has_quant else None)
+        quant = self.quant() if has_quant else None
+        try:
+            return TensorType(tuple(shape), token.text, quant, extents)
+        except ValueError as error:
+            raise ContractError(f"line {token.line}: {error}") from None
+
+    def term(self) -> Term:
+        """A term over the sizes of the function, in quotes."""
+        token = self.lexer.peek()
+        try:
+            return read_term(self.lexer.string("a size in quotes"), self.symbols)
+        except ContractError as error:
+            raise ContractError(f"line {token.line}: {error.message}") from None
 
     def quant(self) -> Quant:
         """A quantization, in full or by its alias."""

@@ -129,6 +129,15 @@ class Operator(Generic[AttrsT]):
         """The exact meaning, on `edgec.numerics.fixed_point`; C must equal it in every bit."""
         raise NotImplementedError
 
+    def attrs_at(
+        self, attrs: AttrsT, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> AttrsT:
+        """The attributes for smaller inputs: other ones only where they hold sizes of inputs.
+
+        largest: the types of the inputs that `attrs` belongs to.
+        """
+        return attrs
+
     def infer_bodies(
         self, attrs: AttrsT, bodies: Sequence[Signature], *inputs: TensorType
     ) -> tuple[TensorType, ...]:

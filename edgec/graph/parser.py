@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.extents import infer_types
 from edgec.graph.ir import Constant, Function, Module, Node, State, Value
 from edgec.graph.lexer import Lexer, Token, unquote
 from edgec.graph.literal import MAX_DEPTH, LiteralParser
@@ -19,6 +20,7 @@ from edgec.graph.printer import constant_hash
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
 from edgec.graph.verify import verify_body, verify_module
+from edgec.numerics.term import Var
 
 
 def parse_module(text: str, constants: Mapping[str, Array]) -> Module:
@@ -90,6 +92,8 @@ class _Parser:
         name = self.lexer.string("the function's name in quotes")
         self.lexer.expect("{")
         self.values = {}
+        while self.lexer.accept("size"):
+            self.size()
         params = []
         while self.lexer.accept("param"):
             params.append(self.define(*self.binding()))
@@ -109,6 +113,13 @@ class _Parser:
             states.append(State(before, after, self.initial()))
         self.lexer.expect("}")
         return Function(name, tuple(params), tuple(nodes), results, tuple(states))
+
+    def size(self) -> None:
+        name = self.lexer.string("the size's name in quotes")
+        self.lexer.expect("from")
+        low = self.literals.integer()
+        self.lexer.expect("to")
+        self.literals.symbols[name] = Var(name, low, self.literals.integer() + 1)
 
     def binding(self) -> tuple[Token, TensorType, Origin | None]:
         """`%name: type [from origin]`; not yet defined, so that a node cannot read itself."""
@@ -230,7 +241,7 @@ def check_types(
 ) -> None:
     """Raise ContractError unless an operator gives the types that the text states."""
     try:
-        inferred = op.infer_bodies(attrs, bodies, *(value.type for value in inputs))
+        inferred = infer_types(op, attrs, bodies, [value.type for value in inputs])
     except TypeMismatch as mismatch:
         raise ContractError(
             f"line {at.line}: {op.name}: {mismatch.message}",

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 
 from edgec.errors import ContractError
+from edgec.graph.extents import symbols_of
 from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.lexer import print_name
 from edgec.graph.literal import LiteralPrinter
@@ -62,6 +63,10 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
     if name != function.name:
         raise ContractError(f"function {function.name!r} is stored in its module as {name!r}")
     lines = [f"function {name!r} {{"]
+    lines += [
+        f"  size {var.name!r} from {var.start} to {var.stop - 1}"
+        for var in symbols_of(value.type for value in function.params)
+    ]
     lines += [f"  param {_binding(value, literals)}" for value in function.params]
     lines += [f"  constant {_constant(value, literals)}" for value in function.constants()]
     for node in function.nodes:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgec.numerics.term import Term
+
 Array = npt.NDArray[Any]
 
 #: numpy's names; the element types that the graph IR knows.
@@ -56,13 +58,23 @@ class Quant:
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape (row-major), element type and quantization of a value."""
+    """Shape (row-major), element type and quantization of a value.
+
+    extents: where a size is open, every dimension as a term over symbols; `shape` is then the
+    largest that each can be, and rows lie as in a tensor of that shape.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     quant: Quant | None = None
+    extents: tuple[Term, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.extents is not None:
+            bounds = tuple(term.bounds()[1] for term in self.extents)
+            if bounds != self.shape or any(term.bounds()[0] < 0 for term in self.extents):
+                sizes = ", ".join(map(str, self.extents))
+                raise ValueError(f"sizes {sizes} do not lie in 0 to {list(self.shape)}")
         if self.dtype not in DTYPES:
             raise ValueError(f"unknown dtype {self.dtype!r}")
 
@@ -97,10 +109,10 @@ class TensorType:
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The same element type and quantization with another shape."""
-        return replace(self, shape=shape)
+        return replace(self, shape=shape, extents=None)
 
     def __str__(self) -> str:
-        text = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        text = f"{self.dtype}[{', '.join(map(str, self.extents or self.shape))}]"
         if self.quant is None:
             return text
         if self.quant.per_tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.extents import infer_types
 from edgec.graph.ir import Constant, Function, Module, Value
 
 
@@ -36,7 +37,7 @@ def verify_function(function: Function) -> None:
             raise ContractError(f"{where}: node {node.name!r} has attributes of another operator")
         try:
             signatures = [body.signature for body in node.bodies]
-            types = node.op.infer_bodies(node.attrs, signatures, *node.input_types)
+            types = infer_types(node.op, node.attrs, signatures, node.input_types)
         except TypeMismatch as mismatch:
             raise ContractError(f"{where}: node {node.name!r}: {mismatch.message}") from None
         if types != tuple(value.type for value in node.outputs):

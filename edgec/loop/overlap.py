@@ -221,7 +221,8 @@ class _Walk:
         has_order = loop.kind in ("serial", "unrolled", "vectorized") and steps.in_order
         both = all(self.touches(loop.body))
         if both and has_order and self.iterations + most * steps.count <= MOST_ITERATIONS:
-            return self.enumerated(loop, steps, start[0], stop[0], most)
+            # Of bounds that are only roughly known, every iteration that there may be.
+            return self.enumerated(loop, steps, start[0], stop[1], most)
         inner = {**steps.values, loop.var: (start[0], stop[1] - 1)}
         body = self.summary(loop.body, _Steps(inner, steps.count, steps.in_order and not both))
         if both:

@@ -38,6 +38,15 @@ class Reshape(Op[ReshapeAttrs]):
     integer_form = IntegerForm.SHARED
     keeps_factors = True
 
+    def attrs_at(
+        self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> ReshapeAttrs:
+        """The first axis takes all of an open size."""
+        rest = math.prod(attrs.shape[1:])
+        if not attrs.shape or not rest or inputs[0].elements % rest:
+            return attrs
+        return ReshapeAttrs((inputs[0].elements // rest, *attrs.shape[1:]))
+
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""
         (x,) = inputs

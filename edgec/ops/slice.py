@@ -42,6 +42,18 @@ class Slice(Op[SliceAttrs]):
     movement = Movement.PART
     integer_form = IntegerForm.SHARED
 
+    def attrs_at(
+        self, attrs: SliceAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> SliceAttrs:
+        """An axis that is taken as a whole stays whole."""
+        axes = zip(attrs.begin, attrs.stride, attrs.shape, largest[0].shape, inputs[0].shape,
+                   strict=True)  # fmt: skip
+        shape = tuple(
+            now if (begin, stride, count) == (0, 1, extent) else count
+            for begin, stride, count, extent, now in axes
+        )
+        return replace(attrs, shape=shape)
+
     def infer(self, attrs: SliceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape of the attributes; TypeMismatch where an index leaves the input."""
         (x,) = inputs

@@ -241,5 +241,10 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
     return lowering, values
 
 
+def plain_nest(group: Group) -> PrimFunc:
+    """The group's loops as its operators define them, before any schedule."""
+    return _define(group, "direct", "")[0].build()
+
+
 def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)

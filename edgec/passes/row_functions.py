@@ -126,6 +126,8 @@ def _on(node: Node, values: dict[Value, Value], padding: tuple[int, int]) -> Nod
 def row_group(group: Group, policy: Target) -> RowGroup | None:
     """How to compute a group row by row, or None where it cannot be."""
     inputs = group.activations
+    if group.nodes[0].bodies or any(v.type.extents for v in (*inputs, group.output)):
+        return None
     shapes = [v.type.shape for v in (*inputs, group.output)]
     if not inputs or len(group.outputs) != 1 or any(len(s) != 4 or s[0] != 1 for s in shapes):
         return None

@@ -40,7 +40,6 @@ class Finding:
 PACKAGES = (
     ("numpy", "numpy", "", "everything"),
     ("click", "click", "", "everything"),
-    ("sympy", "sympy", "", "shapes"),
     ("ml_dtypes", "ml_dtypes", "", "types of few bits"),
     ("jinja2", "jinja2", "", "writing C"),
     ("elftools", "pyelftools", "", "measuring firmware"),

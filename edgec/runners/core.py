@@ -77,6 +77,10 @@ class CoreModel:
         """Call a function that takes only the context and return its ec_status."""
         return _signed(self.call(name, self._context.address).value)
 
+    def set_size(self, number: int, value: int) -> None:
+        """Choose a size. Raises RunFailed where it may not have this value."""
+        self.call("set_size", self._context.address, number, value)
+
     def run(self, inputs: Sequence[Array]) -> tuple[CallResult, list[bytes]]:
         """Run once; returns the call and the bytes of the outputs."""
         if self._manifest.io != "rows":  # with rows, the arena holds what was fed
@@ -146,7 +150,10 @@ class CoreSession(Session):
         self._plain = CoreModel(self.artefact(False), self._core, self.manifest)
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
-        result, outputs = self._model(bool(stops)).run(inputs)
+        model = self._model(bool(stops))
+        for number, value in enumerate(self.sizes):
+            model.set_size(number, value)
+        result, outputs = model.run(inputs)
         modelled = self._core in _MODELLED_CORES
         traces, layers = collect_traces(
             self.manifest, (Traced(e.id, e.row, e.data, e.instructions) for e in result.trace)
@@ -160,6 +167,9 @@ class CoreSession(Session):
             layers=tuple(RunCost(count, None) for count in layers) if stops else (),
             traces=traces,
         )
+
+    def _require_sizes(self) -> None:
+        """Every size can be chosen; the model itself refuses what it may not be."""
 
     def _model(self, trace: bool) -> CoreModel:
         if not trace:

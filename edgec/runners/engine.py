@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol
@@ -28,6 +28,7 @@ from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.commands import Stops
 from edgec.runners.emulator import missing_emulator
+from edgec.runners.sizes import at_largest, chosen_sizes, in_use, shape_of
 from edgec.targets.core import is_this_computer
 
 Array = npt.NDArray[Any]
@@ -98,6 +99,8 @@ class Session:
     def __init__(self, project: Project) -> None:
         self.manifest = project.manifest
         self._project = project
+        #: What the open sizes are in the next run.
+        self.sizes = tuple(size.maximum for size in self.manifest.sizes)
 
     def run(
         self, inputs: Sequence[Array], *, trace: bool = False, profile: bool = False
@@ -111,10 +114,14 @@ class Session:
         wanted = Stops.NOWHERE
         if trace or profile:
             wanted = Stops.STEPS | (Stops.VALUES if trace else Stops.NOWHERE)
-        result = self._run(self._check(inputs), wanted)
+        arrays = self._check(inputs)
+        largest = [at_largest(p, a) for p, a in zip(self.manifest.inputs, arrays, strict=True)]
+        result = self._run(largest, wanted)
         if trace:
             self._check_traces(result)
-        return result
+        shapes = (shape_of(self.manifest, port, self.sizes) for port in self.manifest.outputs)
+        outputs = tuple(map(in_use, result.outputs, shapes))
+        return result if not self.sizes else replace(result, outputs=outputs)
 
     def reset(self) -> None:
         """Give the model's state its initial values."""
@@ -160,15 +167,27 @@ class Session:
                 f"{self.manifest.model} takes {len(ports)} inputs, {len(inputs)} were given"
             )
         arrays = []
+        if self.manifest.sizes:
+            self.sizes = chosen_sizes(self.manifest, list(map(np.asarray, inputs)))
+            self._require_sizes()
         for port, value in zip(ports, inputs, strict=True):
             array = np.asarray(value)
-            if array.dtype != np.dtype(port.dtype) or array.shape != tuple(port.shape):
+            shape = shape_of(self.manifest, port, self.sizes)
+            if array.dtype != np.dtype(port.dtype) or array.shape != shape:
                 raise RunFailed(
                     f"input '{port.name}' of {self.manifest.model} is {port.dtype} "
-                    f"{list(port.shape)}, was given {array.dtype} {list(array.shape)}"
+                    f"{list(shape)}, was given {array.dtype} {list(array.shape)}"
                 )
             arrays.append(np.ascontiguousarray(array))
         return arrays
+
+    def _require_sizes(self) -> None:
+        """Raise RunFailed where this engine cannot choose the sizes of a run."""
+        if self.sizes != tuple(size.maximum for size in self.manifest.sizes):
+            raise RunFailed(
+                f"the {self.engine} engine runs {self.manifest.model} at its largest sizes only",
+                hint="use --engine host or core",
+            )
 
     def _check_traces(self, result: RunResult) -> None:
         for entry in self.manifest.traces:

@@ -81,7 +81,11 @@ class HostModel:
             self._library = ctypes.CDLL(str(library))
             self._functions = {
                 name: getattr(self._library, f"{manifest.model}_{name}")
-                for name in _FUNCTIONS + (("feed_row",) if manifest.io == "rows" else ())
+                for name in (
+                    *_FUNCTIONS,
+                    *(("feed_row",) if manifest.io == "rows" else ()),
+                    *(("set_size",) if manifest.sizes else ()),
+                )
             }
         except (OSError, AttributeError) as error:
             raise RunFailed(
@@ -125,6 +129,14 @@ class HostModel:
     def call(self, name: str) -> int:
         """Call a function that takes only the context and returns an ec_status."""
         status: int = self._functions[name](ctypes.c_void_p(self._context.address))
+        self.check()
+        return status
+
+    def set_size(self, number: int, value: int) -> int:
+        """Choose a size; returns the ec_status."""
+        status: int = self._functions["set_size"](
+            ctypes.c_void_p(self._context.address), ctypes.c_uint32(number), ctypes.c_uint32(value)
+        )
         self.check()
         return status
 
@@ -206,13 +218,19 @@ class HostSession(Session):
         self._plain = HostModel(self.artefact(False), self.manifest)
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
-        status, outputs, events = self._model(bool(stops)).run(inputs)
+        model = self._model(bool(stops))
+        for number, value in enumerate(self.sizes):
+            self._finished(model.set_size(number, value))
+        status, outputs, events = model.run(inputs)
         self._finished(status)
         if not stops:
             return RunResult(self._outputs(outputs))
         traces, _ = collect_traces(self.manifest, events)
         layers = tuple(RunCost(None, None) for _ in self.manifest.layers)
         return RunResult(self._outputs(outputs), layers=layers, traces=traces)
+
+    def _require_sizes(self) -> None:
+        """Every size can be chosen; the model itself refuses what it may not be."""
 
     def _model(self, trace: bool) -> HostModel:
         if not trace:

@@ -1,0 +1,155 @@
+"""Open sizes: types whose dimensions are terms over named symbols, each with a range.
+
+`TensorType.shape` holds the upper bounds, which is what memory is planned for; `extents` says how
+large each dimension really is. Operators know nothing of this: their type relations are asked at
+several sizes, and the terms that give all of these answers are the extents.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from edgec.errors import TypeMismatch
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.operator import Operator, Signature
+from edgec.graph.types import TensorType
+from edgec.numerics.term import Term, Var, as_term
+
+#: Sizes of one symbol at which type relations are asked.
+MOST_SAMPLES = 16
+
+#: The value of each symbol.
+Sizes = Mapping[Var, int]
+
+
+def open_type(dtype: str, *extents: Term | Var | int) -> TensorType:
+    """A tensor type without quantization whose dimensions are these."""
+    terms = tuple(map(as_term, extents))
+    shape = tuple(term.bounds()[1] for term in terms)
+    return TensorType(shape, dtype, extents=terms)
+
+
+def symbols_of(types: Iterable[TensorType]) -> tuple[Var, ...]:
+    """All symbols of some types, by name."""
+    found = {var for type_ in types for term in type_.extents or () for var in term.variables()}
+    return tuple(sorted(found, key=lambda var: var.name))
+
+
+def at_sizes(type_: TensorType, sizes: Sizes) -> TensorType:
+    """The closed type where the symbols have these values."""
+    if type_.extents is None:
+        return type_
+    shape = tuple(_value(term, sizes) for term in type_.extents)
+    return replace(type_, shape=shape, extents=None)
+
+
+def infer_types(
+    op: Operator[Any], attrs: Any, bodies: Sequence[Signature], inputs: Sequence[TensorType]
+) -> tuple[TensorType, ...]:
+    """An operator's type relation; its outputs are open where its inputs are."""
+    symbols = symbols_of(inputs)
+    if not symbols:
+        return op.infer_bodies(attrs, bodies, *inputs)
+    if bodies:
+        raise TypeMismatch(f"{op.name} with bodies takes no open sizes: {_listed(inputs)}")
+    most = {var: var.stop - 1 for var in symbols}
+    largest = [at_sizes(type_, most) for type_ in inputs]
+    bounds = op.infer_bodies(attrs, (), *largest)
+
+    def asked(sizes: Sizes) -> tuple[TensorType, ...]:
+        smaller = [at_sizes(type_, sizes) for type_ in inputs]
+        return op.infer_bodies(op.attrs_at(attrs, largest, smaller), (), *smaller)
+
+    terms = [[as_term(extent) for extent in type_.shape] for type_ in bounds]
+    for var in symbols:
+        below = asked({**most, var: most[var] - 1})
+        for each, lower, type_ in zip(terms, below, bounds, strict=True):
+            for axis, extent in enumerate(type_.shape):
+                slope = extent - lower.shape[axis]
+                each[axis] = each[axis] + slope * (as_term(var) - most[var])
+    found = tuple(_opened(t, tuple(each)) for t, each in zip(bounds, terms, strict=True))
+    for sizes in _samples(symbols):
+        if asked(sizes) != tuple(at_sizes(type_, sizes) for type_ in found):
+            raise TypeMismatch(
+                f"{op.name} of {_listed(inputs)}: the sizes of its outputs are not linear in"
+                f" {', '.join(var.name for var in symbols)}",
+                hint="fix the sizes that are open",
+            )
+    return found
+
+
+def function_at(function: Function, sizes: Sizes) -> Function:
+    """The function where the symbols have these values: no size is open."""
+    if not symbols_of(value.type for value in function.params):
+        return function
+    values: dict[Value, Value] = {
+        param: replace(param, type=at_sizes(param.type, sizes)) for param in function.params
+    }
+    nodes = []
+    for node in function.nodes:
+        nodes.append(_node_at(node, sizes, values))
+    results = tuple(values.get(value, value) for value in function.results)
+    states = tuple(
+        replace(s, before=values[s.before], after=values.get(s.after, s.after))
+        for s in function.states
+    )
+    params = tuple(values[param] for param in function.params)
+    return replace(function, params=params, nodes=tuple(nodes), results=results, states=states)
+
+
+def _node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
+    """The node on values of closed types; its outputs are added to `values`."""
+    if not symbols_of((*node.input_types, *(value.type for value in node.outputs))):
+        values.update((value, value) for value in node.outputs)
+        return replace(node, inputs=tuple(values.get(v, v) for v in node.inputs))
+    inputs = tuple(v if isinstance(v, Constant) else values[v] for v in node.inputs)
+    most = {var: var.stop - 1 for var in symbols_of(node.input_types)}
+    largest = [at_sizes(type_, most) for type_ in node.input_types]
+    attrs = node.op.attrs_at(node.attrs, largest, [value.type for value in inputs])
+    outputs = tuple(replace(v, type=at_sizes(v.type, sizes)) for v in node.outputs)
+    values.update(zip(node.outputs, outputs, strict=True))
+    return replace(node, attrs=attrs, inputs=inputs, outputs=outputs)
+
+
+def sizes_of(function: Function, shapes: Sequence[tuple[int, ...]]) -> Sizes:
+    """The symbols' values for inputs of these shapes. Raises TypeMismatch where there are none."""
+    sizes: dict[Var, int] = {}
+    for param, shape in zip(function.inputs, shapes, strict=False):
+        for term, extent in zip(param.type.extents or (), shape, strict=False):
+            if len(term.parts) == 1 and isinstance(term.parts[0][0], Var):
+                var, factor = term.parts[0]
+                assert isinstance(var, Var)
+                sizes.setdefault(var, (extent - term.offset) // factor)
+    for var in symbols_of(value.type for value in function.inputs):
+        if var not in sizes or not var.start <= sizes[var] < var.stop:
+            given = sizes.get(var, "not given")
+            raise TypeMismatch(f"size {var.name} is {given}, not {var.start} to {var.stop - 1}")
+    return sizes
+
+
+def _opened(type_: TensorType, terms: tuple[Term, ...]) -> TensorType:
+    is_open = any(term.constant is None for term in terms)
+    return replace(type_, extents=terms if is_open else None)
+
+
+def _samples(symbols: Sequence[Var]) -> list[Sizes]:
+    """Every value of each symbol, or some of a long range; the others at both ends."""
+    found: list[Sizes] = []
+    for var in symbols:
+        others = [other for other in symbols if other != var]
+        step = max(1, (var.stop - var.start) // MOST_SAMPLES)
+        for value in (*range(var.start, var.stop, step), var.stop - 1):
+            for ends in itertools.product(*((o.start, o.stop - 1) for o in others)):
+                found.append({var: value, **dict(zip(others, ends, strict=True))})
+    return found
+
+
+def _value(term: Term, sizes: Sizes) -> int:
+    return term.evaluate({var.name: size for var, size in sizes.items()})
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))

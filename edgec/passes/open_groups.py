@@ -1,0 +1,175 @@
+"""Groups whose first dimension is open: the function of one slice, in a loop over those there are.
+
+    for (n = 0; n < batch; ++n) {
+        m_dense(&x[n * 16], weights, &out[n * 3]);
+    }
+
+A slice is lowered and scheduled like every other group, so that kernels serve it as well. That
+slices have nothing to do with each other is proven from the accesses of the group's plain loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.errors import ImportFailed
+from edgec.graph.extents import at_sizes, infer_types, symbols_of
+from edgec.graph.ir import Node, Value
+from edgec.graph.types import TensorType
+from edgec.loop.access import accesses, writes
+from edgec.loop.cost import estimate
+from edgec.loop.ir import Buffer, BufferRef, Call, For, PrimFunc
+from edgec.loop.schedule import Schedule
+from edgec.loop.simplify import lower_blocks
+from edgec.loop.spot import Spot
+from edgec.numerics.term import Term, Var, as_term
+from edgec.passes.fuse_groups import Group
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, plain_nest
+from edgec.targets.target import Target
+
+
+def is_open(group: Group) -> bool:
+    """Whether a value of the group has an open size."""
+    values = (*group.inputs, *(value for node in group.nodes for value in node.outputs))
+    return any(value.type.extents is not None for value in values)
+
+
+def lower_open_group(group: Group, target: Target) -> LoweredGroup:
+    """The menu of a group's slice, each variant in a loop.
+
+    Raises ImportFailed, with the nodes' names, where another dimension than the first is open or
+    slices depend on each other.
+    """
+    extent = _first_extent(group)
+    _require_slices(group, extent)
+    values: dict[Value, Value] = {}
+    for value in group.inputs:
+        values[value] = replace(value, type=_slice_type(value.type))
+    nodes = tuple(_on_slices(node, values) for node in group.nodes)
+    inner = lower_group(Group(nodes, tuple(values[v] for v in group.inputs)), target)
+    whole = {after: before for before, after in values.items()}
+    variants = tuple(_looped(variant, extent, whole) for variant in inner.variants)
+    return LoweredGroup(group, variants)
+
+
+def _first_extent(group: Group) -> Term:
+    """How many slices there are: the only size that is open in the group."""
+    found: set[Term] = set()
+    for value in (*group.inputs, *(v for node in group.nodes for v in node.outputs)):
+        first, *rest = value.type.extents or (as_term(0),)
+        if any(term.constant is None for term in rest):
+            raise _refused(group, f"{value} is {value.type}: only the first size may be open")
+        if first.constant is None:
+            found.add(first)
+    if len(found) != 1 or any(value.type.extents is None for value in group.outputs):
+        sizes = ", ".join(sorted(map(str, found)))
+        raise _refused(group, f"its values have the sizes {sizes}, or lose them")
+    return found.pop()
+
+
+def _require_slices(group: Group, extent: Term) -> None:
+    """Prove that every step of the outermost loops works on a slice of its own."""
+    count = extent.bounds()[1]
+    func = plain_nest(_closed(group))
+    is_sliced = {value.name for value in group.inputs if value.type.extents is not None}
+    names = _input_names(group)
+    for access in accesses(lower_blocks(func.body)):
+        buffer, indices = access.buffer, access.indices
+        outer = access.loops[0] if access.loops else None
+        is_whole = buffer.scope == "constant" or (
+            buffer.name in names and names[buffer.name].name not in is_sliced
+        )
+        if is_whole:
+            fixed = indices is not None and outer is not None
+            if fixed and not any(outer.var in t.variables() for t in indices or ()):  # type: ignore[union-attr]
+                continue
+        elif outer is not None and indices and buffer.shape[:1] == (count,):
+            covers = outer.start.constant == 0 and outer.stop.constant == count
+            if covers and indices[0] == as_term(outer.var):
+                continue
+        raise _refused(group, "its slices along the first size depend on each other")
+
+
+def _input_names(group: Group) -> dict[str, Value]:
+    """By name of the parameter the activation that `plain_nest` reads through it."""
+    return {f"x{n + 1}" if n else "x": value for n, value in enumerate(group.activations)}
+
+
+def _closed(group: Group) -> Group:
+    """The group at its largest sizes."""
+    values: dict[Value, Value] = {}
+
+    def closed(value: Value) -> Value:
+        if value.type.extents is None:
+            return value
+        if value not in values:
+            most = {var: var.stop - 1 for var in symbols_of([value.type])}
+            values[value] = replace(value, type=at_sizes(value.type, most))
+        return values[value]
+
+    nodes = tuple(
+        replace(node, inputs=tuple(map(closed, node.inputs)),
+                outputs=tuple(map(closed, node.outputs)))
+        for node in group.nodes
+    )  # fmt: skip
+    return Group(nodes, tuple(map(closed, group.inputs)))
+
+
+def _slice_type(type_: TensorType) -> TensorType:
+    if type_.extents is None:
+        return type_
+    return type_.with_shape((1, *type_.shape[1:]))
+
+
+def _on_slices(node: Node, values: dict[Value, Value]) -> Node:
+    """The node on slices; its outputs are added to `values`."""
+    inputs = tuple(values[value] for value in node.inputs)
+    types = [value.type for value in inputs]
+    attrs = node.op.attrs_at(node.attrs, node.input_types, types)
+    made = infer_types(node.op, attrs, (), types)
+    outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, made, strict=True))
+    values.update(zip(node.outputs, outputs, strict=True))
+    return replace(node, attrs=attrs, inputs=inputs, outputs=outputs)
+
+
+def _looped(variant: Variant, extent: Term, whole: dict[Value, Value]) -> Variant:
+    """A variant of one slice in a loop over all slices; `whole` has what slices are of."""
+    inner, count = variant.function, extent.bounds()[1]
+    n = Var("n", 0, count)
+    written = writes(inner.body)
+    params: list[Buffer] = []
+    args: list[BufferRef] = []
+    for param, value in zip(inner.params, variant.args, strict=True):
+        use = "updates" if param in written else "reads"
+        if value is None:
+            params.append(param)
+            start = tuple(as_term(0) for _ in param.shape)
+            args.append(BufferRef(param, start, use, param.shape))  # type: ignore[arg-type]
+            continue
+        type_ = whole[value].type
+        params.append(Buffer(param.name, (type_.elements,), param.dtype, "arena"))
+        spot = Spot(params[-1], type_.elements)
+        part = spot if type_.extents is None else spot.slice(n, count)
+        args.append(part.ref("reads" if param not in written else "writes"))
+    callee = f"{inner.name}_slice"
+    loop = For(n, as_term(0), extent, "serial", Call(callee, tuple(args)))
+    symbols = tuple(sorted(extent.variables(), key=lambda var: var.name))
+    function = PrimFunc(f"{inner.name}_slices", tuple(params), (), loop, symbols)
+    callees = {callee: inner}
+    return replace(
+        variant,
+        schedule=Schedule(function),
+        function=function,
+        args=tuple(None if value is None else whole[value] for value in variant.args),
+        instructions=round(estimate(function, callees=callees).instructions),
+        same_place=(),
+        callees=callees,
+    )
+
+
+def _refused(group: Group, problem: str) -> ImportFailed:
+    operators = "+".join(node.op.name for node in group.nodes)
+    return ImportFailed(
+        f"{operators} node {group.name!r} cannot run at open sizes: {problem}",
+        hint="fix the sizes that are open",
+    )

@@ -1,0 +1,128 @@
+"""Open sizes: what type relations say of them, their text, and functions at one size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from open_functions import BATCH, CASES, MOST
+
+from edgec.errors import ContractError, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.extents import function_at, open_type, symbols_of
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Module
+from edgec.graph.parser import parse_module
+from edgec.graph.printer import constant_data, print_module
+from edgec.graph.types import TensorType
+from edgec.graph.verify import verify_function
+from edgec.numerics.term import Var, as_term
+from edgec.ops.concat import ConcatAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.reduce import ReduceAttrs
+from edgec.ops.slice import SliceAttrs
+from edgec.ops.transpose import TransposeAttrs
+
+
+def test_a_type_holds_its_largest_shape() -> None:
+    type_ = open_type("int8", BATCH, as_term(BATCH) * 2 + 1, 3)
+    assert type_.shape == (8, 17, 3)
+    assert type_.nbytes == 8 * 17 * 3
+    assert str(type_) == "int8[batch, batch*2 + 1, 3]"
+    assert type_ != TensorType((8, 17, 3), "int8")
+    assert type_.with_shape((4,)).extents is None
+    with pytest.raises(ValueError, match=r"sizes batch do not lie in 0 to \[7\]"):
+        TensorType((7,), "int8", extents=(as_term(BATCH),))
+
+
+def test_families_of_operators_carry_sizes() -> None:
+    b = GraphBuilder()
+    x = b.param("x", open_type("float32", BATCH, 4, 6))
+    row = b.constant("row", np.ones((6,), np.float32))
+    found = {
+        "exp": b.op("exp", [x], name="exp"),
+        "div": b.op("div", [x, row], name="div"),
+        "matmul": b.op("matmul", [x, b.constant("w", np.ones((6, 5), np.float32))], name="mm"),
+        "reduce": b.op("reduce", [x], ReduceAttrs((1, 2), "max"), name="reduce"),
+        "concat": b.op("concat", [x, x], ConcatAttrs(0), name="concat"),
+        "transpose": b.op("transpose", [x], TransposeAttrs((1, 0, 2)), name="transpose"),
+        "slice": b.op("slice", [x], SliceAttrs((0, 1, 0), (1, 1, 1), (8, 2, 6)), name="slice"),
+        "all": b.op("reduce", [x], ReduceAttrs((0, 1, 2), "max"), name="all"),
+    }
+    assert {name: str(value.type) for name, value in found.items()} == {
+        "exp": "float32[batch, 4, 6]",
+        "div": "float32[batch, 4, 6]",
+        "matmul": "float32[batch, 4, 5]",
+        "reduce": "float32[batch, 1, 1]",
+        "concat": "float32[batch*2, 4, 6]",
+        "transpose": "float32[4, batch, 6]",
+        "slice": "float32[batch, 2, 6]",
+        "all": "float32[1, 1, 1]",
+    }
+
+
+def test_two_sizes_in_one_type() -> None:
+    length = Var("length", 3, 21)
+    b = GraphBuilder()
+    x = b.param("x", open_type("float32", BATCH, length, 1, 2))
+    w = b.constant("w", np.ones((4, 3, 1, 2), np.float32))
+    bias = b.constant("bias", np.zeros(4, np.float32))
+    y = b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="conv")
+    assert str(y.type) == "float32[batch, length - 2, 1, 4]"
+    assert [var.name for var in symbols_of([y.type])] == ["batch", "length"]
+
+
+def test_sizes_that_are_not_linear_are_refused() -> None:
+    length = Var("length", 3, 21)
+    b = GraphBuilder()
+    x = b.param("x", open_type("float32", 1, length, 1, 2))
+    w = b.constant("w", np.ones((4, 3, 1, 2), np.float32))
+    bias = b.constant("bias", np.zeros(4, np.float32))
+    with pytest.raises(TypeMismatch, match=r"'conv': conv2d of .* are not linear in length"):
+        b.op("conv2d", [x, w, bias], Conv2dAttrs(stride=(2, 1)), name="conv")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text_is_read_back(name: str) -> None:
+    module = Module({"main": CASES[name]()})
+    text = print_module(module)
+    assert "size 'batch' from 1 to 8" in text
+    again = parse_module(text, constant_data(module))
+    assert print_module(again) == text
+    assert again.main.params[0].type == module.main.params[0].type
+
+
+@pytest.mark.parametrize(
+    ("term", "problem"),
+    [
+        ("rows", "line 4: 'rows' is no term: rows is not known"),
+        ("batch * batch", "line 4: 'batch \\* batch' is no term: not linear"),
+        ("batch // batch", "is no term: a divisor that is not constant"),
+        ("__import__('os')", "is no term"),
+        ("batch + 1", "sizes batch \\+ 1 do not lie in 0 to \\[8\\]"),
+    ],
+)
+def test_a_wrong_term_says_its_line(term: str, problem: str) -> None:
+    text = f"""module {{}}
+    function 'main' {{
+      size 'batch' from 1 to 8
+      param %x: int8[8] sizes({term!r})
+      return %x
+    }}"""
+    with pytest.raises(ContractError, match=problem):
+        parse_module(text, {})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_at_a_size_is_closed(name: str) -> None:
+    function = CASES[name]()
+    closed = function_at(function, {BATCH: 3})
+    verify_function(closed)
+    assert all(value.type.extents is None for value in closed.values())
+    type_ = function.params[0].type
+    x = np.ones((3, *type_.shape[1:]), type_.dtype)
+    for a, b in zip(interpret(function, [x]), interpret(closed, [x]), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert len(a) == 3
+    for rows in (0, MOST + 1):
+        with pytest.raises(TypeMismatch, match=f"size batch is {rows}, not 1 to 8"):
+            interpret(function, [np.ones((rows, *type_.shape[1:]), type_.dtype)])
