@@ -8,12 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from open_functions import perceptron
 from operator_models import MODELS
 from repo_files import REPO_ROOT
 
 from edgec.codegen.project import write_project
+from edgec.graph.ir import Module
 from edgec.options import Options
-from edgec.pipeline import compile_model
+from edgec.pipeline import compile_model, compile_module
 from edgec.targets.core import find_core
 
 PAGE = (REPO_ROOT / "docs" / "c_api.md").read_text("utf-8")
@@ -28,6 +30,14 @@ AROUND = {
         ("kws",),
         "rows",
     ),
+    "kws_set_size(": (
+        "static kws_context model;\n"
+        "int sized(const void *const *inputs, void *const *outputs);\n"
+        "int sized(const void *const *inputs, void *const *outputs) {{\n"
+        "    uint32_t rows;\n{}\n    return (int)rows;\n}}\n",
+        ("kws",),
+        "open",
+    ),
 }
 #: Named on the page and made by other builds: with state, for a board, with regions.
 ELSEWHERE = {"KWS_STATE", "kws_firmware"}
@@ -38,9 +48,14 @@ def blocks() -> list[str]:
 
 
 def write_models(names: tuple[str, ...], io: str, folder: Path) -> Path:
-    """Projects of a small model of int8 (whose rows can be fed: of int16) under these names."""
+    """Projects of a small model under these names: int8, with rows to be fed int16, or open."""
     folder.mkdir()
     for name in names:
+        if io == "open":
+            module = Module({"main": perceptron()}, source=name)
+            options = Options(model_name=name)
+            write_project(compile_module(module, find_core("cortex-m4"), options).program, folder)
+            continue
         model = MODELS["network_int16" if io == "rows" else "average_pool"](folder)
         options = Options(model_name=name, io=io)  # type: ignore[arg-type]
         write_project(compile_model(model, find_core("cortex-m4"), options).program, folder)
