@@ -92,10 +92,10 @@ def _planes(nest: Nest) -> list[Schedule]:
         prepared.pad_copy("acc", "x", "plane", [0, 3, 1, 2], IMAGE_AXES)
         fold_offsets(prepared, "plane")
         prepared.transform_layout("w", "HWO -> O H W")
-    except ScheduleError:
+        schedule = begin(nest, prepared)
+        schedule_planes(schedule, straight=not nest.is_small)
+    except ScheduleError:  # such as windows that stay clipped at one side, as in narrow rows
         return []
-    schedule = begin(nest, prepared)
-    schedule_planes(schedule, straight=not nest.is_small)
     return [finish(nest, schedule)]
 
 
