@@ -32,13 +32,17 @@ class _Rule:
     words: str
 
 
+def _is_comment_text(text: str) -> bool:
+    return text.isprintable() and not {"*/", "/*"} & _parts(text) and not text.endswith("\\")
+
+
 _RULES = {
     "name": _Rule(_NAME.fullmatch, "letters, digits, spaces and . _ + -"),
     "region": _Rule(_IDENTIFIER.fullmatch, "letters, digits and underscores, no digit first"),
     "access": _Rule(_ACCESS.fullmatch, "up to three of r, w and x"),
     "machine": _Rule(_MACHINE.fullmatch, "letters, digits and . _ -, without options"),
-    "text": _Rule(lambda text: text.isprintable() and not {"*/", "/*", "\\"} & _parts(text),
-                  "one line of printable characters, without /* , */ or a backslash"),
+    "text": _Rule(_is_comment_text,
+                  "one line of printable characters, without /* or */, not ending in a backslash"),
     "option": _Rule(
         lambda text: text.isprintable() and not any(w.startswith("-") for w in text.split()),
         "one line of printable characters, and no word of it starts with -",
