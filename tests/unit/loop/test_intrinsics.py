@@ -79,6 +79,7 @@ ARGUMENTS = {
     "requantize_tflm_right": (accumulators, lambda: 1518500250, lambda: -3),
     "requantize_single": (accumulators, lambda: 1518500250, lambda: 2),
     "requantize_tflm16": (accumulators, lambda: 23171, lambda: 15),
+    "requantize_onnx": (accumulators, lambda: 0.0123),
     "one_over_one_plus_x": (lambda: np.abs(accumulators()) % 2**31,),
     "rounding_divide_by_power_of_two": (accumulators, lambda: 5),
 }
