@@ -120,7 +120,7 @@ def distance(func):
         (lambda s: s.roll("padded_c", "out_h", 1), "under nothing else"),
         (lambda s: s.roll("out_c", "out_h", 1), "one row in each step|all rows of a temporary"),
         (lambda s: s.roll("padded_h", "out_c", 1), "under nothing else"),
-        (lambda s: (s.parallel("out_h"), s.roll("padded_h", "out_h", 1)), "one after the other"),
+        (lambda s: (s.parallel("out_h"), s.roll("padded_h", "out_h", 1)), "cannot be parallel"),
     ],
 )
 def test_what_does_not_apply_says_why(step, why):
