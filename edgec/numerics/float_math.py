@@ -8,6 +8,7 @@ Largest errors, in units in the last place (ULP) of the exact result rounded to 
 over every float (tests/runtime_c/test_float_math.py):
 
     exp 1.0   log 0.9   sigmoid 2.4   tanh 1.5   erf 1.5   sqrt 0.5   rsqrt 1.5   fmod 0
+    floor 0   ceil 0   round 0   sin 3.0   cos 3.0   atan 3.0   sinh 4.0   cosh 3.5
 """
 
 from __future__ import annotations
@@ -43,6 +44,20 @@ _ERF_REST = (-0.0003537095617502928, -1.1270400285720825, -0.6382256150245667,
              0.00018557484145276248)  # fmt: skip
 #: (2 atanh(s) - 2 s) / s**3 in s**2, for 1 + f between sqrt(1/2) and sqrt(2), s = f / (2 + f).
 _LOG = (0.6666666269302368, 0.4000033736228943, 0.28537169098854065, 0.23584990203380585)
+#: (sin(r) - r) / r**3, (cos(r) - 1 + r**2 / 2) / r**4 and, for r up to tan(pi / 8),
+#: (atan(r) - r) / r**3, all in r**2.
+_SIN = (-0.1666666716337204, 0.008333329111337662, -0.00019839305605273694, 2.7180271899851505e-06)
+_COS = (0.04166664555668831, -0.0013887344393879175, 2.443569064780604e-05)
+_ATAN = (-0.33332955837249756, 0.19977901875972748, -0.13879556953907013, 0.08059288561344147)
+#: (sinh(r) - r) / r**3 in r**2, for |r| < 1.
+_SINH = (0.1666666716337204, 0.008333350531756878, 0.0001983606634894386, 2.8174395083624404e-06)
+_TAN_EIGHTH, _TAN_THREE_EIGHTHS = _F(0.41421356), _F(2.41421356)
+_HALF_PI, _QUARTER_PI = _F(1.57079633), _F(0.785398163)
+#: 2 / pi, 32 bits in each word, behind a word of zeros.
+_TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041,
+                0xFE5163AB)  # fmt: skip
+#: 2 pi / 2**64: of a turn's 64 bits.
+_TURN = _F(3.4061215800e-19)
 #: The bits of sqrt(1/2).
 _SQRT_HALF = 0x3F3504F3
 
@@ -129,6 +144,108 @@ def rsqrt(x: Any) -> FloatArray:
     """1 / sqrt(x), with both roundings."""
     with np.errstate(all="ignore"):
         return np.asarray(_F(1) / sqrt(x))
+
+
+def floor(x: Any) -> FloatArray:
+    """The largest integer that is no larger."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.floor(np.asarray(x, _F)))
+
+
+def ceil(x: Any) -> FloatArray:
+    """The smallest integer that is no smaller."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.ceil(np.asarray(x, _F)))
+
+
+def round(x: Any) -> FloatArray:
+    """The nearest integer, ties to even."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.rint(np.asarray(x, _F)))
+
+
+def _quadrant(x: FloatArray) -> tuple[npt.NDArray[Any], FloatArray]:
+    """(n, r) with |x| = n pi / 2 + r, n modulo 4 and |r| at most about pi / 4.
+
+    As 64 bits of a turn: 24 bits of x by 96 of 2 / pi, from where they make no whole turns.
+    """
+    bits = x.view(np.uint32) & np.uint32(0x7FFFFFFF)
+    place = np.clip((bits >> 23).astype(np.int64) - 120, 6, 134)
+    words = np.asarray(_TWO_OVER_PI, np.uint64)
+    down = np.uint64(32) - (place & 31).astype(np.uint64)
+    part = [
+        ((words[(place >> 5) + n] << np.uint64(32) | words[np.minimum((place >> 5) + n + 1, 7)])
+         >> down) & np.uint64(0xFFFFFFFF)
+        for n in range(3)
+    ]  # fmt: skip
+    mantissa = ((bits & 0x007FFFFF) | 0x00800000).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        turn = ((mantissa * part[0]) << np.uint64(32)) + mantissa * part[1]
+        turn = turn + ((mantissa * part[2]) >> np.uint64(32))
+        n = (turn + np.uint64(1 << 61)) >> np.uint64(62)
+        rest = (turn - (n << np.uint64(62))).view(np.int64)
+    is_small = bits < 0x3F490FDB
+    size = np.where(x < 0, -x, x)
+    r = np.where(is_small, size, rest.astype(_F) * _TURN)
+    return np.where(is_small, 0, n.astype(np.int64) & 3), r
+
+
+def _wave(x: Any, ahead: int) -> FloatArray:
+    """sin(|x| + ahead pi / 2); NaN for infinities."""
+    x = np.asarray(x, _F)
+    with np.errstate(all="ignore"):
+        n, r = _quadrant(x)
+        n = n + ahead
+        z = r * r
+        sine = r + r * z * _polynomial(_SIN, z)
+        cosine = (_F(1) - _F(0.5) * z) + z * z * _polynomial(_COS, z)
+        y = np.where(n & 1, cosine, sine)
+        return np.where(np.isfinite(x), np.where(n & 2, -y, y), _F(np.nan))
+
+
+def sin(x: Any) -> FloatArray:
+    """The sine, of any finite number as exact as of small ones."""
+    x = np.asarray(x, _F)
+    return np.where(np.signbit(x), -_wave(x, 0), _wave(x, 0))
+
+
+def cos(x: Any) -> FloatArray:
+    """The cosine, of any finite number as exact as of small ones."""
+    return _wave(x, 1)
+
+
+def atan(x: Any) -> FloatArray:
+    """The arc tangent: by that of -1 / x or of (x - 1) / (x + 1) where x is not small."""
+    x = np.asarray(x, _F)
+    with np.errstate(all="ignore"):
+        size = np.where(x < 0, -x, x)
+        is_large, is_middle = size > _TAN_THREE_EIGHTHS, size > _TAN_EIGHTH
+        of_middle = np.where(is_middle, (size - _F(1)) / (size + _F(1)), size)
+        r = np.where(is_large, _F(-1) / size, of_middle)
+        start = np.where(is_large, _HALF_PI, np.where(is_middle, _QUARTER_PI, _F(0)))
+        z = r * r
+        y = start + (r + r * z * _polynomial(_ATAN, z))
+        return np.asarray(np.where(x < 0, -y, np.where(x == 0, x, y)))
+
+
+def sinh(x: Any) -> FloatArray:
+    """A polynomial near zero, half the difference of two exponentials elsewhere."""
+    x = np.asarray(x, _F)
+    with np.errstate(all="ignore"):
+        z = x * x
+        small = x + x * z * _polynomial(_SINH, z)
+        size = np.where(x < 0, -x, x)
+        root = exp(size * _F(0.5))
+        large = _F(0.5) * root * root - _F(0.5) / root / root
+        return np.where(size < _F(1), small, np.where(x < 0, -large, large))
+
+
+def cosh(x: Any) -> FloatArray:
+    """Half the sum of two exponentials, by roots that do not overflow."""
+    x = np.asarray(x, _F)
+    with np.errstate(all="ignore"):
+        root = exp(np.where(x < 0, -x, x) * _F(0.5))
+        return np.asarray(_F(0.5) * root * root + _F(0.5) / root / root)
 
 
 def fmod(a: Any, b: Any) -> FloatArray:

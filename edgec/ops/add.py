@@ -32,7 +32,7 @@ from edgec.ops.linear_sum import (
 )
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
-from edgec.ops.row import import_row
+from edgec.ops.row import import_row, is_plain_integer
 
 #: Bits by which TFLite raises operands of a dtype before it rescales them (add.cc, sub.cc).
 LEFT_SHIFT = {"int8": 20, "int16": 15}
@@ -278,8 +278,8 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
         return append_activation(builder, raw, op, raw.operands(), AddAttrs())
-    if declared.dtype == "int32" and op == "add":
-        return import_row(builder, raw, "int_add")
+    if is_plain_integer(declared):
+        return import_row(builder, raw, f"int_{op}")
     if declared.dtype not in LEFT_SHIFT:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
@@ -301,13 +301,17 @@ def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Add", since=7)
 def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Add of floats (a QDQ model's integers are found by `fuse_qdq`)."""
+    """ONNX Add of floats and plain integers (a QDQ model's integers are found by `fuse_qdq`)."""
+    if is_plain_integer(raw.operand(0).type):
+        return import_row(builder, raw, "int_add")
     return builder.op("add", raw.operands(), AddAttrs(), name=raw.name)
 
 
 @from_onnx("Sub", since=7)
 def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Sub of floats."""
+    """ONNX Sub of floats and plain integers."""
+    if is_plain_integer(raw.operand(0).type):
+        return import_row(builder, raw, "int_sub")
     return builder.op("sub", raw.operands(), AddAttrs(), name=raw.name)
 
 

@@ -14,14 +14,16 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Node
-from edgec.loop.dtype import is_float
+from edgec.loop.dtype import integer_range, is_float
 from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum, select
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode
-from edgec.ops.row import FLOAT, INTEGERS, Row, add_rows
+from edgec.ops.row import FLOAT, INTEGERS, SIGNED, Row, add_rows
 
 #: How far results of `float_math` may be from a framework's, as a part of the largest one.
 NEAR = 5e-7
+#: The largest float32.
+_MOST = float(np.finfo(np.float32).max)
 _HALF_ROOT = math.sqrt(0.5)
 #: Source of the approximation: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 _ROOT, _CUBE = math.sqrt(2 / math.pi), 0.044715
@@ -43,10 +45,28 @@ def _is_tanh(raw: RawNode) -> bool:
 
 
 def _divides_safely(raw: RawNode) -> bool:
-    divisor = raw.operand(1)
-    if isinstance(divisor, Constant) and not np.isin(divisor.data, (0, -1)).any():
-        return True
-    raise ImportFailed("the divisor must be a constant, and neither 0 nor -1")
+    divisor = raw.optional(1)
+    return isinstance(divisor, Constant) and not np.isin(divisor.data, (0, -1)).any()
+
+
+def _divisor(b: Value) -> Value:
+    """What C may divide an integer by: 1 in place of 0, and of -1, by which INT_MIN overflows."""
+    return select(b.equals(0) if b.dtype.startswith("u") else b.equals(0) | b.equals(-1), 1, b)
+
+
+def _trunc_div(a: Value, b: Value) -> Value:
+    quotient = a / _divisor(b)
+    return quotient if a.dtype.startswith("u") else select(b.equals(-1), 0 - a, quotient)
+
+
+def _floor_div(a: Value, b: Value) -> Value:
+    if is_float(a.dtype):
+        return intrinsic("floor_f32", a / b)
+    quotient = _trunc_div(a, b)
+    if a.dtype.startswith("u"):
+        return quotient
+    rest = _trunc_mod(a, b)
+    return select(rest.equals(0), quotient, select((rest < 0) ^ (b < 0), quotient - 1, quotient))
 
 
 def _maximum_or_nan(a: Value, b: Value) -> Value:
@@ -61,8 +81,7 @@ def _trunc_mod(a: Value, b: Value) -> Value:
     """The remainder with the sign of a. Of integers, that of a division by 0 is 0."""
     if is_float(a.dtype):
         return intrinsic("fmod_f32", a, b)
-    unsafe = b.equals(0) if a.dtype.startswith("u") else b.equals(0) | b.equals(-1)
-    divisor = select(unsafe, 1, b)
+    divisor = _divisor(b)
     return a - a / divisor * divisor
 
 
@@ -73,6 +92,48 @@ def _floor_mod(a: Value, b: Value) -> Value:
         return rest
     zero = rest.equals(0)
     return select(zero, rest, select((rest < 0) ^ (b < 0), rest + b, rest))
+
+
+def _inverted(truth: Value) -> Value:
+    return truth ^ True
+
+
+def _sign(x: Value) -> Value:
+    return select(x > 0, 1, select(x < 0, -1, x))
+
+
+def _softplus(x: Value) -> Value:
+    """By the exponential of -|x|, which cannot overflow."""
+    positive: Value = maximum(x, 0.0)
+    return positive + intrinsic("log_f32", 1.0 + intrinsic("exp_f32", minimum(x, -x)))
+
+
+def _rising(x: Value) -> Value:
+    """e**x - 1, as exact as 1 is."""
+    return intrinsic("exp_f32", x) - 1.0
+
+
+def _asinh(x: Value) -> Value:
+    size = maximum(x, -x)
+    small = intrinsic("log_f32", size + intrinsic("sqrt_f32", size * size + 1.0))
+    y = select(size > 1e9, intrinsic("log_f32", size) + math.log(2), small)
+    return select(x < 0, -y, y)
+
+
+def _acosh(x: Value) -> Value:
+    root = intrinsic("sqrt_f32", x - 1.0) * intrinsic("sqrt_f32", x + 1.0)
+    near = intrinsic("log_f32", x + root)
+    return select(x > 1e9, intrinsic("log_f32", x) + math.log(2), near)
+
+
+def _is_infinite(x: Value, detect_negative: float, detect_positive: float) -> Value:
+    low = x < (-_MOST if detect_negative else -math.inf)
+    return low | (x > (_MOST if detect_positive else math.inf))
+
+
+def _ones(dtype: str) -> int:
+    """The integer whose bits are all set."""
+    return integer_range(dtype)[1] if dtype.startswith("u") else -1
 
 
 def _write_rsqrt(out: OnnxGraph, node: Node) -> None:
@@ -108,8 +169,8 @@ ROWS = (
         onnx="Sqrt", tflite="SQRT", tolerance=NEAR),
     Row("rsqrt", "1 / sqrt(x)", lambda x: intrinsic("rsqrt_f32", x),
         tflite="RSQRT", tolerance=NEAR, write=_write_rsqrt),
-    Row("neg", "-x", lambda x: -x, onnx="Neg", tflite="NEG", tolerance=NEAR),
-    Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x),
+    Row("neg", "-x", lambda x: -x, (*FLOAT, *SIGNED), onnx="Neg", tflite="NEG", tolerance=NEAR),
+    Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x), (*FLOAT, *SIGNED),
         onnx="Abs", tflite="ABS", tolerance=NEAR),
     Row("gelu", "x / 2 * (1 + erf(x / sqrt(2)))", _gelu,
         onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=lambda raw: not _is_tanh(raw),
@@ -140,6 +201,95 @@ ROWS = (
         written={"fmod": 1}),
     Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOAT, *INTEGERS),
         onnx="Mod", since=10, tflite="FLOOR_MOD", write=_write_floor_mod),
+    Row("int_sub", "a - b of integers", lambda a, b: a - b, INTEGERS),
+    Row("trunc_div", "a / b towards zero; a where b is 0", _trunc_div, INTEGERS,
+        onnx="Div", since=7, tflite="DIV"),
+    Row("floor_div", "a / b, rounded down", _floor_div, (*FLOAT, *INTEGERS), tflite="FLOOR_DIV"),
+    Row("reciprocal", "1 / x", lambda x: 1.0 / x, onnx="Reciprocal"),
+    Row("square", "x squared", lambda x: x * x, (*FLOAT, *INTEGERS), tflite="SQUARE"),
+    Row("sign", "-1, 0 or 1", _sign, (*FLOAT, *SIGNED), onnx="Sign", since=9, tflite="SIGN"),
+    Row("floor", "rounded down", lambda x: intrinsic("floor_f32", x), onnx="Floor", tflite="FLOOR"),
+    Row("ceil", "rounded up", lambda x: intrinsic("ceil_f32", x), onnx="Ceil", tflite="CEIL"),
+    Row("round", "rounded, ties to even", lambda x: intrinsic("round_f32", x),
+        onnx="Round", since=11, tflite="ROUND"),
+    Row("sin", "the sine", lambda x: intrinsic("sin_f32", x),
+        onnx="Sin", since=7, tflite="SIN", tolerance=NEAR),
+    Row("cos", "the cosine", lambda x: intrinsic("cos_f32", x),
+        onnx="Cos", since=7, tflite="COS", tolerance=NEAR),
+    Row("tan", "the tangent", lambda x: intrinsic("sin_f32", x) / intrinsic("cos_f32", x),
+        onnx="Tan", since=7, tolerance=NEAR),
+    Row("asin", "the arc sine",
+        lambda x: intrinsic("atan_f32", x / intrinsic("sqrt_f32", (1.0 - x) * (1.0 + x))),
+        onnx="Asin", since=7, tolerance=NEAR),
+    Row("acos", "the arc cosine",
+        lambda x: 2.0 * intrinsic("atan_f32", intrinsic("sqrt_f32", (1.0 - x) / (1.0 + x))),
+        onnx="Acos", since=7, tolerance=NEAR),
+    Row("atan", "the arc tangent", lambda x: intrinsic("atan_f32", x),
+        onnx="Atan", since=7, tolerance=NEAR),
+    Row("sinh", "the hyperbolic sine", lambda x: intrinsic("sinh_f32", x),
+        onnx="Sinh", since=9, tolerance=NEAR),
+    Row("cosh", "the hyperbolic cosine", lambda x: intrinsic("cosh_f32", x),
+        onnx="Cosh", since=9, tolerance=NEAR),
+    Row("asinh", "the inverse of sinh", _asinh, onnx="Asinh", since=9, tolerance=NEAR),
+    Row("acosh", "the inverse of cosh", _acosh, onnx="Acosh", since=9, tolerance=NEAR),
+    Row("atanh", "the inverse of tanh",
+        lambda x: 0.5 * intrinsic("log_f32", (1.0 + x) / (1.0 - x)),
+        onnx="Atanh", since=9, tolerance=NEAR),
+    Row("elu", "x, but alpha * (e**x - 1) of negative x",
+        lambda x, alpha: select(x > 0, x, _rising(x) * alpha),
+        onnx="Elu", since=6, tflite="ELU", parameters={"alpha": 1.0}, tolerance=NEAR),
+    Row("selu", "gamma * x, but gamma * alpha * (e**x - 1) of negative x",
+        lambda x, alpha, gamma: select(x > 0, x, _rising(x) * alpha) * gamma, onnx="Selu", since=6,
+        parameters={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}, tolerance=NEAR),
+    Row("celu", "x, but alpha * (e**(x / alpha) - 1) of negative x",
+        lambda x, alpha: select(x > 0, x, _rising(x / alpha) * alpha),
+        onnx="Celu", since=12, parameters={"alpha": 1.0}, tolerance=NEAR),
+    Row("softplus", "log(1 + e**x)", _softplus, onnx="Softplus", tolerance=NEAR),
+    Row("softsign", "x / (1 + |x|)", lambda x: x / (1.0 + maximum(x, -x)),
+        onnx="Softsign", tolerance=NEAR),
+    Row("thresholded_relu", "x above alpha, else 0", lambda x, alpha: select(x > alpha, x, 0.0),
+        onnx="ThresholdedRelu", since=10, parameters={"alpha": 1.0}),
+    Row("shrink", "x + bias below -lambd, x - bias above lambd, else 0",
+        lambda x, bias, lambd: select(x < -lambd, x + bias, select(x > lambd, x - bias, 0.0)),
+        onnx="Shrink", since=9, parameters={"bias": 0.0, "lambd": 0.5}),
+    Row("mish", "x * tanh(log(1 + e**x))", lambda x: x * intrinsic("tanh_f32", _softplus(x)),
+        onnx="Mish", since=18, tolerance=NEAR),
+    Row("swish", "x / (1 + e**(-alpha * x))",
+        lambda x, alpha: x * intrinsic("sigmoid_f32", x * alpha),
+        onnx="Swish", since=24, parameters={"alpha": 1.0}, tolerance=NEAR),
+    Row("is_nan", "whether x is a NaN", lambda x: _inverted(x.equals(x)),
+        onnx="IsNaN", since=9, result="bool"),
+    Row("is_inf", "whether x is infinite, of the signs that count", _is_infinite,
+        onnx="IsInf", since=10, parameters={"detect_negative": 1.0, "detect_positive": 1.0},
+        result="bool"),
+    Row("equal", "a = b", lambda a, b: a.equals(b), (*FLOAT, *INTEGERS, "bool"),
+        onnx="Equal", since=7, tflite="EQUAL", result="bool"),
+    Row("not_equal", "not a = b", lambda a, b: _inverted(a.equals(b)), (*FLOAT, *INTEGERS, "bool"),
+        tflite="NOT_EQUAL", result="bool"),
+    Row("less", "a < b", lambda a, b: a < b, (*FLOAT, *INTEGERS),
+        onnx="Less", since=7, tflite="LESS", result="bool"),
+    Row("less_equal", "a <= b", lambda a, b: a <= b, (*FLOAT, *INTEGERS),
+        onnx="LessOrEqual", since=12, tflite="LESS_EQUAL", result="bool"),
+    Row("greater", "a > b", lambda a, b: a > b, (*FLOAT, *INTEGERS),
+        onnx="Greater", since=7, tflite="GREATER", result="bool"),
+    Row("greater_equal", "a >= b", lambda a, b: a >= b, (*FLOAT, *INTEGERS),
+        onnx="GreaterOrEqual", since=12, tflite="GREATER_EQUAL", result="bool"),
+    Row("logical_and", "a and b", lambda a, b: a & b, ("bool",),
+        onnx="And", since=7, tflite="LOGICAL_AND"),
+    Row("logical_or", "a or b", lambda a, b: a | b, ("bool",),
+        onnx="Or", since=7, tflite="LOGICAL_OR"),
+    Row("logical_xor", "either a or b", lambda a, b: a ^ b, ("bool",), onnx="Xor", since=7),
+    Row("logical_not", "not x", _inverted, ("bool",), onnx="Not", tflite="LOGICAL_NOT"),
+    Row("bitwise_and", "the bits that both have", lambda a, b: a & b, INTEGERS,
+        onnx="BitwiseAnd", since=18),
+    Row("bitwise_or", "the bits that either has", lambda a, b: a | b, INTEGERS,
+        onnx="BitwiseOr", since=18),
+    Row("bitwise_xor", "the bits that one of both has", lambda a, b: a ^ b, INTEGERS,
+        onnx="BitwiseXor", since=18, tflite="BITWISE_XOR"),
+    Row("bitwise_not", "the other bits", lambda x: x ^ _ones(x.dtype), INTEGERS,
+        onnx="BitwiseNot", since=18),
+    Row("where", "a where the condition holds, else b", select, (*FLOAT, *INTEGERS, "bool"),
+        onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}),
 )  # fmt: skip
 
 add_rows(ROWS)

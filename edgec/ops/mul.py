@@ -24,7 +24,7 @@ from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensor
 from edgec.ops.high_product import find_high_multiplier
 from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
-from edgec.ops.row import import_row
+from edgec.ops.row import import_row, is_plain_integer
 
 #: Quantized element types.
 QUANTIZED = ("int8", "int16")
@@ -205,7 +205,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
         raise ImportFailed("an input is absent")
     if declared.dtype == "float32":
         return append_activation(builder, raw, "mul", raw.operands(), MulAttrs())
-    if declared.dtype == "int32":
+    if is_plain_integer(declared):
         return import_row(builder, raw, "int_mul")
     if declared.dtype not in QUANTIZED:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
@@ -216,5 +216,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Mul", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Mul of floats."""
+    """ONNX Mul of floats and plain integers."""
+    if is_plain_integer(raw.operand(0).type):
+        return import_row(builder, raw, "int_mul")
     return builder.op("mul", raw.operands(), MulAttrs(), name=raw.name)

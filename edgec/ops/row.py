@@ -35,6 +35,11 @@ SIGNED = ("int8", "int16", "int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "uint16", "uint32", "uint64")
 
 
+def is_plain_integer(type_: TensorType) -> bool:
+    """Integers that stand for themselves."""
+    return type_.dtype in INTEGERS and type_.quant is None
+
+
 @dataclass(frozen=True)
 class Row:
     """One element-wise operator.

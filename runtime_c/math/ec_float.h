@@ -212,4 +212,142 @@ static inline float ec_fmod_f32(float a, float b) {
     return ec_f32_from_bits(sign | (low << 23) | (rest & 0x007FFFFFu));
 }
 
+/* x without its fraction, towards zero. */
+static inline float ec_whole_f32(float x) {
+    const float size = x < 0.0f ? -x : x;
+    return size < 8388608.0f ? (float)(int32_t)x : x;
+}
+
+/* y with the sign of x where y is a zero. */
+static inline float ec_signed_zero_f32(float y, float x) {
+    const uint32_t sign = ec_bits_from_f32(x) & 0x80000000u;
+    return y == 0.0f ? ec_f32_from_bits(sign) : y;
+}
+
+/* The largest integer that is no larger. */
+static inline float ec_floor_f32(float x) {
+    const float whole = ec_whole_f32(x);
+    return ec_signed_zero_f32(whole > x ? whole - 1.0f : whole, x);
+}
+
+/* The smallest integer that is no smaller. */
+static inline float ec_ceil_f32(float x) {
+    const float whole = ec_whole_f32(x);
+    return ec_signed_zero_f32(whole < x ? whole + 1.0f : whole, x);
+}
+
+/* The nearest integer, ties to even: adding 2^23 leaves no fraction. */
+static inline float ec_round_f32(float x) {
+    const float size = x < 0.0f ? -x : x;
+    float y = x;
+    if (size < 8388608.0f) {
+        y = x < 0.0f ? (x - 8388608.0f) + 8388608.0f : (x + 8388608.0f) - 8388608.0f;
+    }
+    return ec_signed_zero_f32(y, x);
+}
+
+/* sin(|x| + ahead pi / 2): 24 bits of x by 96 of 2 / pi are 64 bits of a turn. */
+static inline float ec_wave_f32(float x, uint32_t ahead) {
+    static const uint32_t two_over_pi[8] = {
+        0u,          0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u,
+        0xF534DDC0u, 0xDB629599u, 0x3C439041u, 0xFE5163ABu,
+    };
+    const uint32_t bits = ec_bits_from_f32(x) & 0x7FFFFFFFu;
+    if (bits >= 0x7F800000u) {
+        return ec_f32_from_bits(0x7FC00000u);
+    }
+    uint32_t n = ahead;
+    float r = x < 0.0f ? -x : x;
+    if (bits >= 0x3F490FDBu) {
+        const uint32_t place = (bits >> 23) - 120u;
+        const uint64_t mantissa = (bits & 0x007FFFFFu) | 0x00800000u;
+        uint64_t part[3];
+        for (uint32_t i = 0; i < 3u; ++i) {
+            const uint32_t at = (place >> 5) + i;
+            const uint64_t pair =
+                ((uint64_t)two_over_pi[at] << 32) | two_over_pi[at < 7u ? at + 1u : 7u];
+            part[i] = (pair >> (32u - (place & 31u))) & 0xFFFFFFFFu;
+        }
+        const uint64_t turn =
+            ((mantissa * part[0]) << 32) + mantissa * part[1] + ((mantissa * part[2]) >> 32);
+        const uint64_t quarter = (turn + 0x2000000000000000u) >> 62;
+        r = (float)(int64_t)(turn - (quarter << 62)) * 3.4061215800e-19f;
+        n += (uint32_t)quarter;
+    }
+    const float z = r * r;
+    float y;
+    if ((n & 1u) != 0u) {
+        float p = 2.443569064780604e-05f;
+        p = p * z + -0.0013887344393879175f;
+        p = p * z + 0.04166664555668831f;
+        y = (1.0f - 0.5f * z) + z * z * p;
+    } else {
+        float p = 2.7180271899851505e-06f;
+        p = p * z + -0.00019839305605273694f;
+        p = p * z + 0.008333329111337662f;
+        p = p * z + -0.1666666716337204f;
+        y = r + r * z * p;
+    }
+    return (n & 2u) != 0u ? -y : y;
+}
+
+/* The sine, of any finite number as exact as of small ones. */
+static inline float ec_sin_f32(float x) {
+    const float y = ec_wave_f32(x, 0u);
+    return (ec_bits_from_f32(x) >> 31) != 0u ? -y : y;
+}
+
+/* The cosine, of any finite number as exact as of small ones. */
+static inline float ec_cos_f32(float x) {
+    return ec_wave_f32(x, 1u);
+}
+
+/* The arc tangent: by that of -1 / x or of (x - 1) / (x + 1) where x is not small. */
+static inline float ec_atan_f32(float x) {
+    if (x == 0.0f) {
+        return x;
+    }
+    const float size = x < 0.0f ? -x : x;
+    float r = size;
+    float start = 0.0f;
+    if (size > 2.41421356f) {
+        r = -1.0f / size;
+        start = 1.57079633f;
+    } else if (size > 0.41421356f) {
+        r = (size - 1.0f) / (size + 1.0f);
+        start = 0.785398163f;
+    } else {
+        start = 0.0f;
+    }
+    const float z = r * r;
+    float p = 0.08059288561344147f;
+    p = p * z + -0.13879556953907013f;
+    p = p * z + 0.19977901875972748f;
+    p = p * z + -0.33332955837249756f;
+    const float y = start + (r + r * z * p);
+    return x < 0.0f ? -y : y;
+}
+
+/* A polynomial near zero, half the difference of two exponentials elsewhere. */
+static inline float ec_sinh_f32(float x) {
+    const float size = x < 0.0f ? -x : x;
+    if (size < 1.0f) {
+        const float z = x * x;
+        float p = 2.8174395083624404e-06f;
+        p = p * z + 0.0001983606634894386f;
+        p = p * z + 0.008333350531756878f;
+        p = p * z + 0.1666666716337204f;
+        return x + x * z * p;
+    }
+    const float root = ec_exp_f32(size * 0.5f);
+    const float large = 0.5f * root * root - 0.5f / root / root;
+    return x < 0.0f ? -large : large;
+}
+
+/* Half the sum of two exponentials, by roots that do not overflow. */
+static inline float ec_cosh_f32(float x) {
+    const float root = ec_exp_f32((x < 0.0f ? -x : x) * 0.5f);
+    return 0.5f * root * root + 0.5f / root / root;
+}
+
 #endif /* EC_FLOAT_H */

@@ -95,14 +95,33 @@ def _remainder(function: Callable[..., Array]) -> Callable[..., Array]:
     return exact
 
 
+def _quotient(function: Callable[..., Array]) -> Callable[..., Array]:
+    """NumPy's quotient; integers by 0 stay, and by -1 change their sign, without overflow."""
+
+    def exact(a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return np.floor((a.astype(np.float32) / b.astype(np.float32)).astype(np.float64))
+        unit = (b == 0) | (b.astype(object) == -1)
+        quotient = function(a, np.where(unit, 1, b).astype(b.dtype))
+        return np.where(b.astype(object) == -1, -a, quotient).astype(a.dtype)
+
+    return exact
+
+
+def _unit(x: Array) -> Array:
+    """Within -1 and 1."""
+    return (x / (1 + np.abs(x))).astype(x.dtype)
+
+
+COMPARED = ("float32", "int32", "int64")
+ORT_PAIRS = ("float32", "int32", "int64")
 CASES: dict[str, Case] = {
     "exp": Case(np.exp, 1.0),
     "log": Case(np.log, 0.9, first=_magnitude),
     "erf": Case(_erf, 1.5),
     "sqrt": Case(np.sqrt, first=_magnitude),
     "rsqrt": Case(lambda x: 1 / np.sqrt(x), 1.5, first=_magnitude),
-    "neg": Case(np.negative),
-    "abs": Case(np.abs),
+    "neg": Case(np.negative, onnx_dtypes=ORT_PAIRS), "abs": Case(np.abs, onnx_dtypes=ORT_PAIRS),
     "gelu": Case(lambda x: x / 2 * (1 + _erf(x * math.sqrt(0.5))), near=2e-7,
                  options=("GeluOptions", {"Approximate": False}), reference="litert"),
     "gelu_tanh": Case(
@@ -128,6 +147,53 @@ CASES: dict[str, Case] = {
     "floor_mod": Case(_remainder(np.mod), second=_nonzero,
                       onnx_dtypes=("int8", "uint8", "int16", "int32", "int64"),
                       options=("FloorModOptions", {})),
+    "int_sub": Case(np.subtract),
+    "trunc_div": Case(_quotient(_truncated), second=_nonzero, options=("DivOptions", {}),
+                      onnx_dtypes=("int32", "int64", "uint8", "int8"), tflite_dtypes=("int32",)),
+    "floor_div": Case(_quotient(np.floor_divide), second=_nonzero,
+                      options=("FloorDivOptions", {}), near=1e-6),
+    "reciprocal": Case(lambda x: 1 / x, first=_magnitude),
+    "square": Case(np.square, options=("SquareOptions", {})),
+    "sign": Case(np.sign, onnx_dtypes=ORT_PAIRS, options=("SignOptions", {}), reference="litert"),
+    "floor": Case(np.floor), "ceil": Case(np.ceil), "round": Case(np.rint),
+    "sin": Case(np.sin, 3.0), "cos": Case(np.cos, 3.0), "tan": Case(np.tan, 6.0),
+    "asin": Case(np.arcsin, 5.0, first=_unit), "acos": Case(np.arccos, 5.0, first=_unit),
+    "atan": Case(np.arctan, 3.0), "sinh": Case(np.sinh, 4.0), "cosh": Case(np.cosh, 3.5),
+    "asinh": Case(np.arcsinh, 2.0, 2e-7),
+    "acosh": Case(np.arccosh, 2.0, 2e-7, first=lambda x: _magnitude(x) + np.float32(1)),
+    "atanh": Case(np.arctanh, 2.0, 2e-7, first=_unit),
+    "elu": Case(lambda x: np.where(x > 0, x, 0.7 * np.expm1(x)), 2.0, 2e-7,
+                attributes={"alpha": 0.7}, tflite_dtypes=()),
+    "selu": Case(lambda x: np.float64(np.float32(1.1)) * np.where(x > 0, x, 1.5 * np.expm1(x)), 2.0,
+                 2e-7, attributes={"alpha": 1.5, "gamma": 1.1}),
+    "celu": Case(lambda x: np.where(x > 0, x, 2 * np.expm1(x / 2)), 2.0, 2e-7,
+                 attributes={"alpha": 2.0}),
+    "softplus": Case(lambda x: np.logaddexp(0, x), 2.0, 2e-7),
+    "softsign": Case(lambda x: x / (1 + np.abs(x)), 1.5),
+    "thresholded_relu": Case(lambda x: np.where(x > 0.5, x, 0), attributes={"alpha": 0.5}),
+    "shrink": Case(lambda x: np.where(x < -0.75, x + 0.25, np.where(x > 0.75, x - 0.25, 0)),
+                   attributes={"bias": 0.25, "lambd": 0.75}),
+    "mish": Case(lambda x: x * np.tanh(np.logaddexp(0, x)), 3.0, 3e-7),
+    "swish": Case(lambda x: x / (1 + np.exp(-1.5 * x)), 4.0, 2e-7, attributes={"alpha": 1.5},
+                  onnx_dtypes=()),
+    "is_nan": Case(np.isnan),
+    "is_inf": Case(np.isposinf, attributes={"detect_negative": 0}),
+    "equal": Case(np.equal, onnx_dtypes=(*ORT_PAIRS, "bool"), tflite_dtypes=COMPARED),
+    "not_equal": Case(np.not_equal, tflite_dtypes=COMPARED),
+    "less": Case(np.less, onnx_dtypes=ORT_PAIRS, tflite_dtypes=COMPARED),
+    "less_equal": Case(np.less_equal, onnx_dtypes=ORT_PAIRS, tflite_dtypes=COMPARED),
+    "greater": Case(np.greater, onnx_dtypes=ORT_PAIRS, tflite_dtypes=COMPARED),
+    "greater_equal": Case(np.greater_equal, onnx_dtypes=ORT_PAIRS, tflite_dtypes=COMPARED),
+    "logical_and": Case(np.logical_and, onnx_dtypes=("bool",), tflite_dtypes=("bool",)),
+    "logical_or": Case(np.logical_or, onnx_dtypes=("bool",), tflite_dtypes=("bool",)),
+    "logical_xor": Case(np.logical_xor, onnx_dtypes=("bool",)),
+    "logical_not": Case(np.logical_not, onnx_dtypes=("bool",), tflite_dtypes=("bool",)),
+    "bitwise_and": Case(np.bitwise_and, onnx_dtypes=("int8", "uint16", "int64")),
+    "bitwise_or": Case(np.bitwise_or, onnx_dtypes=("int16", "uint32")),
+    "bitwise_xor": Case(np.bitwise_xor, onnx_dtypes=("int32", "uint64"), tflite_dtypes=()),
+    "bitwise_not": Case(np.bitwise_not, onnx_dtypes=("int32", "uint8")),
+    "where": Case(np.where, onnx_dtypes=(*ORT_PAIRS, "uint8"), tflite_dtypes=("float32",),
+                  options=("SelectV2Options", {})),
 }  # fmt: skip
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
-from single_node import check_nests
+from single_node import check_against_onnxruntime, check_nests, save_node
 from tflite_builder import TfliteBuilder
 
-from edgec.errors import ImportFailed, TypeMismatch
-from edgec.frontends import import_model
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.operator import get_op
@@ -54,12 +53,13 @@ def test_results_wrap() -> None:
     check_nests(function, [large, large])
 
 
-@pytest.mark.parametrize("constant", [None, [0], [-1]], ids=str)
-def test_divisors_that_are_refused(constant, tmp_path) -> None:
-    (tmp_path / "m.tflite").write_bytes(model_of("DIV", constant))
-    with pytest.raises(ImportFailed) as failure:
-        import_model(tmp_path / "m.tflite")
-    assert "neither 0 nor -1" in failure.value.details[0]
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_of_onnx(kind: str, dtype: str, tmp_path) -> None:
+    x, b = (np.arange(7).astype(dtype) * n - 9 for n in (3, -5))
+    check_nests(
+        check_against_onnxruntime(save_node(tmp_path / "m.onnx", kind, x, {"b": b}), x), [x]
+    )
 
 
 def test_other_types_are_refused() -> None:

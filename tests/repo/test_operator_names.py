@@ -16,7 +16,8 @@ EDGEC = REPO_ROOT / "edgec"
 #: floats, the limits of a clamp, a kind of axis, statements, instructions.
 LOOP_WORDS = {
     "add", "sub", "mul", "div", "int_div", "exp", "log", "tanh", "erf", "sqrt", "rsqrt", "neg",
-    "abs", "maximum", "minimum", "reduce", "gather", "if", "call", "while", "scan",
+    "abs", "floor", "ceil", "round", "sin", "cos", "atan", "sinh", "cosh", "maximum", "minimum",
+    "reduce", "gather", "if", "call", "while", "scan",
 }  # fmt: skip
 LOOP_FOLDERS = ("loop", "codegen", "targets", "build", "sim")
 #: Other words that happen to be an operator's name, by file.
@@ -26,7 +27,10 @@ OTHER_WORDS = {
     "edgec/codegen/harness.py": {"copy", "quantize"},  # what the harness does to its input
     # PyTorch's own names.
     "edgec/frontends/aten_elements.py": {
-        "abs", "erf", "exp", "log", "neg", "sqrt", "tanh", "mul", "maximum", "minimum",
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
+        "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "erf", "exp", "floor", "log",
+        "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mul",
+        "neg", "reciprocal", "round", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
     },
     # Kernels and files of kernels have names of their own.
     "edgec/targets/dsp/kernels/__init__.py": {"softmax"},
@@ -36,6 +40,7 @@ OTHER_WORDS = {
     "edgec/targets/dsp/rules.py": {"softmax"},
     "edgec/targets/helium/kernels/matrix.py": {"dense"},
     "edgec/targets/helium/matrix.py": {"dense"},
+    "edgec/frontends/aten_layers.py": {"floor"},
     "edgec/report/html.py": {"maximum", "minimum"},  # keys of the report
     "edgec/report/project.py": {"maximum", "minimum"},
 }  # fmt: skip

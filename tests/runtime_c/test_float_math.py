@@ -26,6 +26,14 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], f
     "erf": (float_math.erf, np.vectorize(math.erf), 1.5),
     "sqrt": (float_math.sqrt, np.sqrt, 0.5),
     "rsqrt": (float_math.rsqrt, lambda x: 1 / np.sqrt(x), 1.5),
+    "floor": (float_math.floor, np.floor, 0.0),
+    "ceil": (float_math.ceil, np.ceil, 0.0),
+    "round": (float_math.round, np.rint, 0.0),
+    "sin": (float_math.sin, np.sin, 3.0),
+    "cos": (float_math.cos, np.cos, 3.0),
+    "atan": (float_math.atan, np.arctan, 3.0),
+    "sinh": (float_math.sinh, np.sinh, 4.0),
+    "cosh": (float_math.cosh, np.cosh, 3.5),
 }
 #: Every so many floats: a prime, so that all exponents and endings of mantissas occur.
 STEP = 2017
