@@ -240,6 +240,8 @@ def _reduced(
 ) -> Any:
     """Append the reduction and, unless the axes are kept, a reshape without them."""
     shape = x.type.shape
+    if any(not -len(shape) <= axis < len(shape) for axis in axes):
+        raise ImportFailed(f"axes {list(axes)} of an input of rank {len(shape)}")
     chosen = tuple(sorted({axis % len(shape) for axis in axes}))
     kind, output = attrs
     node = ReduceAttrs(chosen, kind, output)

@@ -9,7 +9,7 @@ import pytest
 from onnx_builder import OnnxBuilder
 from single_node import check_against_onnxruntime, save_node
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.types import Quant, TensorType
@@ -65,17 +65,24 @@ def test_a_clip_becomes_bounds_of_stored_integers(bounds: tuple[str, ...], tmp_p
         np.testing.assert_array_equal(mine, expected, strict=True)
 
 
-def test_bounds_that_are_computed_are_refused(tmp_path: Path) -> None:
+def test_bounds_that_are_computed(tmp_path: Path) -> None:
+    """Clip's body in the standard, of comparisons and choices, takes its place."""
     import onnx
 
     path = save_node(tmp_path / "m.onnx", "Clip", X, {"low": np.float32(0)})
     model = onnx.load(path)
     del model.graph.initializer[:]
-    model.graph.input.append(onnx.helper.make_tensor_value_info("low", onnx.TensorProto.FLOAT, [1]))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("low", onnx.TensorProto.FLOAT, []))
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(ImportFailed) as caught:
-        import_model(path)
-    assert "the bounds must be constants" in "\n".join(caught.value.details)
+    main = import_model(path).main
+    assert "clip" not in {node.op.name for node in main.nodes}
+    finite = X[np.isfinite(X)]
+    data = np.concatenate([finite, np.zeros(len(X) - len(finite), np.float32)])
+    for low in (-1.0, 0.5):
+        bound = np.array(low, np.float32)
+        (expected,) = open_oracle(path).run([data, bound]).outputs
+        (mine,) = interpret(main, [data, bound])
+        np.testing.assert_array_equal(mine, expected, strict=True)
 
 
 def test_integers_are_refused() -> None:
