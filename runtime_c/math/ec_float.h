@@ -22,6 +22,51 @@ static inline float ec_f32_from_f16(uint32_t bits) {
     return ec_f32_from_bits(low) * ec_power_of_two_f32(112);
 }
 
+/* The float of the bits of a narrow one: sign, exponent, `mantissa` bits. kind: 0 IEEE 754; 1 the
+ * largest magnitude is the only NaN; 2 minus zero is; 3 there is none. */
+static inline float ec_widen_f32(uint32_t bits, int32_t width, int32_t mantissa, int32_t bias,
+                                 int32_t kind) {
+    const uint32_t top = 1u << (width - 1);
+    const uint32_t size = bits & (top - 1u);
+    const uint32_t end = kind == 0 ? top - (1u << mantissa) : kind == 1 ? top - 1u : top;
+    const int is_negative = (bits & top) != 0u;
+    float y = ec_f32_from_bits(size << (23 - mantissa)) * ec_power_of_two_f32(127 - bias);
+    if (size > end || (size == end && kind != 0) || (kind == 2 && is_negative && size == 0u)) {
+        return ec_f32_from_bits(0x7FC00000u);
+    }
+    if (size == end) {
+        y = ec_f32_from_bits(0x7F800000u);
+    }
+    return is_negative ? -y : y;
+}
+
+/* The bits of the nearest narrow float, ties to even; beyond the largest that one if `saturate`. */
+static inline uint32_t ec_narrow_f32(float x, int32_t width, int32_t mantissa, int32_t bias,
+                                     int32_t kind, int32_t saturate) {
+    const uint32_t bits = ec_bits_from_f32(x);
+    const uint32_t size = bits & 0x7FFFFFFFu;
+    const uint32_t top = 1u << (width - 1);
+    const uint32_t end = kind == 0 ? top - (1u << mantissa) : kind == 1 ? top - 1u : top;
+    if (size > 0x7F800000u) {
+        return kind == 3 ? top : kind == 0 ? end | (1u << (mantissa - 1)) : end;
+    }
+    const int is_normal = size >= 0x00800000u;
+    const uint32_t digits = is_normal ? (size & 0x007FFFFFu) | 0x00800000u : size;
+    const int32_t place = (is_normal ? (int32_t)(size >> 23) : 1) - 127 + bias;
+    int32_t shift = 23 - mantissa + (place < 1 ? 1 - place : 0);
+    shift = shift > 25 ? 25 : shift;
+    const uint32_t rest = digits & ((1u << shift) - 1u);
+    const uint32_t half = 1u << (shift - 1);
+    uint32_t found = digits >> shift;
+    found += rest > half || (rest == half && (found & 1u) != 0u) ? 1u : 0u;
+    found += (uint32_t)(place < 1 ? 0 : place - 1) << mantissa;
+    if (found >= end) {
+        found = saturate != 0 || kind == 3 ? end - 1u : end;
+    }
+    const int is_unsigned = found >= top || (kind == 2 && found == 0u);
+    return found | ((bits >> 31) != 0u && !is_unsigned ? top : 0u);
+}
+
 /* e^x: x = n ln 2 + r, a polynomial of r, and 2^n in two exact factors. */
 static inline float ec_exp_f32(float x) {
     if (x != x) {

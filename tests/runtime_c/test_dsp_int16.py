@@ -16,7 +16,6 @@ pytest.importorskip("capstone")
 SOURCE = """
 #include "kernels/dsp/depthwise_windows_s16.h"
 #include "kernels/dsp/matrix_s16.h"
-#include "kernels/dsp/matrix_s16_tail.h"
 
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));

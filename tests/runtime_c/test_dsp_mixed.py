@@ -19,9 +19,8 @@ SOURCE = """
 #include "kernels/dsp/depthwise_s8_to_s16_onnx.h"
 #include "kernels/dsp/depthwise_windows_s16.h"
 #include "kernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
-#include "kernels/dsp/matrix_s16_tail.h"
-#include "kernels/dsp/matrix_s16_to_s8.h"
-#include "kernels/dsp/matrix_s8_to_s16_onnx.h"
+#include "kernels/dsp/matrix_s16.h"
+#include "kernels/dsp/matrix_s8_onnx.h"
 
 void run_matrix_3(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));

@@ -16,7 +16,7 @@ pytest.importorskip("capstone")
 #: Kernels, and how many int8 or int16 inputs each of their steps takes.
 INPUTS = {"matrix_3": 12, "matrix_1": 8, "matrix_1_plain": 8}
 KERNELS = [(name, rounding) for name in INPUTS for rounding in ("", "_onnx")]
-SOURCE = '#include "kernels/dsp/matrix_s8_onnx_nibbles.h"\n' + "".join(
+SOURCE = '#include "kernels/dsp/matrix_s8_onnx.h"\n' + "".join(
     f"""
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))

@@ -22,6 +22,8 @@ SOURCE = """
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
+void run_matrix_1_shared(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_matrix_1_plain_shared(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_depthwise_3x3(int8_t *out, const int16_t *plane, WORDS(s), WORDS(n));
 void run_depthwise_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_fma(float *out, const float *x, WORDS(n));
@@ -38,6 +40,10 @@ void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_1_shared(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_shared_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_matrix_1_plain_shared(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_1_plain_shared_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_depthwise_3x3(int8_t *out, const int16_t *plane, WORDS(s), WORDS(n))
 { ec_depthwise_3x3_onnx_s8_dsp(out, plane, s, n[0], n[1], n[2], n[3], n[4]); }
 void run_depthwise_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
@@ -45,7 +51,8 @@ void run_depthwise_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
                                    n[9], n[10], n[11], n[12], n[13], n[14], n[15]); }
 """
 
-PRODUCTS = ("matrix_3", "matrix_1", "matrix_1_plain")
+SHARED = ("matrix_1_shared", "matrix_1_plain_shared")
+PRODUCTS = ("matrix_3", "matrix_1", "matrix_1_plain", *SHARED)
 
 
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
@@ -76,8 +83,16 @@ def check(core, name, numbers, x, constants, out=None):
     assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
 
 
+def product_tables(rng, name, weights, *, ties=False):
+    """All channels have one scale where the kernel wants that."""
+    constants = tables(rng, weights, ties=ties)
+    if name in SHARED:
+        constants["scale"] = np.full_like(constants["scale"], constants["scale"][0])
+    return constants
+
+
 def product_inputs(rng, name, size):
-    if name == "matrix_1_plain":
+    if "plain" in name:
         return rng.integers(-128, 128, 8 * size).astype(np.int8)
     return rng.integers(-128, 128, (12 if name == "matrix_3" else 8) * size).astype(np.int16)
 
@@ -103,7 +118,7 @@ def test_products(core, name):
         quads = size if by_three else 2 * size
         for channels in (2, 3) if by_three else (4, 6):
             for zero_point in (-128, 5):
-                constants = tables(rng, (channels, quads, 2, 2))
+                constants = product_tables(rng, name, (channels, quads, 2, 2))
                 x = product_inputs(rng, name, size)
                 check(core, name, (size, channels, zero_point), x, constants)
 
@@ -113,12 +128,13 @@ def test_products(core, name):
 def test_ties_of_products(core, name, zero_point):
     rng = np.random.default_rng(4)
     size = 2 if name == "matrix_3" else 1
-    constants = tables(rng, (41, 2, 2, 2), ties=True)
+    constants = product_tables(rng, name, (41, 2, 2, 2), ties=True)
     x = product_inputs(rng, name, size)
     check(core, name, (size, 41, zero_point), x, constants)
     # The largest sums that there may be, of both signs, and float32's own rounding of products.
     constants["bias"] = rng.choice([-1, 1], 41).astype(np.int32) * ((1 << 23) - 1)
-    constants["scale"] = (2.0 ** rng.uniform(-17, 6.9, 41)).astype(np.float32)
+    scales = 2.0 ** rng.uniform(-17, 6.9, 1 if name in SHARED else 41)
+    constants["scale"] = np.full(41, scales, np.float32)
     check(core, name, (size, 41, zero_point), x, constants)
 
 

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 SOURCE = """
 #include "kernels/helium/depthwise_s16.h"
 #include "kernels/helium/depthwise_s16_of_s8_onnx.h"
-#include "kernels/helium/matrix_s16_to_s8.h"
-#include "kernels/helium/matrix_s8_to_s16_onnx.h"
+#include "kernels/helium/matrix_s16.h"
+#include "kernels/helium/matrix_s8_onnx.h"
 static void run_dense_16(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_onnx_s8_s16_mve(out, x, s, n[0], n[1], n[2], n[3]);
 }

@@ -12,7 +12,7 @@ from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
 SOURCE = """
-#include "kernels/helium/matrix_s8_onnx_nibbles.h"
+#include "kernels/helium/matrix_s8_onnx.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_nibbles_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }

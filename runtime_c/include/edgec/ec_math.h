@@ -177,6 +177,26 @@ static inline int32_t ec_floor_mod_s32(int32_t a, int32_t b) {
     return rest < 0 ? rest + b : rest;
 }
 
+/* The double whose bits these are. */
+static inline double ec_f64_from_bits(uint64_t bits) {
+    union {
+        uint64_t bits;
+        double value;
+    } both;
+    both.bits = bits;
+    return both.value;
+}
+
+/* The bits of a double. */
+static inline uint64_t ec_bits_from_f64(double value) {
+    union {
+        double value;
+        uint64_t bits;
+    } both;
+    both.value = value;
+    return both.bits;
+}
+
 /* The float whose bits these are. */
 static inline float ec_f32_from_bits(uint32_t bits) {
     union {

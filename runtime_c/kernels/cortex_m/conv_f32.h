@@ -1,4 +1,11 @@
-/* Convolutions of float32: one row of outputs, four pixels of four channels at a time.
+/* Convolutions of float32: one row of outputs, four pixels of four channels at a time. Weights are
+ * float32, or fewer bytes (see stored_weights_f32.h), each made a float32 as it is read: float16; int8
+ * or int4 times a step for each channel; int4 times a step for each group of inputs. One text,
+ * conv_row_f32.inc, serves all; what differs is in the assembly of an input's products.
+ *
+ * Steps of groups: what a channel's step is multiplied by stands before each group. That is a power of
+ * two, less its sign, so that it fits in four bits, and the step in the stream has the other sign;
+ * their product is exact.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -8,54 +15,297 @@
 #include "kernels/cortex_m/accumulate_f32.h"
 #include "kernels/cortex_m/accumulate_f32_mve.h"
 
-/* Four channels of four pixels on vectors: 0 if they are stored. */
-static EC_KERNEL int32_t ec_conv_four_f32_mve(const uintptr_t *words) {
-#if EC_MVE_FLOAT_ASM
-    /* clang-format off */
-    EC_RUN_FOUR_PIXELS_F32_MVE(words, "", "vldrw.32 q4, [r1], #16\n", "", "");
-    /* clang-format on */
-#else
-    (void)words;
-    return 1;
-#endif
-}
+/* clang-format off */
 
-/* Sixteen channels of one pixel on vectors: 0 if they are stored. */
-static EC_KERNEL int32_t ec_conv_one_f32_mve(const uintptr_t *words) {
-#if EC_MVE_FLOAT_ASM
-    /* clang-format off */
-    EC_RUN_SUMS_F32_MVE(words, EC_FOUR_BIASES_F32_MVE,
-        "ldr r0, [r12], #4\n"
-        "vldrw.32 q4, [r8], #16\n"
-        "vldrw.32 q5, [r9], #16\n"
-        "vmul.f32 q4, q4, r0\n"
-        "vldrw.32 q6, [r10], #16\n"
-        "vmul.f32 q5, q5, r0\n"
-        "vadd.f32 q0, q0, q4\n"
-        "vldrw.32 q7, [r11], #16\n"
-        "vmul.f32 q6, q6, r0\n"
-        "vadd.f32 q1, q1, q5\n"
-        "vmul.f32 q7, q7, r0\n"
-        "vadd.f32 q2, q2, q6\n"
-        "vadd.f32 q3, q3, q7\n",
-        "r8", "r9", "r10", "r11", "r12");
-    /* clang-format on */
-#else
-    (void)words;
-    return 1;
-#endif
-}
+/* Assembly: four channels of four pixels by weights of float32. */
+#define EC_CONV_FOUR_MVE(words) \
+    EC_RUN_FOUR_PIXELS_F32_MVE(words, "", "vldrw.32 q4, [r1], #16\n", "", "")
 
-/* A row of a convolution over all channels of x (see ec_row_of_sums_f32). */
-static EC_SHARED void ec_conv_row_f32(float *out, const float *x, const float *stream,
-                                      int32_t height, int32_t width, int32_t in_channels,
-                                      int32_t kernel_h, int32_t kernel_w, int32_t stride_h,
-                                      int32_t stride_w, int32_t dilation_h, int32_t top,
-                                      int32_t left, int32_t pixels, int32_t channels,
-                                      int32_t bounds, int32_t low, int32_t high, int32_t row) {
-    ec_row_of_sums_f32(out, x, stream, 4, height, width, in_channels, in_channels, 0, 1, kernel_h,
-                       kernel_w, stride_h, stride_w, dilation_h, 1, top, left, pixels, channels,
-                       bounds, low, high, row, 0, ec_conv_four_f32_mve, ec_conv_one_f32_mve);
-}
+/* Assembly: sixteen channels of one pixel by weights of float32. */
+#define EC_CONV_ONE_MVE(words) \
+    EC_RUN_SUMS_F32_MVE(words, EC_FOUR_BIASES_F32_MVE, \
+        "ldr r0, [r12], #4\n" \
+        "vldrw.32 q4, [r8], #16\n" \
+        "vldrw.32 q5, [r9], #16\n" \
+        "vmul.f32 q4, q4, r0\n" \
+        "vldrw.32 q6, [r10], #16\n" \
+        "vmul.f32 q5, q5, r0\n" \
+        "vadd.f32 q0, q0, q4\n" \
+        "vldrw.32 q7, [r11], #16\n" \
+        "vmul.f32 q6, q6, r0\n" \
+        "vadd.f32 q1, q1, q5\n" \
+        "vmul.f32 q7, q7, r0\n" \
+        "vadd.f32 q2, q2, q6\n" \
+        "vadd.f32 q3, q3, q7\n", \
+        "r8", "r9", "r10", "r11", "r12")
+
+/* Assembly: four channels of four pixels by weights of float16. */
+#define EC_CONV_FOUR_F16_MVE(words) \
+    EC_RUN_FOUR_PIXELS_F32_MVE(words, "", "vldrh.u32 q4, [r1], #8\n", EC_WIDEN_HALVES_MVE("4"), "")
+
+/* Assembly: sixteen channels of one pixel by weights of float16. */
+#define EC_CONV_ONE_F16_MVE(words) \
+    EC_RUN_SUMS_F32_MVE(words, EC_FOUR_BIASES_F32_MVE, \
+        "ldr r8, [r12], #4\n" \
+        "vldrh.u32 q4, [r0], #8\n" \
+        "vldrh.u32 q5, [r1], #8\n" \
+        EC_WIDEN_HALVES_MVE("4") \
+        "vldrh.u32 q6, [r2], #8\n" \
+        EC_WIDEN_HALVES_MVE("5") \
+        "vldrh.u32 q7, [r3], #8\n" \
+        "vmul.f32 q4, q4, r8\n" \
+        EC_WIDEN_HALVES_MVE("6") \
+        "vmul.f32 q5, q5, r8\n" \
+        EC_WIDEN_HALVES_MVE("7") \
+        "vadd.f32 q0, q0, q4\n" \
+        "vmul.f32 q6, q6, r8\n" \
+        "vadd.f32 q1, q1, q5\n" \
+        "vmul.f32 q7, q7, r8\n" \
+        "vadd.f32 q2, q2, q6\n" \
+        "vadd.f32 q3, q3, q7\n", \
+        "r0", "r1", "r2", "r3", "r12")
+
+/* Assembly: four channels of four pixels by weights of int8. */
+#define EC_CONV_FOUR_S8_MVE(words) \
+    EC_RUN_FOUR_PIXELS_F32_MVE(words, "vldrw.32 q7, [r2, #16]\n", \
+        "vldrb.s32 q4, [r1], #4\n", "vcvt.f32.s32 q4, q4\n", "vmul.f32 q4, q4, q7\n")
+
+/* Assembly: sixteen channels of one pixel by weights of int8. */
+#define EC_CONV_ONE_S8_MVE(words) \
+    EC_RUN_SUMS_F32_MVE(words, \
+        "vldrw.32 q6, [r2, #16]\n" \
+        "mov r9, r3\n" \
+        ".irp d, q0, q1, q2, q3\n" \
+        "vldrw.32 q4, [r2, #16]\n" \
+        "vldrw.32 \\d, [r2]\n" \
+        "add r2, r2, lr\n" \
+        "vstrw.32 q4, [r3], #16\n" \
+        ".endr\n", \
+        "ldr r8, [r12], #4\n" \
+        "vldrb.s32 q4, [r0], #4\n" \
+        "vldrw.32 q7, [r9, #16]\n" \
+        "vcvt.f32.s32 q4, q4\n" \
+        "vldrb.s32 q5, [r1], #4\n" \
+        "vmul.f32 q4, q4, q6\n" \
+        "vcvt.f32.s32 q5, q5\n" \
+        "vmul.f32 q4, q4, r8\n" \
+        "vmul.f32 q5, q5, q7\n" \
+        "vldrw.32 q7, [r9, #32]\n" \
+        "vadd.f32 q0, q0, q4\n" \
+        "vldrb.s32 q4, [r2], #4\n" \
+        "vmul.f32 q5, q5, r8\n" \
+        "vcvt.f32.s32 q4, q4\n" \
+        "vadd.f32 q1, q1, q5\n" \
+        "vldrb.s32 q5, [r3], #4\n" \
+        "vmul.f32 q4, q4, q7\n" \
+        "vcvt.f32.s32 q5, q5\n" \
+        "vldrw.32 q7, [r9, #48]\n" \
+        "vmul.f32 q4, q4, r8\n" \
+        "vmul.f32 q5, q5, q7\n" \
+        "vadd.f32 q2, q2, q4\n" \
+        "vmul.f32 q5, q5, r8\n" \
+        "vadd.f32 q3, q3, q5\n", \
+        "r0", "r1", "r2", "r3", "r12")
+
+/* Assembly: four channels of four pixels by weights of int4. r3 is by how much a byte is shifted so that its
+ * four bits are all that is left: 28 up, or 4 down. What is up counts 2^-28 of a step. */
+#define EC_CONV_FOUR_S4_MVE(words) \
+    EC_RUN_FOUR_PIXELS_F32_MVE(words, \
+        "mov r12, r3\n" \
+        "usat r3, #5, r3\n" \
+        "lsl r3, r3, #23\n" \
+        "rsb r3, r3, #0x3f800000\n" \
+        "vldrw.32 q7, [r2, #16]\n" \
+        "vmul.f32 q7, q7, r3\n", \
+        "vldrb.s32 q4, [r1], #4\n", "vshl.s32 q4, r12\nvcvt.f32.s32 q4, q4\n", \
+        "vmul.f32 q4, q4, q7\n")
+
+/* Assembly: sixteen channels of one pixel by weights of int4. */
+#define EC_CONV_ONE_S4_MVE(words) \
+    EC_RUN_SUMS_F32_MVE(words, \
+        "mov r9, r2\n" \
+        "add r10, r2, lr\n" \
+        "vldrw.32 q6, [r9, #16]\n" \
+        "vldrw.32 q0, [r9]\n" \
+        "vldrw.32 q1, [r9, #32]\n" \
+        "vldrw.32 q2, [r10]\n" \
+        "vldrw.32 q3, [r10, #32]\n", \
+        "ldr r8, [r12], #4\n" \
+        "vldrb.s32 q4, [r0], #4\n" \
+        "vldrw.32 q7, [r9, #48]\n" \
+        "vshl.i32 q5, q4, #28\n" \
+        "vshr.s32 q4, q4, #4\n" \
+        "vcvt.f32.s32 q5, q5, #28\n" \
+        "vcvt.f32.s32 q4, q4\n" \
+        "vmul.f32 q5, q5, q6\n" \
+        "vmul.f32 q4, q4, q7\n" \
+        "vmul.f32 q5, q5, r8\n" \
+        "vldrw.32 q7, [r10, #16]\n" \
+        "vmul.f32 q4, q4, r8\n" \
+        "vadd.f32 q0, q0, q5\n" \
+        "vadd.f32 q1, q1, q4\n" \
+        "vldrb.s32 q4, [r1], #4\n" \
+        "vshl.i32 q5, q4, #28\n" \
+        "vshr.s32 q4, q4, #4\n" \
+        "vcvt.f32.s32 q5, q5, #28\n" \
+        "vcvt.f32.s32 q4, q4\n" \
+        "vmul.f32 q5, q5, q7\n" \
+        "vldrw.32 q7, [r10, #48]\n" \
+        "vmul.f32 q5, q5, r8\n" \
+        "vmul.f32 q4, q4, q7\n" \
+        "vadd.f32 q2, q2, q5\n" \
+        "vmul.f32 q4, q4, r8\n" \
+        "vadd.f32 q3, q3, q4\n", \
+        "r0", "r1", "r2", "r3", "r12")
+
+/* Assembly: the halves of four bytes at `from`, which goes on, times the steps at `steps` and 32
+ * bytes behind, to `room`. */
+#define EC_STEPS_OF_UNIT_F32_MVE(from, steps, room) \
+    "vldrb.s32 q4, [" from "], #4\n" \
+    "vldrw.32 q6, [" steps ", #16]\n" \
+    "vldrw.32 q7, [" steps ", #48]\n" \
+    "vshl.i32 q5, q4, #28\n" \
+    "vshr.s32 q4, q4, #4\n" \
+    "vcvt.f32.s32 q5, q5, #28\n" \
+    "vcvt.f32.s32 q4, q4\n" \
+    "vmul.f32 q5, q5, q6\n" \
+    "vmul.f32 q4, q4, q7\n" \
+    "vstrw.32 q5, [r9, #" room "]\n" \
+    "vstrw.32 q4, [r9, #" room " + 16]\n"
+
+/* Assembly: four channels of four pixels by weights of int4 with steps of groups. r3 points to what
+ * ec_tell_groups_f32 stores. A byte is shifted as by EC_CONV_FOUR_S4_MVE: what is up counts 2^-28, of
+ * a step and of what stands before a group. */
+#define EC_CONV_FOUR_S4_GROUPS_MVE(words) \
+    EC_RUN_STEPS_F32_MVE(words, EC_SAME_BIASES_F32_MVE \
+        "ldr r12, [r3, #72]\n" \
+        "usat r0, #5, r12\n" \
+        "lsl r0, r0, #23\n" \
+        "rsb r0, r0, #0x3f800000\n" \
+        "vldrw.32 q7, [r2, #16]\n" \
+        "vmul.f32 q7, q7, r0\n" \
+        "ldr r2, [r3, #64]\n" \
+        "cbz r2, 6f\n" \
+        "vmul.f32 q7, q7, r0\n" \
+        "6:\n" \
+        "vstrw.32 q7, [r3]\n", \
+        EC_GROUPS_F32_MVE( \
+            "ldr r3, [sp]\n" \
+            "ldr r3, [r3, #48]\n" \
+            "vldrw.32 q7, [r3]\n" \
+            "ldrd r0, r2, [r3, #64]\n" \
+            "cbz r0, 6f\n" \
+            "vldrb.s32 q4, [r1], #4\n" \
+            "vshl.s32 q4, r12\n" \
+            "vcvt.f32.s32 q4, q4\n" \
+            "vmul.f32 q7, q7, q4\n" \
+            "6:\n" \
+            "dls lr, r2\n", \
+            EC_FOUR_PIXELS_F32_MVE("vldrb.s32 q4, [r1], #4\n", \
+                "vshl.s32 q4, r12\nvcvt.f32.s32 q4, q4\n", "vmul.f32 q4, q4, q7\n"), \
+            "r0"), \
+        "r8", "r9", "r10", "r11", "r1")
+
+/* Assembly: sixteen channels of one pixel by weights of int4 with steps of groups. */
+#define EC_CONV_ONE_S4_GROUPS_MVE(words) \
+    EC_RUN_STEPS_F32_MVE(words, \
+        "mov r9, r3\n" \
+        "mov r10, r2\n" \
+        "add r11, r2, lr\n" \
+        "vldrw.32 q0, [r10]\n" \
+        "vldrw.32 q4, [r10, #16]\n" \
+        "vldrw.32 q1, [r10, #32]\n" \
+        "vldrw.32 q5, [r10, #48]\n" \
+        "vldrw.32 q2, [r11]\n" \
+        "vldrw.32 q6, [r11, #16]\n" \
+        "vldrw.32 q3, [r11, #32]\n" \
+        "vldrw.32 q7, [r11, #48]\n" \
+        "vstrw.32 q4, [r9]\n" \
+        "vstrw.32 q5, [r9, #16]\n" \
+        "vstrw.32 q6, [r9, #32]\n" \
+        "vstrw.32 q7, [r9, #48]\n", \
+        EC_GROUPS_F32_MVE( \
+            "ldrd r2, r3, [r9, #64]\n" \
+            "cbz r2, 6f\n" \
+            EC_STEPS_OF_UNIT_F32_MVE("r0", "r10", "0") \
+            EC_STEPS_OF_UNIT_F32_MVE("r1", "r11", "32") \
+            "6:\n" \
+            "vldrw.32 q6, [r9]\n" \
+            "dls lr, r3\n", \
+            "ldr r8, [r12], #4\n" \
+            "vldrb.s32 q4, [r0], #4\n" \
+            "vldrw.32 q7, [r9, #16]\n" \
+            "vshl.i32 q5, q4, #28\n" \
+            "vshr.s32 q4, q4, #4\n" \
+            "vcvt.f32.s32 q5, q5, #28\n" \
+            "vcvt.f32.s32 q4, q4\n" \
+            "vmul.f32 q5, q5, q6\n" \
+            "vmul.f32 q4, q4, q7\n" \
+            "vmul.f32 q5, q5, r8\n" \
+            "vldrw.32 q7, [r9, #32]\n" \
+            "vmul.f32 q4, q4, r8\n" \
+            "vadd.f32 q0, q0, q5\n" \
+            "vadd.f32 q1, q1, q4\n" \
+            "vldrb.s32 q4, [r1], #4\n" \
+            "vshl.i32 q5, q4, #28\n" \
+            "vshr.s32 q4, q4, #4\n" \
+            "vcvt.f32.s32 q5, q5, #28\n" \
+            "vcvt.f32.s32 q4, q4\n" \
+            "vmul.f32 q5, q5, q7\n" \
+            "vldrw.32 q7, [r9, #48]\n" \
+            "vmul.f32 q5, q5, r8\n" \
+            "vmul.f32 q4, q4, q7\n" \
+            "vadd.f32 q2, q2, q5\n" \
+            "vmul.f32 q4, q4, r8\n" \
+            "vadd.f32 q3, q3, q4\n", \
+            "r8"), \
+        "r0", "r1", "r2", "r3", "r12")
+
+/* clang-format on */
+
+#define EC_OF(name) name
+#define EC_WEIGHTS float
+#define EC_STORED 4
+#define EC_FOUR EC_CONV_FOUR_MVE
+#define EC_ONE EC_CONV_ONE_MVE
+#define EC_GROUP
+#define EC_INPUTS 0
+#include "kernels/cortex_m/conv_row_f32.inc"
+
+#define EC_OF(name) name##_f16
+#define EC_WEIGHTS int32_t
+#define EC_STORED 2
+#define EC_FOUR EC_CONV_FOUR_F16_MVE
+#define EC_ONE EC_CONV_ONE_F16_MVE
+#define EC_GROUP
+#define EC_INPUTS 0
+#include "kernels/cortex_m/conv_row_f32.inc"
+
+#define EC_OF(name) name##_s8
+#define EC_WEIGHTS int32_t
+#define EC_STORED 1
+#define EC_FOUR EC_CONV_FOUR_S8_MVE
+#define EC_ONE EC_CONV_ONE_S8_MVE
+#define EC_GROUP
+#define EC_INPUTS 0
+#include "kernels/cortex_m/conv_row_f32.inc"
+
+#define EC_OF(name) name##_s4
+#define EC_WEIGHTS int32_t
+#define EC_STORED 0
+#define EC_FOUR EC_CONV_FOUR_S4_MVE
+#define EC_ONE EC_CONV_ONE_S4_MVE
+#define EC_GROUP
+#define EC_INPUTS 0
+#include "kernels/cortex_m/conv_row_f32.inc"
+
+#define EC_OF(name) name##_s4_groups
+#define EC_WEIGHTS int32_t
+#define EC_STORED -1
+#define EC_FOUR EC_CONV_FOUR_S4_GROUPS_MVE
+#define EC_ONE EC_CONV_ONE_S4_GROUPS_MVE
+#define EC_GROUP int32_t group,
+#define EC_INPUTS group
+#include "kernels/cortex_m/conv_row_f32.inc"
 
 #endif /* EC_FPU_CONV_F32_H */

@@ -6,7 +6,8 @@
  *
  * A stream holds all constants in the order of use. Per four channels, in words: their biases; the
  * weights, a word of each channel in turn; then what each is rescaled by. The last four overlap those
- * before where channels are no multiple of four.
+ * before where channels are no multiple of four. Where inputs are no multiple of four, the last words
+ * of weights are zero where there are none.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -169,101 +170,77 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
 #endif
 }
 
-/* Products of one pixel to results of so many bytes, int8 or int16: rescaled sums, plus a zero point,
- * limited. A channel is rescaled by M * 2^15, 2^(e-1) and e. `tail` has four inputs more, or is NULL. */
-static inline EC_INLINE void ec_matrix_1_s16_to_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                    const int16_t *tail, const int32_t *stream,
-                                                    int32_t inputs, int32_t channels,
-                                                    int32_t zero_point, int32_t minimum,
-                                                    int32_t maximum) {
-    for (int32_t o = 0; o < channels; o += 4) {
-        void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
-        ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
-        stream += 4 + inputs;
-        if (tail != NULL) {
-            ec_four_sums_s16_dsp(sums, tail, stream, 4);
-            stream += 4;
-        }
-        for (int32_t i = 0; i < 4; ++i) {
-            const int32_t high = (int32_t)(((int64_t)sums[i] * stream[3 * i]) >> 32);
-            const int32_t value = ((high + stream[3 * i + 1]) >> stream[3 * i + 2]) + zero_point;
-            ec_store_limited(to, bytes, i, value, minimum, maximum);
-        }
-        stream += 12;
+/* The inputs of x behind the last whole four, and zeros: at `tail`, two words. */
+static inline EC_UNUSED const int16_t *ec_tail_s16_dsp(void *tail, const int16_t *x,
+                                                       int32_t inputs) {
+    int16_t *const to = (int16_t *)tail;
+    const int32_t left = inputs % 4;
+    for (int32_t i = 0; i < 4; ++i) {
+        to[i] = i < left ? x[inputs - left + i] : (int16_t)0;
     }
+    return to;
 }
 
-/* The same by any factor: a channel is rescaled by M and the shift of ec_requantize_tflm16. */
-static inline EC_INLINE void ec_matrix_1_s16_to_any_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                        const int16_t *tail, const int32_t *stream,
-                                                        int32_t inputs, int32_t channels,
+/* Four biases. */
+static inline EC_INLINE void ec_load_four_s32(int32_t *sums, const int32_t *words) {
+    sums[0] = words[0];
+    sums[1] = words[1];
+    sums[2] = words[2];
+    sums[3] = words[3];
+}
+
+/* Four sums to results by M * 2^15, 2^(e-1) and e of each. */
+static inline EC_INLINE void ec_store_four_high_s16_dsp(void *out, int32_t bytes,
+                                                        const int32_t *sums, const int32_t *scales,
                                                         int32_t zero_point, int32_t minimum,
                                                         int32_t maximum) {
-    for (int32_t o = 0; o < channels; o += 4) {
-        void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
-        int32_t sums[4] = { stream[0], stream[1], stream[2], stream[3] };
-        ec_four_sums_s16_dsp(sums, x, stream + 4, inputs);
-        stream += 4 + inputs;
-        if (tail != NULL) {
-            ec_four_sums_s16_dsp(sums, tail, stream, 4);
-            stream += 4;
-        }
-        const int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
-        ec_store_four_s16(to, bytes, wide, stream, zero_point, minimum, maximum);
-        stream += 8;
+    for (int32_t i = 0; i < 4; ++i) {
+        const int32_t high = (int32_t)(((int64_t)sums[i] * scales[3 * i]) >> 32);
+        const int32_t value = ((high + scales[3 * i + 1]) >> scales[3 * i + 2]) + zero_point;
+        ec_store_limited(out, bytes, i, value, minimum, maximum);
     }
 }
 
-/* The same with sums and biases of 64 bits, the lower word of a bias first. */
-static inline EC_INLINE void ec_matrix_1_s16_to_s64_dsp(void *out, int32_t bytes, const int16_t *x,
-                                                        const int16_t *tail, const int32_t *stream,
-                                                        int32_t inputs, int32_t channels,
-                                                        int32_t zero_point, int32_t minimum,
-                                                        int32_t maximum) {
-    for (int32_t o = 0; o < channels; o += 4) {
-        void *const to = ec_element(out, bytes, o + 4 > channels ? channels - 4 : o);
-        int64_t sums[4];
-        ec_load_four_s64(sums, stream);
-        ec_four_sums_s16_s64_dsp(sums, x, stream + 8, inputs);
-        stream += 8 + inputs;
-        if (tail != NULL) {
-            ec_four_sums_s16_s64_dsp(sums, tail, stream, 4);
-            stream += 4;
-        }
-        ec_store_four_s16(to, bytes, sums, stream, zero_point, minimum, maximum);
-        stream += 8;
-    }
+/* The same by any factor: M and the shift of ec_requantize_tflm16. */
+static inline EC_INLINE void ec_store_four_any_s16_dsp(void *out, int32_t bytes,
+                                                       const int32_t *sums, const int32_t *scales,
+                                                       int32_t zero_point, int32_t minimum,
+                                                       int32_t maximum) {
+    const int64_t wide[4] = { sums[0], sums[1], sums[2], sums[3] };
+    ec_store_four_s16(out, bytes, wide, scales, zero_point, minimum, maximum);
 }
 
-/* out[o] for all channels of one pixel: int16 of the rescaled sum over i of x[i] * w[o][i] + bias[o],
- * for i < kernel_h * kernel_w * in_channels, a multiple of four.
- *
- * x is aligned to 4 bytes. A channel is rescaled as ec_requantize_tflm16_high does. channels >= 4. out
- * and x must not overlap. */
-static EC_KERNEL void ec_matrix_1_s16_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
-                                          int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                          int32_t channels, int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels, 0,
-                           minimum, maximum);
-}
+/* Sums of 32 bits by factors that ec_requantize_tflm16_high takes. */
+#define EC_OF(name) name##_dsp
+#define EC_TO ec_matrix_1_s16_to_dsp
+#define EC_SUM int32_t
+#define EC_BIASES 4
+#define EC_LOAD ec_load_four_s32
+#define EC_ADD ec_four_sums_s16_dsp
+#define EC_STORE ec_store_four_high_s16_dsp
+#define EC_SCALES 12
+#include "kernels/dsp/matrix_s16.inc"
 
 /* The same by any factor. */
-static EC_KERNEL void ec_matrix_1_s16_any_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t kernel_w,
-                                              int32_t in_channels, int32_t channels,
-                                              int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
-                               0, minimum, maximum);
-}
+#define EC_OF(name) name##_any_dsp
+#define EC_TO ec_matrix_1_s16_to_any_dsp
+#define EC_SUM int32_t
+#define EC_BIASES 4
+#define EC_LOAD ec_load_four_s32
+#define EC_ADD ec_four_sums_s16_dsp
+#define EC_STORE ec_store_four_any_s16_dsp
+#define EC_SCALES 8
+#include "kernels/dsp/matrix_s16.inc"
 
-/* The same with sums of 64 bits. */
-static EC_KERNEL void ec_matrix_1_s16_s64_dsp(int16_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t kernel_w,
-                                              int32_t in_channels, int32_t channels,
-                                              int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_s64_dsp(out, 2, x, NULL, stream, kernel_h * kernel_w * in_channels, channels,
-                               0, minimum, maximum);
-}
+/* The same with sums and biases of 64 bits, the lower word of a bias first. */
+#define EC_OF(name) name##_s64_dsp
+#define EC_TO ec_matrix_1_s16_to_s64_dsp
+#define EC_SUM int64_t
+#define EC_BIASES 8
+#define EC_LOAD ec_load_four_s64
+#define EC_ADD ec_four_sums_s16_s64_dsp
+#define EC_STORE ec_store_four_s16
+#define EC_SCALES 8
+#include "kernels/dsp/matrix_s16.inc"
 
 #endif /* EC_MATRIX_S16_H */

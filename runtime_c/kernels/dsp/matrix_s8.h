@@ -50,21 +50,36 @@
     "smlad r9, r3, r7, r5\n" \
     "smlad r10, r4, r7, r5\n"
 
-/* Runs the assembly `code` with out, x, stream and `sizes` in r0 to r3; last, what else it changes. */
+/* Runs the assembly `code` with out, x and stream in r0 to r2, and the first three `sizes`, at r3, in
+ * r4 to r6; last, what else it changes. */
 #define EC_MATRIX_RUN_BY(sizes, code, ...) \
     register void *r0 __asm__("r0") = out; \
     register const void *r1 __asm__("r1") = x; \
     register const int32_t *r2 __asm__("r2") = stream; \
     register const int32_t *r3 __asm__("r3") = sizes; \
-    __asm__ volatile(".syntax unified\n" code \
+    __asm__ volatile(".syntax unified\n" \
+                     "push {r4-r11, lr}\n" \
+                     "ldmia r3, {r4-r6}\n" code \
+                     "pop {r4-r11, lr}\n" \
                      : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
                      : \
                      : __VA_ARGS__, "cc", "memory")
 
-/* The same where `size`, channels and zero_point are the sizes. */
+/* The same where `size`, channels and zero_point are the sizes. They come in registers, which takes
+ * less of the stack; r7 may be the compiler's frame pointer, and so is saved here. */
 #define EC_MATRIX_RUN(size, code, ...) \
-    const int32_t sizes[3] = { (size), channels, zero_point }; \
-    EC_MATRIX_RUN_BY(sizes, code, __VA_ARGS__)
+    register void *r0 __asm__("r0") = out; \
+    register const void *r1 __asm__("r1") = x; \
+    register const int32_t *r2 __asm__("r2") = stream; \
+    register int32_t r4 __asm__("r4") = (size); \
+    register int32_t r5 __asm__("r5") = channels; \
+    register int32_t r6 __asm__("r6") = zero_point; \
+    __asm__ volatile(".syntax unified\n" \
+                     "push {r7-r11, lr}\n" code \
+                     "pop {r7-r11, lr}\n" \
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r4), "+r"(r5), "+r"(r6) \
+                     : \
+                     : "r3", __VA_ARGS__, "cc", "memory")
 
 /* The size of 3 pixels in words, to r7 from r4, that of one. */
 #define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"
@@ -74,11 +89,9 @@
     "str r0, [sp, #16]\n" \
     "ldr r0, [sp, #8]\n"
 
-/* Assembly of some pixels, whose `size` is above: fill the stack; r5 is channels, r6 the zero
- * point, sizes are at r3. */
+/* Assembly of some pixels, whose `size` is above: fill the stack; r4 is quads, r5 channels, r6 the
+ * zero point. */
 #define EC_MATRIX_BEGIN(size) \
-    "push {r4-r11, lr}\n" \
-    "ldmia r3, {r4-r6}\n" \
     "sub sp, #36\n" \
     "str r1, [sp, #8]\n" \
     "str r5, [sp, #28]\n" \
@@ -170,8 +183,7 @@
 /* Assembly of some pixels: the end. */
 #define EC_MATRIX_END \
     "9:\n" \
-    "add sp, #36\n" \
-    "pop {r4-r11, lr}\n"
+    "add sp, #36\n"
 
 /* Twice an accumulator, in r5, to int8 by M, C, e in r2-r4; r6 is free. */
 #define EC_MATRIX_ANY_ZERO_POINT \
@@ -205,10 +217,8 @@
 
 /* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs is 1 << `octet`
  * bytes, and `bytes` of code; the loop takes 8. `choose` gives what stores the results in r7, by r5,
- * channels, and r6, the zero point; sizes are at r3, and r4 is octets. */
+ * channels, and r6, the zero point; r4 is octets. */
 #define EC_MATRIX_1_BEGIN(frame, octet, bytes, choose) \
-    "push {r4-r11, lr}\n" \
-    "ldmia r3, {r4-r6}\n" \
     "sub sp, #" frame "\n" \
     "add r7, r1, r4, lsl #" octet "\n" \
     "str r1, [sp, #4]\n" \
@@ -312,119 +322,87 @@
     ".endr\n" \
     "b 8b\n" \
     "9:\n" \
-    "add sp, #28\n" \
-    "pop {r4-r11, lr}\n"
+    "add sp, #28\n"
+
+/* Assembly: three pixels, all of it. */
+#define EC_MATRIX_TFLM_3 \
+    EC_MATRIX_RUN(quads, \
+        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE) \
+        EC_MATRIX_CHOOSE \
+        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92") \
+        "6:\n" /* to int8, zero point -128 */ \
+        "ldr r0, [sp, #16]\n" \
+        "ldmia r1!, {r2-r7}\n" \
+        "sub r11, r11, r8\n" \
+        "sub r12, r12, r9\n" \
+        "sub lr, lr, r10\n" \
+        ".irp x, r8, r9, r10\n" \
+        "lsl \\x, \\x, #1\n" \
+        "smmlar \\x, \\x, r2, r3\n" \
+        "asr \\x, \\x, r4\n" \
+        "ssat \\x, #8, \\x\n" \
+        ".endr\n" \
+        ".irp x, r11, r12, lr\n" \
+        "smmla \\x, \\x, r5, r6\n" \
+        "asr \\x, \\x, r7\n" \
+        "ssat \\x, #8, \\x\n" \
+        ".endr\n" \
+        "ldr r2, [sp, #28]\n" \
+        EC_MATRIX_3_STORE("strb", "r2", "1") \
+        EC_MATRIX_NEXT("r0", "1") \
+        "7:\n" /* to int8, any zero point */ \
+        "ldr r0, [sp, #16]\n" \
+        "ldr r7, [sp, #28]\n" \
+        "sub r11, r11, r8\n" \
+        "sub r12, r12, r9\n" \
+        "sub lr, lr, r10\n" \
+        "ldmia r1!, {r2-r4}\n" \
+        ".irp x, r8, r9, r10\n" \
+        "lsl r5, \\x, #1\n" \
+        EC_MATRIX_ANY_ZERO_POINT \
+        ".endr\n" \
+        "ldmia r1!, {r2-r4}\n" \
+        ".irp x, r11, r12, lr\n" \
+        "asr r5, \\x, #7\n" \
+        EC_MATRIX_ANY_ZERO_POINT \
+        ".endr\n" \
+        EC_MATRIX_3_STORE("strb", "r7", "1") \
+        "b 8b\n" \
+        EC_MATRIX_END, \
+        "r12")
+
+/* Assembly: one pixel, all of it. */
+#define EC_MATRIX_TFLM_1 \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_CHOOSE) \
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_END, \
+        "r12")
+
+/* Assembly: one pixel, its inputs as they are, all of it. */
+#define EC_MATRIX_TFLM_PLAIN \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_CHOOSE) \
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN) \
+        EC_MATRIX_1_END, \
+        "r12")
 
 /* clang-format on */
 
-/* out[p * channels + o] for 3 pixels and all channels: int8 of the rescaled sum over k of
- * x[k] * w[o][k] + bias[o].
- *
- * x: quads * 2 pairs of inputs for each of the 3 pixels, [quad][odd][pixel][2], where pair "odd" of
- * a quad holds its elements odd and odd + 2. stream: see the top of this file. channels >= 2. out
- * and x must not overlap. x and stream are aligned to 4 bytes.
- *
- * Registers: r0 x, r1 stream, r2-r4 one pair of each pixel, r5-r7 weight words, r8-r10 sums of a,
- * r11, r12, lr sums of both. On the stack: where the extra words begin, where the loop begins, x,
- * its end, out, what stores the results, the last out, channels. */
-static EC_KERNEL void ec_matrix_3_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
-                                         int32_t quads, int32_t channels, int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_BEGIN(EC_MATRIX_3_SIZE)
-        EC_MATRIX_CHOOSE
-        EC_MATRIX_LOOP(EC_MATRIX_3_PAIR, EC_MATRIX_3_FIRST, EC_MATRIX_3_STEP, "12", "92")
-        "6:\n" /* to int8, zero point -128 */
-        "ldr r0, [sp, #16]\n"
-        "ldmia r1!, {r2-r7}\n"
-        "sub r11, r11, r8\n"
-        "sub r12, r12, r9\n"
-        "sub lr, lr, r10\n"
-        ".irp x, r8, r9, r10\n"
-        "lsl \\x, \\x, #1\n"
-        "smmlar \\x, \\x, r2, r3\n"
-        "asr \\x, \\x, r4\n"
-        "ssat \\x, #8, \\x\n"
-        ".endr\n"
-        ".irp x, r11, r12, lr\n"
-        "smmla \\x, \\x, r5, r6\n"
-        "asr \\x, \\x, r7\n"
-        "ssat \\x, #8, \\x\n"
-        ".endr\n"
-        "ldr r2, [sp, #28]\n"
-        EC_MATRIX_3_STORE("strb", "r2", "1")
-        EC_MATRIX_NEXT("r0", "1")
-        "7:\n" /* to int8, any zero point */
-        "ldr r0, [sp, #16]\n"
-        "ldr r7, [sp, #28]\n"
-        "sub r11, r11, r8\n"
-        "sub r12, r12, r9\n"
-        "sub lr, lr, r10\n"
-        "ldmia r1!, {r2-r4}\n"
-        ".irp x, r8, r9, r10\n"
-        "lsl r5, \\x, #1\n"
-        EC_MATRIX_ANY_ZERO_POINT
-        ".endr\n"
-        "ldmia r1!, {r2-r4}\n"
-        ".irp x, r11, r12, lr\n"
-        "asr r5, \\x, #7\n"
-        EC_MATRIX_ANY_ZERO_POINT
-        ".endr\n"
-        EC_MATRIX_3_STORE("strb", "r7", "1")
-        "b 8b\n"
-        EC_MATRIX_END,
-        "r12");
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp,
-                    ec_store_sums_s8_dsp, &zero_point);
-#endif
-}
-
-/* out[o] for all channels of one pixel: as ec_matrix_3_s8_dsp, but four channels at once.
- *
- * x: octets * 4 pairs of inputs, [octet][2][odd][2]. stream: per four channels, in words: both
- * pairs' biases; the weights, one word of each pair in turn; then M, C, e of all four. The last
- * four overlap those before where channels is no multiple of four. channels >= 4. out and x must
- * not overlap. x and stream are aligned to 4 bytes.
- *
- * Registers: r0 x, r1 stream, r2-r5 four pairs, r6-r9 weight words, r10, r12 sums of a, r11, lr
- * sums of both. On the stack: where the loop begins, x, its end, out, what stores the results, the
- * last out. */
-static EC_KERNEL void ec_matrix_1_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
-                                         int32_t octets, int32_t channels, int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_END,
-        "r12");
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_sums_s8_dsp,
-                    ec_store_sums_s8_dsp, &zero_point);
-#endif
-}
-
-/* The same from int8 inputs as they are: x[8 * octets], aligned to 4 bytes. It takes an eighth more
- * instructions, and no scratch. Registers as there, but r3 and r5 have eight inputs first. */
-static EC_KERNEL void ec_matrix_1_plain_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                               int32_t octets, int32_t channels,
-                                               int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_END,
-        "r12");
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
-                    ec_store_sums_s8_dsp, &zero_point);
-#endif
-}
+/* With gemmlowp's rounding. */
+#define EC_OF(name) name##_s8_dsp
+#define EC_OUT int8_t
+#define EC_ENDS int32_t zero_point
+#define EC_LIMITS zero_point
+#define EC_ASM EC_DSP_ASM
+#define EC_CODE_3 EC_MATRIX_TFLM_3
+#define EC_CODE_1 EC_MATRIX_TFLM_1
+#define EC_CODE_PLAIN EC_MATRIX_TFLM_PLAIN
+#define EC_SUMS_3 ec_pair_sums_3_s8_dsp
+#define EC_SUMS_1 ec_four_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_four_plain_sums_s8_dsp
+#define EC_STORE ec_store_sums_s8_dsp
+#define EC_HEAD 0
+#include "kernels/dsp/matrix.inc"
 
 #endif /* EC_MATRIX_S8_H */

@@ -29,8 +29,6 @@
  * takes 8 quads of 70 bytes of code; the first time it is entered behind those that are missing of
  * r4, the size, or what `first` makes it. */
 #define EC_NIBBLES_3_BEGIN(frame, first) \
-    "push {r4-r11, lr}\n" \
-    "ldmia r3, {r4-r6}\n" \
     "sub sp, #" frame "\n" \
     "str r1, [sp, #8]\n" \
     "str r5, [sp, #28]\n" \
@@ -113,8 +111,8 @@
 /* The same of inputs as they are: as bytes without a sign they have 128 added. */
 #define EC_NIBBLES_1_PLAIN_TOTAL \
     "ldrd r7, r9, [sp, #4]\n" \
-    "ldr r6, [r3]\n" \
-    "lsls r6, #10\n" \
+    "sub r6, r9, r7\n" \
+    "lsls r6, #7\n" \
     "rsbs r6, r6, #0\n" \
     "movs r5, #0\n" \
     "5:\n" \
@@ -217,15 +215,57 @@
     ".endr\n" \
     EC_MATRIX_1_NEXT("4") \
     "9:\n" \
-    "add sp, #32\n" \
-    "pop {r4-r11, lr}\n"
+    "add sp, #32\n"
+
+/* Assembly: three pixels, all of it. */
+#define EC_NIBBLES_TFLM_3 \
+    EC_MATRIX_RUN(quads, \
+        EC_NIBBLES_3_BEGIN("36", "") \
+        EC_MATRIX_CHOOSE \
+        "orr r7, r7, #1\n" \
+        "str r7, [sp, #20]\n" \
+        EC_NIBBLES_3_LOOP \
+        "ldr pc, [sp, #20]\n" \
+        "7:\n" /* any zero point */ \
+        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_MATRIX_ANY_ZERO_POINT) \
+        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_MATRIX_ANY_ZERO_POINT) \
+        "b 5f\n" \
+        "6:\n" /* zero point -128 */ \
+        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_NIBBLES_RELU) \
+        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_NIBBLES_RELU) \
+        "5:\n" \
+        "ldr r0, [sp, #16]\n" \
+        "ldr r2, [sp, #28]\n" \
+        EC_MATRIX_3_STORE("strb", "r2", "1") \
+        EC_MATRIX_NEXT("r0", "1") \
+        EC_MATRIX_END, \
+        "r12")
+
+/* Assembly: one pixel, all of it. */
+#define EC_NIBBLES_TFLM_1 \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_CHOOSE) \
+        EC_NIBBLES_1_TOTAL \
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_NIBBLES_1_END, \
+        "r12")
+
+/* Assembly: one pixel, its inputs as they are, all of it. */
+#define EC_NIBBLES_TFLM_PLAIN \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_CHOOSE) \
+        EC_NIBBLES_1_PLAIN_TOTAL \
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN) \
+        EC_NIBBLES_1_END, \
+        "r12")
 
 /* clang-format on */
 
 /* 4096 times the sums of a pair of channels for three pixels, a's and then b's; `from` points at the
- * pair's biases. */
-static inline EC_UNUSED void ec_nibbles_3_sums_s8_dsp(int32_t *sums, const int16_t *x,
-                                                      const int32_t *from, int32_t quads) {
+ * pair's biases. Returns the end of its weights. */
+static inline EC_UNUSED const int32_t *
+ec_nibbles_3_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t quads) {
+    const int16_t *x = (const int16_t *)given;
     int32_t a0 = from[0];
     int32_t a1 = a0;
     int32_t a2 = a0;
@@ -255,6 +295,7 @@ static inline EC_UNUSED void ec_nibbles_3_sums_s8_dsp(int32_t *sums, const int16
     sums[3] = b0;
     sums[4] = b1;
     sums[5] = b2;
+    return end;
 }
 
 /* A word of two int16 by one of weights, added to the four sums that the top of this file tells. */
@@ -276,9 +317,11 @@ static inline EC_UNUSED void ec_nibbles_settle_s8_dsp(int32_t *sums, int32_t tot
     sums[3] = (int32_t)(last - (offset << 4));
 }
 
-/* 1, 256, 4096 and 16 times the sums of four channels; `from` points at their biases. */
-static inline EC_UNUSED void ec_nibbles_1_sums_s8_dsp(int32_t *sums, const int16_t *x,
-                                                      const int32_t *from, int32_t octets) {
+/* 1, 256, 4096 and 16 times the sums of four channels; `from` points at their biases. Returns the end
+ * of their weights. */
+static inline EC_UNUSED const int32_t *
+ec_nibbles_1_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t octets) {
+    const int16_t *x = (const int16_t *)given;
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     int32_t total = 0;
     const int32_t *const end = from + 4 + 4 * octets;
@@ -292,11 +335,15 @@ static inline EC_UNUSED void ec_nibbles_1_sums_s8_dsp(int32_t *sums, const int16
     sums[1] = kept[1];
     sums[2] = kept[2];
     sums[3] = kept[3];
+    return end;
 }
 
 /* The same of int8 inputs as they are. */
-static inline EC_UNUSED void ec_nibbles_1_plain_sums_s8_dsp(int32_t *sums, const int8_t *x,
-                                                            const int32_t *from, int32_t octets) {
+static inline EC_UNUSED const int32_t *ec_nibbles_1_plain_sums_s8_dsp(int32_t *sums,
+                                                                      const void *given,
+                                                                      const int32_t *from,
+                                                                      int32_t octets) {
+    const int8_t *x = (const int8_t *)given;
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     int32_t total = 0;
     const int32_t *const end = from + 4 + 4 * octets;
@@ -314,6 +361,7 @@ static inline EC_UNUSED void ec_nibbles_1_plain_sums_s8_dsp(int32_t *sums, const
     sums[1] = kept[1];
     sums[2] = kept[2];
     sums[3] = kept[3];
+    return end;
 }
 
 /* A sum to int8 by M, C, e at `at`. */
@@ -321,109 +369,42 @@ static inline EC_UNUSED int8_t ec_nibbles_rescale_s8_dsp(int32_t sum, const int3
     return ec_saturate_s8((ec_high_of_double(sum, at[0]) + (sum >> 31) + at[1]) >> at[2]);
 }
 
-/* ec_matrix_3_s8_dsp with the stream that the top of this file tells. Registers as there, but that
- * r5 is a word of weights, r6 an operand, and r7 the mask. */
-static EC_KERNEL void ec_matrix_3_nibbles_s8_dsp(int8_t *out, const int16_t *x,
-                                                 const int32_t *stream, int32_t quads,
-                                                 int32_t channels, int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_NIBBLES_3_BEGIN("36", "")
-        EC_MATRIX_CHOOSE
-        "orr r7, r7, #1\n"
-        "str r7, [sp, #20]\n"
-        EC_NIBBLES_3_LOOP
-        "ldr pc, [sp, #20]\n"
-        "7:\n" /* any zero point */
-        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_MATRIX_ANY_ZERO_POINT)
-        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_MATRIX_ANY_ZERO_POINT)
-        "b 5f\n"
-        "6:\n" /* zero point -128 */
-        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_NIBBLES_RELU)
-        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_NIBBLES_RELU)
-        "5:\n"
-        "ldr r0, [sp, #16]\n"
-        "ldr r2, [sp, #28]\n"
-        EC_MATRIX_3_STORE("strb", "r2", "1")
-        EC_MATRIX_NEXT("r0", "1")
-        EC_MATRIX_END,
-        "r12");
-    /* clang-format on */
-#else
-    (void)zero_point; /* C has it */
-    for (int32_t o = 0; o < channels; o += 2) {
-        const int32_t *const end = stream + 2 + quads;
-        int8_t *at = out + (o + 2 > channels ? channels - 2 : o);
-        int32_t sums[6];
-        ec_nibbles_3_sums_s8_dsp(sums, x, stream, quads);
-        for (int32_t p = 0; p < 3; ++p, at += channels) {
-            at[0] = ec_nibbles_rescale_s8_dsp(sums[p] >> 12, end);
-            at[1] = ec_nibbles_rescale_s8_dsp(sums[3 + p] >> 12, end + 3);
+/* Sums to int8 by M, C, e of each channel at `at`: of two channels for three pixels, or of four for
+ * one. Returns their end. */
+static inline EC_INLINE const int32_t *
+ec_nibbles_store_s8_dsp(void *out, int32_t bytes, int32_t step, int32_t unit, const int32_t *sums,
+                        const int32_t *at, const int32_t *limits) {
+    int8_t *to = (int8_t *)out;
+    (void)bytes;
+    (void)limits; /* C has the zero point */
+    if (unit == 2) {
+        for (int32_t p = 0; p < 3; ++p, to += step) {
+            to[0] = ec_nibbles_rescale_s8_dsp(sums[p] >> 12, at);
+            to[1] = ec_nibbles_rescale_s8_dsp(sums[3 + p] >> 12, at + 3);
         }
-        stream = end + 6;
+        return at + 6;
     }
-#endif
+    to[0] = ec_nibbles_rescale_s8_dsp(sums[0], at);
+    to[1] = ec_nibbles_rescale_s8_dsp(sums[1] >> 8, at + 3);
+    to[2] = ec_nibbles_rescale_s8_dsp(sums[2] >> 12, at + 6);
+    to[3] = ec_nibbles_rescale_s8_dsp(sums[3] >> 4, at + 9);
+    return at + 12;
 }
 
-/* Four channels' sums to int8 by M, C, e at `at`. */
-static inline EC_UNUSED void ec_nibbles_store_4_s8_dsp(int8_t *out, const int32_t *sums,
-                                                       const int32_t *at) {
-    out[0] = ec_nibbles_rescale_s8_dsp(sums[0], at);
-    out[1] = ec_nibbles_rescale_s8_dsp(sums[1] >> 8, at + 3);
-    out[2] = ec_nibbles_rescale_s8_dsp(sums[2] >> 12, at + 6);
-    out[3] = ec_nibbles_rescale_s8_dsp(sums[3] >> 4, at + 9);
-}
-
-/* ec_matrix_1_s8_dsp with the stream that the top of this file tells. Registers as there; on the
- * stack there is also eight times the sum of x. */
-static EC_KERNEL void ec_matrix_1_nibbles_s8_dsp(int8_t *out, const int16_t *x,
-                                                 const int32_t *stream, int32_t octets,
-                                                 int32_t channels, int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_CHOOSE)
-        EC_NIBBLES_1_TOTAL
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_NIBBLES_1_END,
-        "r12");
-    /* clang-format on */
-#else
-    (void)zero_point;
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 4 * octets;
-        int32_t sums[4];
-        ec_nibbles_1_sums_s8_dsp(sums, x, stream, octets);
-        ec_nibbles_store_4_s8_dsp(out + (o + 4 > channels ? channels - 4 : o), sums, end);
-        stream = end + 12;
-    }
-#endif
-}
-
-/* ec_matrix_1_plain_s8_dsp with this stream. */
-static EC_KERNEL void ec_matrix_1_plain_nibbles_s8_dsp(int8_t *out, const int8_t *x,
-                                                       const int32_t *stream, int32_t octets,
-                                                       int32_t channels, int32_t zero_point) {
-#if EC_DSP_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_CHOOSE)
-        EC_NIBBLES_1_PLAIN_TOTAL
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_NIBBLES_1_END,
-        "r12");
-    /* clang-format on */
-#else
-    (void)zero_point;
-    for (int32_t o = 0; o < channels; o += 4) {
-        const int32_t *const end = stream + 4 + 4 * octets;
-        int32_t sums[4];
-        ec_nibbles_1_plain_sums_s8_dsp(sums, x, stream, octets);
-        ec_nibbles_store_4_s8_dsp(out + (o + 4 > channels ? channels - 4 : o), sums, end);
-        stream = end + 12;
-    }
-#endif
-}
+/* With gemmlowp's rounding. */
+#define EC_OF(name) name##_nibbles_s8_dsp
+#define EC_OUT int8_t
+#define EC_ENDS int32_t zero_point
+#define EC_LIMITS zero_point
+#define EC_ASM EC_DSP_ASM
+#define EC_CODE_3 EC_NIBBLES_TFLM_3
+#define EC_CODE_1 EC_NIBBLES_TFLM_1
+#define EC_CODE_PLAIN EC_NIBBLES_TFLM_PLAIN
+#define EC_SUMS_3 ec_nibbles_3_sums_s8_dsp
+#define EC_SUMS_1 ec_nibbles_1_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_nibbles_1_plain_sums_s8_dsp
+#define EC_STORE ec_nibbles_store_s8_dsp
+#define EC_HEAD 0
+#include "kernels/dsp/matrix.inc"
 
 #endif /* EC_MATRIX_S8_NIBBLES_H */

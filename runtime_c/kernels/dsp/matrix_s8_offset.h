@@ -123,8 +123,6 @@ static EC_KERNEL void ec_matrix_1_offset_s8_dsp(int8_t *out, const int16_t *x,
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        "push {r4-r11, lr}\n"
-        "ldmia r3, {r4-r6}\n"
         "sub sp, #28\n"
         EC_MATRIX_CHOOSE
         "adds r7, #1\n"
@@ -201,8 +199,7 @@ static EC_KERNEL void ec_matrix_1_offset_s8_dsp(int8_t *out, const int16_t *x,
         "it ne\n"
         "movne r0, r9\n"
         "bne.w 0b\n"
-        "add sp, #28\n"
-        "pop {r4-r11, lr}\n",
+        "add sp, #28\n",
         "r12");
     /* clang-format on */
 #else

@@ -4,6 +4,9 @@
  *
  * In a stream the last words of a pair are, in place of M, C, e of both channels, the scale of a
  * and a 256th of b's: sums of b come as 256 times themselves, and powers of two change no rounding.
+ * Of weights of four bits each scale is divided by the factor that the channel's sum comes with.
+ * A stream of one pixel's int8 results begins with two words more: the scale that all channels share
+ * and a 256th of it, and no others follow; or zeros.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -11,7 +14,7 @@
 #define EC_MATRIX_S8_ONNX_H
 
 #include "kernels/common/store_s16.h"
-#include "kernels/dsp/matrix_s8.h"
+#include "kernels/dsp/matrix_s8_nibbles.h"
 
 /* The sums of a pair to two results behind `out`: to int8, plus a zero point, or to int16, limited.
  * `at` points at the scale of a. */
@@ -104,9 +107,22 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "str r6, [sp, #24]\n" \
     "adr.w r7, 6f\n"
 
-/* Assembly: sums of four channels by the scales in the stream. */
+/* Assembly: the same, and the scales that all channels share, if they do. */
+#define EC_MATRIX_1_ONNX_SCALES \
+    "vldr s0, [r1]\n" \
+    "vldr s1, [r1, #4]\n" \
+    "vldr s2, [r1]\n" \
+    "vldr s3, [r1, #4]\n" \
+    "ldr r5, [r1], #8\n" \
+    EC_MATRIX_1_ONNX_CHOOSE \
+    "cbz r5, 8f\n" \
+    "adr.w r7, 7f\n" \
+    "8:\n"
+
+/* Assembly: sums of four channels by the scales in the stream, or from 7 on by those that are there. */
 #define EC_MATRIX_1_ONNX \
     "vldmia r1!, {s0-s3}\n" \
+    "7:\n" \
     "vmov s4, s5, r10, r11\n" \
     "vmov s6, s7, r12, lr\n" \
     ".irp x, 4, 5, 6, 7\n" \
@@ -138,64 +154,216 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     store \
     EC_MATRIX_1_NEXT(bytes) \
     "9:\n" \
-    "add sp, #" frame "\n" \
-    "pop {r4-r11, lr}\n"
+    "add sp, #" frame "\n"
+
+/* Assembly: three pixels, all of it. */
+#define EC_MATRIX_ONNX_3 \
+    EC_MATRIX_RUN(quads, \
+        EC_MATRIX_3_ONNX_SUMS("") \
+        EC_MATRIX_3_STORE_S8 \
+        EC_MATRIX_NEXT("r0", "1") \
+        EC_MATRIX_END, \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: one pixel, all of it. */
+#define EC_MATRIX_ONNX_1 \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_SCALES) \
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: one pixel, its inputs as they are, all of it. */
+#define EC_MATRIX_ONNX_PLAIN \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_SCALES) \
+        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN) \
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: x limited to what r3 and r2 hold. */
+#define EC_MATRIX_LIMIT_S16 \
+    "cmp \\x, r3\n" \
+    "it lt\n" \
+    "movlt \\x, r3\n" \
+    "cmp \\x, r2\n" \
+    "it gt\n" \
+    "movgt \\x, r2\n"
+
+/* Assembly: results of three pixels, limited; the limits are on the stack behind the bytes of a pixel. */
+#define EC_MATRIX_3_STORE_S16 \
+    "ldrd r4, r3, [sp, #28]\n" \
+    "ldr r0, [sp, #16]\n" \
+    "asr r2, r3, #16\n" \
+    "sxth r3, r3\n" \
+    ".irp x, r8, r9, r10, r11, r12, lr\n" \
+    EC_MATRIX_LIMIT_S16 \
+    ".endr\n" \
+    EC_MATRIX_3_STORE("strh", "r4", "2")
+
+/* Assembly: results of four channels, limited. */
+#define EC_MATRIX_1_STORE_S16 \
+    "ldr r3, [sp, #24]\n" \
+    "asr r2, r3, #16\n" \
+    "sxth r3, r3\n" \
+    ".irp x, r10, r11, r12, lr\n" \
+    EC_MATRIX_LIMIT_S16 \
+    "strh \\x, [r0], #2\n" \
+    ".endr\n"
+
+/* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. Sizes are as
+ * many bytes as lie before the last four results, and four. */
+#define EC_MATRIX_1_TO_S16_ONNX(octet, bytes, load) \
+    const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) }; \
+    EC_MATRIX_RUN_BY(sizes, \
+        EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_1_ONNX_CHOOSE) \
+        EC_MATRIX_1_OCTETS(load) \
+        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S16, "8"), \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: three pixels to int16, all of it. */
+#define EC_MATRIX_ONNX_S16_3 \
+    const int32_t sizes[3] = { quads, 2 * channels, ec_both_limits(minimum, maximum) }; \
+    EC_MATRIX_RUN_BY(sizes, \
+        EC_MATRIX_3_ONNX_SUMS( \
+            "subs r7, #2\n" /* the last two results take 4 bytes */ \
+            "str r7, [sp, #24]\n") \
+        EC_MATRIX_3_STORE_S16 \
+        EC_MATRIX_NEXT("r0", "2") \
+        EC_MATRIX_END, \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: one pixel to int16. */
+#define EC_MATRIX_ONNX_S16_1 EC_MATRIX_1_TO_S16_ONNX("4", "106", EC_MATRIX_1_PACKED)
+
+/* Assembly: one pixel to int16, its inputs as they are. */
+#define EC_MATRIX_ONNX_S16_PLAIN EC_MATRIX_1_TO_S16_ONNX("3", "122", EC_MATRIX_1_PLAIN)
+
+/* Assembly: three pixels, all of it. */
+#define EC_NIBBLES_ONNX_3 \
+    EC_MATRIX_RUN(quads, \
+        EC_NIBBLES_3_BEGIN("36", "") \
+        EC_NIBBLES_3_LOOP \
+        EC_MATRIX_3_ONNX \
+        EC_MATRIX_3_STORE_S8 \
+        EC_MATRIX_NEXT("r0", "1") \
+        EC_MATRIX_END, \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: one pixel, all of it. */
+#define EC_NIBBLES_ONNX_1 \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_1_ONNX_CHOOSE) \
+        EC_NIBBLES_1_TOTAL \
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_FLOATS)
+
+/* Assembly: one pixel, its inputs as they are, all of it. */
+#define EC_NIBBLES_ONNX_PLAIN \
+    EC_MATRIX_RUN(octets, \
+        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_1_ONNX_CHOOSE) \
+        EC_NIBBLES_1_PLAIN_TOTAL \
+        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN) \
+        EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_FLOATS)
 
 /* clang-format on */
 
-/* ec_matrix_3_s8_dsp with ONNX Runtime's rounding. Registers of floats: s0, s1 scales, s2-s7 the
- * results. */
-static EC_KERNEL void ec_matrix_3_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t quads, int32_t channels, int32_t zero_point) {
-#if EC_DSP_FPU_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_3_ONNX_SUMS("")
-        EC_MATRIX_3_STORE_S8
-        EC_MATRIX_NEXT("r0", "1")
-        EC_MATRIX_END,
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, quads, channels, 2, ec_pair_sums_3_s8_dsp, ec_store_onnx_dsp,
-                    &zero_point);
-#endif
+/* The sums of matrix_s8_nibbles.h to int8 by the scales at `at`; returns their end. */
+static inline EC_INLINE const int32_t *
+ec_nibbles_store_onnx_s8_dsp(void *out, int32_t bytes, int32_t step, int32_t unit,
+                             const int32_t *sums, const int32_t *at, const int32_t *limits) {
+    int8_t *to = (int8_t *)out;
+    (void)bytes;
+    if (unit == 2) {
+        const float a = ec_f32_from_bits((uint32_t)at[0]);
+        const float b = ec_f32_from_bits((uint32_t)at[1]);
+        for (int32_t p = 0; p < 3; ++p, to += step) {
+            to[0] = ec_requantize_onnx_s8(sums[p], a, limits[0]);
+            to[1] = ec_requantize_onnx_s8(sums[3 + p], b, limits[0]);
+        }
+        return at + 2;
+    }
+    for (int32_t i = 0; i < 4; ++i) {
+        to[i] = ec_requantize_onnx_s8(sums[i], ec_f32_from_bits((uint32_t)at[i]), limits[0]);
+    }
+    return at + 4;
 }
 
-/* ec_matrix_1_s8_dsp with ONNX Runtime's rounding. */
-static EC_KERNEL void ec_matrix_1_onnx_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t octets, int32_t channels,
-                                              int32_t zero_point) {
-#if EC_DSP_FPU_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED)
-        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_sums_s8_dsp, ec_store_onnx_dsp,
-                    &zero_point);
-#endif
+/* ec_store_onnx_dsp to int8; limits: the zero point, and what a stream of one pixel begins with. */
+static inline EC_INLINE const int32_t *ec_store_onnx_s8_dsp(void *out, int32_t bytes, int32_t step,
+                                                            int32_t unit, const int32_t *sums,
+                                                            const int32_t *at,
+                                                            const int32_t *limits) {
+    if (unit == 2 || limits[1] == 0) {
+        return ec_store_onnx_dsp(out, bytes, step, unit, sums, at, limits);
+    }
+    ec_store_pair_onnx_dsp(out, bytes, sums[0], sums[1], limits + 1, limits);
+    ec_store_pair_onnx_dsp((int8_t *)out + 2, bytes, sums[2], sums[3], limits + 1, limits);
+    return at;
 }
 
-/* ec_matrix_1_plain_s8_dsp with ONNX Runtime's rounding. */
-static EC_KERNEL void ec_matrix_1_plain_onnx_s8_dsp(int8_t *out, const int8_t *x,
-                                                    const int32_t *stream, int32_t octets,
-                                                    int32_t channels, int32_t zero_point) {
-#if EC_DSP_FPU_ASM
-    /* clang-format off */
-    EC_MATRIX_RUN(octets,
-        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_CHOOSE)
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN)
-        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"),
-        EC_MATRIX_FLOATS);
-    /* clang-format on */
-#else
-    ec_matrix_c_dsp(out, 1, x, stream, octets, channels, 4, ec_four_plain_sums_s8_dsp,
-                    ec_store_onnx_dsp, &zero_point);
-#endif
+/* To int8. */
+#define EC_OF(name) name##_onnx_s8_dsp
+#define EC_OUT int8_t
+#define EC_ENDS int32_t zero_point
+#define EC_LIMITS zero_point, stream[0], stream[1]
+#define EC_ASM EC_DSP_FPU_ASM
+#define EC_CODE_3 EC_MATRIX_ONNX_3
+#define EC_CODE_1 EC_MATRIX_ONNX_1
+#define EC_CODE_PLAIN EC_MATRIX_ONNX_PLAIN
+#define EC_SUMS_3 ec_pair_sums_3_s8_dsp
+#define EC_SUMS_1 ec_four_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_four_plain_sums_s8_dsp
+#define EC_STORE ec_store_onnx_s8_dsp
+#define EC_HEAD 2
+#include "kernels/dsp/matrix.inc"
+
+/* ec_matrix_1_onnx_s8_dsp, for a stream with one scale for all channels. */
+static inline void ec_matrix_1_shared_onnx_s8_dsp(int8_t *out, const int16_t *x,
+                                                  const int32_t *stream, int32_t octets,
+                                                  int32_t channels, int32_t zero_point) {
+    ec_matrix_1_onnx_s8_dsp(out, x, stream, octets, channels, zero_point);
 }
+
+/* ec_matrix_1_plain_onnx_s8_dsp, for such a stream. */
+static inline void ec_matrix_1_plain_shared_onnx_s8_dsp(int8_t *out, const int8_t *x,
+                                                        const int32_t *stream, int32_t octets,
+                                                        int32_t channels, int32_t zero_point) {
+    ec_matrix_1_plain_onnx_s8_dsp(out, x, stream, octets, channels, zero_point);
+}
+
+/* To int16 without a zero point, limited to a range of its own. */
+#define EC_OF(name) name##_onnx_s8_s16_dsp
+#define EC_OUT int16_t
+#define EC_ENDS int32_t minimum, int32_t maximum
+#define EC_LIMITS minimum, maximum
+#define EC_ASM EC_DSP_FPU_ASM
+#define EC_CODE_3 EC_MATRIX_ONNX_S16_3
+#define EC_CODE_1 EC_MATRIX_ONNX_S16_1
+#define EC_CODE_PLAIN EC_MATRIX_ONNX_S16_PLAIN
+#define EC_SUMS_3 ec_pair_sums_3_s8_dsp
+#define EC_SUMS_1 ec_four_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_four_plain_sums_s8_dsp
+#define EC_STORE ec_store_onnx_dsp
+#define EC_HEAD 0
+#include "kernels/dsp/matrix.inc"
+
+/* To int8 by weights of four bits. */
+#define EC_OF(name) name##_nibbles_onnx_s8_dsp
+#define EC_OUT int8_t
+#define EC_ENDS int32_t zero_point
+#define EC_LIMITS zero_point
+#define EC_ASM EC_DSP_FPU_ASM
+#define EC_CODE_3 EC_NIBBLES_ONNX_3
+#define EC_CODE_1 EC_NIBBLES_ONNX_1
+#define EC_CODE_PLAIN EC_NIBBLES_ONNX_PLAIN
+#define EC_SUMS_3 ec_nibbles_3_sums_s8_dsp
+#define EC_SUMS_1 ec_nibbles_1_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_nibbles_1_plain_sums_s8_dsp
+#define EC_STORE ec_nibbles_store_onnx_s8_dsp
+#define EC_HEAD 0
+#include "kernels/dsp/matrix.inc"
 
 #endif /* EC_MATRIX_S8_ONNX_H */

@@ -1,5 +1,5 @@
 /* Matrix products of int8 by weights of four bits that are shifted group by group of inputs, rescaled
- * as in matrix_s8_onnx_nibbles.h.
+ * as in matrix_s8_onnx.h.
  *
  * A step is a part of a group: up to 32 inputs, which a loop that is not left takes. Registers have
  * the sums of a step alone, 4096 times themselves. SMLAW* multiplies each by 16 << shift, divides by
@@ -17,7 +17,7 @@
 #ifndef EC_MATRIX_S8_ONNX_GROUPS_H
 #define EC_MATRIX_S8_ONNX_GROUPS_H
 
-#include "kernels/dsp/matrix_s8_onnx_nibbles.h"
+#include "kernels/dsp/matrix_s8_onnx.h"
 
 /* clang-format off */
 
@@ -236,8 +236,7 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
         EC_MATRIX_3_STORE_S8
         EC_MATRIX_NEXT("r0", "1")
         "9:\n"
-        "add sp, #68\n"
-        "pop {r4-r11, lr}\n",
+        "add sp, #68\n",
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else

@@ -78,13 +78,8 @@ static EC_KERNEL void ec_matrix_1_plain_s8_s16_dsp(int16_t *out, const int8_t *x
 #if EC_DSP_ASM
     /* As many bytes as lie before the last four results, and four. */
     const int32_t sizes[3] = { quads, 2 * channels - 4, added };
-    register int16_t *r0 __asm__("r0") = out;
-    register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = stream;
-    register const int32_t *r3 __asm__("r3") = sizes;
     /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
+    EC_MATRIX_RUN_BY(sizes,
         EC_MATRIX_1_BEGIN("28", "2", "62",
             "adr.w r7, 6f\n"
             "cmp r6, #0\n"
@@ -100,11 +95,8 @@ static EC_KERNEL void ec_matrix_1_plain_s8_s16_dsp(int16_t *out, const int8_t *x
         EC_MATRIX_FOUR_TO_S16(EC_MATRIX_ADD_S16)
         "b 8b\n"
         "9:\n"
-        "add sp, #28\n"
-        "pop {r4-r11, lr}\n"
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
-        :
-        : "r12", "cc", "memory");
+        "add sp, #28\n",
+        "r12");
     /* clang-format on */
 #else
     const int32_t *const factors = stream;

@@ -74,62 +74,35 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
     }
 }
 
-/* out[o] for all channels of one pixel: int16 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
- *
- * x: depth inputs. stream: see the top of this file, in units of eight. channels >= 8. out and x
- * must not overlap. The stream is aligned to 4 bytes, x to 2.
- *
- * Registers: as ec_dense_s8_mve. */
-static EC_KERNEL void ec_dense_s16_mve(int16_t *out, const int16_t *x, const int32_t *stream,
-                                       int32_t depth, int32_t channels, int32_t minimum,
-                                       int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[9];
-    ec_plan_dense_mve(given, (const int8_t *)x, 2 * depth, 2 * channels - 8, 0, minimum, maximum);
-    given[2] >>= 1; /* lanes */
-    /* clang-format off */
-    EC_DENSE_RUN_MVE(out, given, stream,
-        EC_DENSE_SUMS_S16_MVE
-        EC_DENSE_RESCALE_S16_MVE
-        EC_DENSE_STORE_S16_MVE
-        EC_DENSE_NEXT_MVE("16"));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 2, 2, ec_rescale_sum_s16, 0,
-                     minimum, maximum);
-#endif
-}
+/* Products of int16 to int16; x is aligned to 2 bytes. */
+#define EC_OF(name) name##_s16_mve
+#define EC_OUT int16_t
+#define EC_IN int16_t
+#define EC_MOVED
+#define EC_BY 0
+#define EC_ASM EC_MVE_ASM
+#define EC_PLAN ec_plan_dense_mve
+#define EC_DENSE_CODE EC_DENSE_TO_S16_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
+#define EC_CONV_CODE EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8")
+#define EC_SUMS_C ec_windows_to_c_mve
+#define EC_DENSE_FORM 8, 2, 2, 2, ec_rescale_sum_s16
+#define EC_CONV_FORM 4, 2, 2, 2, ec_rescale_sum_s16
+#include "kernels/helium/matrix.inc"
 
-/* out[p * channels + o] for `pixels` in a row and all channels: int16 of the rescaled sum over kh, i
- * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w *
- * in_channels.
- *
- * stream: see the top of this file, in units of four. channels >= 4. Two pixels after the other are
- * done; a pair's inputs are read again after its first outputs are written. The stream is aligned
- * to 4 bytes, x to 2.
- *
- * Registers: as ec_conv_s8_mve. */
-static EC_KERNEL void ec_conv_s16_mve(int16_t *out, const int16_t *x, const int32_t *stream,
-                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
-                                      int32_t minimum, int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[19];
-    given[0] = (int32_t)(uintptr_t)out;
-    given[10] = (int32_t)(uintptr_t)stream;
-    ec_plan_conv_mve(given, (const int8_t *)x, kernel_h, 2 * kernel_w * in_channels, 2 * pitch,
-                     2 * step, pixels, 2 * channels, 0, minimum, maximum);
-    given[2] -= 4;   /* the last four results take 8 bytes */
-    given[14] >>= 1; /* lanes */
-    /* clang-format off */
-    EC_CONV_RUN_MVE(given,
-        EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8"));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 2, 2, ec_rescale_sum_s16, 0, minimum, maximum);
-#endif
-}
+/* The same to int8: the rescaled sum plus a zero point. */
+#define EC_OF(name) name##_s16_s8_mve
+#define EC_OUT int8_t
+#define EC_IN int16_t
+#define EC_MOVED int32_t zero_point,
+#define EC_BY zero_point
+#define EC_ASM EC_MVE_ASM
+#define EC_PLAN ec_plan_dense_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
+#define EC_CONV_CODE EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4")
+#define EC_SUMS_C ec_windows_to_c_mve
+#define EC_DENSE_FORM 8, 2, 1, 2, ec_rescale_sum_s16
+#define EC_CONV_FORM 4, 2, 1, 2, ec_rescale_sum_s16
+#include "kernels/helium/matrix.inc"
 
 /* The products of `inputs` by four channels of weights, added to sums; slices as in a stream.
  *
@@ -223,6 +196,26 @@ static EC_KERNEL void ec_matrix_1_s16_s64_mve(int16_t *out, const int16_t *x, co
                                               int32_t minimum, int32_t maximum) {
     ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 1, kernel_h * kernel_w * in_channels, channels, 0,
                                minimum, maximum);
+}
+
+/* ec_matrix_1_s16_any_mve to int8: the rescaled sum plus a zero point. */
+static EC_KERNEL void ec_matrix_1_s16_s8_any_mve(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t kernel_w, int32_t in_channels,
+                                                 int32_t channels, int32_t zero_point,
+                                                 int32_t minimum, int32_t maximum) {
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 0, kernel_h * kernel_w * in_channels, channels,
+                               zero_point, minimum, maximum);
+}
+
+/* The same with sums and biases of 64 bits, the lower word of a bias first. */
+static EC_KERNEL void ec_matrix_1_s16_s8_s64_mve(int8_t *out, const int16_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t kernel_w, int32_t in_channels,
+                                                 int32_t channels, int32_t zero_point,
+                                                 int32_t minimum, int32_t maximum) {
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 1, kernel_h * kernel_w * in_channels, channels,
+                               zero_point, minimum, maximum);
 }
 
 #endif /* EC_MVE_MATRIX_S16_H */

@@ -89,18 +89,6 @@ ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t ker
     }
 }
 
-/* The same where a result has as many bytes as an input. */
-static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t run, int32_t pitch,
-                                              int32_t step, int32_t pixels, int32_t channels,
-                                              int32_t unit, int32_t bytes, int32_t tables,
-                                              int32_t (*rescale)(int32_t, const int32_t *, int32_t),
-                                              int32_t zero_point, int32_t minimum,
-                                              int32_t maximum) {
-    ec_windows_to_c_mve(out, x, stream, kernel_h, run, pitch, step, pixels, channels, unit, bytes,
-                        bytes, tables, rescale, zero_point, minimum, maximum);
-}
-
 /* clang-format off */
 
 /* Runs the assembly `code` of dense with out, `given` and the stream in r0 to r2. */
@@ -252,6 +240,13 @@ static inline EC_INLINE void ec_windows_c_mve(void *out, const void *x, const in
     "vstrb.32 q1, [r7], #4\n" \
     EC_DENSE_NEXT_MVE("8")
 
+/* Assembly: the same to int16, without a zero point. */
+#define EC_DENSE_TO_S16_MVE(sums, rescale) \
+    sums \
+    rescale \
+    EC_DENSE_STORE_S16_MVE \
+    EC_DENSE_NEXT_MVE("16")
+
 /* clang-format on */
 
 /* What the assembly of dense is given. */
@@ -269,29 +264,6 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     given[6] = maximum;
     given[7] = minimum < zero_point;
     given[8] = cut[3];
-}
-
-/* out[o] for all channels of one pixel: int8 of the rescaled sum over k of x[k] * w[o][k] + bias[o].
- *
- * x: depth inputs. stream: see the top of this file, in units of eight. channels >= 8. out and x
- * must not overlap. The stream is aligned to 4 bytes, x needs no alignment.
- *
- * Registers: r1 x, r3 stream, r5 rounds, r7 out, r9 the last out, r11 zero point, q6, q7 limits. On
- * the stack: where x begins, rounds, where the loop is entered, whether ties matter. */
-static EC_KERNEL void ec_dense_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                      int32_t depth, int32_t channels, int32_t zero_point,
-                                      int32_t minimum, int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[9];
-    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_DENSE_RUN_MVE(out, given, stream,
-        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 2, ec_rescale_sum_tflm,
-                     zero_point, minimum, maximum);
-#endif
 }
 
 /* clang-format off */
@@ -484,36 +456,19 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x, i
     given[18] = pitch - 16 * (cut[1] + 1);
 }
 
-/* out[p * channels + o] for `pixels` in a row and all channels: int8 of the rescaled sum over kh, i
- * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w *
- * in_channels.
- *
- * stream: see the top of this file, in units of four. channels >= 4. Two pixels after the other are
- * done; a pair's inputs are read again after its first outputs are written. The stream is aligned
- * to 4 bytes, x needs no alignment.
- *
- * Registers: r1, r3 x of both pixels, r5 stream, r7 rounds left of a row, r9 of all rows, r11 from the
- * end of a row to the next, q6, q7 limits. On the stack: out of both, the last out, zero point,
- * whether ties matter, x of both (20), rounds of a row, of all (28), where the loop is entered (36), stream (40),
- * pixels left, channels (44), step (52). */
-static EC_KERNEL void ec_conv_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                     int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                     int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
-                                     int32_t zero_point, int32_t minimum, int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[19];
-    given[0] = (int32_t)(uintptr_t)out;
-    given[10] = (int32_t)(uintptr_t)stream;
-    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                     zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_CONV_RUN_MVE(given,
-        EC_CONV_MVE(EC_CONV_TFLM_MVE));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 1, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
-#endif
-}
+/* Products of int8 with gemmlowp's rounding. */
+#define EC_OF(name) name##_s8_mve
+#define EC_OUT int8_t
+#define EC_IN int8_t
+#define EC_MOVED int32_t zero_point,
+#define EC_BY zero_point
+#define EC_ASM EC_MVE_ASM
+#define EC_PLAN ec_plan_dense_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE)
+#define EC_CONV_CODE EC_CONV_MVE(EC_CONV_TFLM_MVE)
+#define EC_SUMS_C ec_windows_to_c_mve
+#define EC_DENSE_FORM 8, 1, 1, 2, ec_rescale_sum_tflm
+#define EC_CONV_FORM 4, 1, 1, 2, ec_rescale_sum_tflm
+#include "kernels/helium/matrix.inc"
 
 #endif /* EC_MVE_MATRIX_S8_H */

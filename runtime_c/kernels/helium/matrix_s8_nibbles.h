@@ -19,7 +19,7 @@
 
 #include "kernels/helium/matrix_s8.h"
 
-/* ec_windows_c_mve of int8 by weights of four bits; `flipped` is 8 where the low halves are 8 more
+/* ec_windows_to_c_mve of int8 by weights of four bits; `flipped` is 8 where the low halves are 8 more
  * than what they stand for, else 0. slices: of a step, 0 where there are none. */
 static inline EC_INLINE void
 ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h, int32_t run,
@@ -157,44 +157,19 @@ static inline EC_UNUSED void ec_plan_dense_nibbles_mve(int32_t *given, const int
     given[9] = -8 * ec_sum_inputs_s8_mve(x, depth);
 }
 
-/* ec_dense_s8_mve by weights in [-8, 7]; stream: see the top of this file, in units of eight. */
-static EC_KERNEL void ec_dense_nibbles_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                              int32_t depth, int32_t channels, int32_t zero_point,
-                                              int32_t minimum, int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[10];
-    ec_plan_dense_nibbles_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_DENSE_RUN_MVE(out, given, stream,
-        EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE));
-    /* clang-format on */
-#else
-    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 8, 0, 2, ec_rescale_sum_tflm,
-                     zero_point, minimum, maximum);
-#endif
-}
-
-/* ec_conv_s8_mve by weights in [-8, 7]; stream: see the top of this file, in units of four. kernel_h
- * * kernel_w * in_channels < 2^17. */
-static EC_KERNEL void ec_conv_nibbles_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                             int32_t kernel_h, int32_t kernel_w,
-                                             int32_t in_channels, int32_t pitch, int32_t step,
-                                             int32_t pixels, int32_t channels, int32_t zero_point,
-                                             int32_t minimum, int32_t maximum) {
-#if EC_MVE_ASM
-    int32_t given[19];
-    given[0] = (int32_t)(uintptr_t)out;
-    given[10] = (int32_t)(uintptr_t)stream;
-    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                     zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_CONV_RUN_MVE(given,
-        EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE));
-    /* clang-format on */
-#else
-    ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 0, 0, 2, ec_rescale_sum_tflm, zero_point, minimum, maximum);
-#endif
-}
+/* Products of int8 by weights in [-8, 7] with gemmlowp's rounding. Fewer than 2^17 inputs are summed. */
+#define EC_OF(name) name##_nibbles_s8_mve
+#define EC_OUT int8_t
+#define EC_IN int8_t
+#define EC_MOVED int32_t zero_point,
+#define EC_BY zero_point
+#define EC_ASM EC_MVE_ASM
+#define EC_PLAN ec_plan_dense_nibbles_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE)
+#define EC_CONV_CODE EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE)
+#define EC_SUMS_C ec_nibbles_c_mve
+#define EC_DENSE_FORM 8, 8, 0, 2, ec_rescale_sum_tflm
+#define EC_CONV_FORM 4, 0, 0, 2, ec_rescale_sum_tflm
+#include "kernels/helium/matrix.inc"
 
 #endif /* EC_MVE_MATRIX_S8_NIBBLES_H */

@@ -7,7 +7,7 @@
 #ifndef EC_MVE_MATRIX_S8_ONNX_H
 #define EC_MVE_MATRIX_S8_ONNX_H
 
-#include "kernels/helium/matrix_s8.h"
+#include "kernels/helium/matrix_s8_nibbles.h"
 
 /* clang-format off */
 
@@ -41,45 +41,49 @@
 
 /* clang-format on */
 
-/* ec_dense_s8_mve with ONNX Runtime's rounding; scales are below a half, or rescaled sums
- * below 2^30. */
-static EC_KERNEL void ec_dense_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t depth, int32_t channels, int32_t zero_point,
-                                           int32_t minimum, int32_t maximum) {
-#if EC_MVE_FLOAT_ASM
-    int32_t given[9];
-    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_DENSE_RUN_MVE(out, given, stream,
-        EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 1, 1, ec_rescale_sum_onnx,
-                     zero_point, minimum, maximum);
-#endif
-}
+/* Products of int8 with ONNX Runtime's rounding; scales are below a half, or rescaled sums below 2^30. */
+#define EC_OF(name) name##_onnx_s8_mve
+#define EC_OUT int8_t
+#define EC_IN int8_t
+#define EC_MOVED int32_t zero_point,
+#define EC_BY zero_point
+#define EC_ASM EC_MVE_FLOAT_ASM
+#define EC_PLAN ec_plan_dense_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
+#define EC_CONV_CODE EC_CONV_MVE(EC_CONV_ONNX_MVE)
+#define EC_SUMS_C ec_windows_to_c_mve
+#define EC_DENSE_FORM 8, 1, 1, 1, ec_rescale_sum_onnx
+#define EC_CONV_FORM 4, 1, 1, 1, ec_rescale_sum_onnx
+#include "kernels/helium/matrix.inc"
 
-/* ec_conv_s8_mve with ONNX Runtime's rounding; scales are below a half, or rescaled sums
- * below 2^30. */
-static EC_KERNEL void ec_conv_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                          int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                          int32_t pitch, int32_t step, int32_t pixels,
-                                          int32_t channels, int32_t zero_point, int32_t minimum,
-                                          int32_t maximum) {
-#if EC_MVE_FLOAT_ASM
-    int32_t given[19];
-    given[0] = (int32_t)(uintptr_t)out;
-    given[10] = (int32_t)(uintptr_t)stream;
-    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                     zero_point, minimum, maximum);
-    /* clang-format off */
-    EC_CONV_RUN_MVE(given,
-        EC_CONV_MVE(EC_CONV_ONNX_MVE));
-    /* clang-format on */
-#else
-    ec_windows_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 1, 1, ec_rescale_sum_onnx, zero_point, minimum, maximum);
-#endif
-}
+/* The same by weights in [-8, 7]. */
+#define EC_OF(name) name##_nibbles_onnx_s8_mve
+#define EC_OUT int8_t
+#define EC_IN int8_t
+#define EC_MOVED int32_t zero_point,
+#define EC_BY zero_point
+#define EC_ASM EC_MVE_FLOAT_ASM
+#define EC_PLAN ec_plan_dense_nibbles_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_ONNX_MVE)
+#define EC_CONV_CODE EC_CONV_NIBBLES_MVE(EC_CONV_ONNX_MVE)
+#define EC_SUMS_C ec_nibbles_c_mve
+#define EC_DENSE_FORM 8, 8, 0, 1, ec_rescale_sum_onnx
+#define EC_CONV_FORM 4, 0, 0, 1, ec_rescale_sum_onnx
+#include "kernels/helium/matrix.inc"
+
+/* To int16 without a zero point, of any scales. */
+#define EC_OF(name) name##_onnx_s8_s16_mve
+#define EC_OUT int16_t
+#define EC_IN int8_t
+#define EC_MOVED
+#define EC_BY 0
+#define EC_ASM EC_MVE_FLOAT_ASM
+#define EC_PLAN ec_plan_dense_mve
+#define EC_DENSE_CODE EC_DENSE_TO_S16_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
+#define EC_CONV_CODE EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8")
+#define EC_SUMS_C ec_windows_to_c_mve
+#define EC_DENSE_FORM 8, 1, 2, 1, ec_rescale_sum_onnx
+#define EC_CONV_FORM 4, 1, 2, 1, ec_rescale_sum_onnx
+#include "kernels/helium/matrix.inc"
 
 #endif /* EC_MVE_MATRIX_S8_ONNX_H */

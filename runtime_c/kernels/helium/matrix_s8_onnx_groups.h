@@ -13,7 +13,6 @@
 #ifndef EC_MVE_MATRIX_S8_ONNX_GROUPS_H
 #define EC_MVE_MATRIX_S8_ONNX_GROUPS_H
 
-#include "kernels/helium/matrix_s8_nibbles.h"
 #include "kernels/helium/matrix_s8_onnx.h"
 
 /* clang-format off */
