@@ -76,9 +76,7 @@ def rescale(
     factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
-    # No left shift to consider; what products are replaced by takes a shift of 0 too.
-    most = 0 if target.has_channel_factors else -1
-    goes_right = all(shift <= most for _, shift in pairs)
+    goes_right = all(shift <= 0 for _, shift in pairs)
     if rounding == "tflm" and goes_right and not (any_shift and target.has_channel_factors):
         name = "requantize_tflm_right"
 

@@ -122,20 +122,6 @@ class Add(Op[AddAttrs]):
             raise TypeMismatch(f"{self.name}: the output scale is too small for the input scales")
         return (TensorType(shape, a.dtype, attrs.output),)
 
-    def evaluate(
-        self,
-        attrs: AddAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Float: one float32 operation. Integer: by the rounding."""
-        if output_types[0].is_float:
-            a, b = inputs
-            return (np.asarray(a + b if self.sign > 0 else a - b),)
-        total = _sum(attrs, inputs, input_types, self.sign)
-        return (np.clip(total, attrs.minimum, attrs.maximum).astype(input_types[0].dtype),)
-
     def row_window(self, attrs: AddAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
         """Row by row, unless rows are broadcast."""
         shape = np.broadcast_shapes(*(type_.shape for type_ in inputs))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -16,7 +16,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, index, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.reduce import known_axes, without_axes
 from edgec.ops.slice import constant_integers
 
 
@@ -88,39 +88,27 @@ class ArgReduce(Op[ArgReduceAttrs]):
         )
 
 
-def _appended(builder: GraphBuilder, raw: RawNode, attrs: ArgReduceAttrs, keep: bool) -> Any:
-    """The node and, unless the axis is kept, a reshape without it."""
-    x = raw.operand(0)
-    if keep:
-        return builder.op("arg_reduce", [x], attrs, name=raw.name)
-    whole = builder.op("arg_reduce", [x], attrs, name=f"{raw.name}/axis", sources=(raw.name,))
-    shape = (*x.type.shape[: attrs.axis], *x.type.shape[attrs.axis + 1 :])
-    return builder.op("reshape", [whole], ReshapeAttrs(shape), name=raw.name)
+def _appended(
+    builder: GraphBuilder, raw: RawNode, attrs: ArgReduceAttrs, axis: int, keep: bool
+) -> Value:
+    (axis,) = known_axes([axis], raw.operand(0).type)
+    return without_axes(builder, raw, "arg_reduce", replace(attrs, axis=axis), [axis], keep)
 
 
-def _importers(onnx: str, tflite: str, largest: bool) -> None:
-    @from_onnx(onnx)
-    def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-        x = raw.operand(0)
-        axis = int(raw.attribute("axis", 0))
-        rank = len(x.type.shape)
-        if not -rank <= axis < rank:
-            raise ImportFailed(f"axis {axis} of rank {rank}")
-        last = bool(raw.attribute("select_last_index", 0))
-        attrs = ArgReduceAttrs(axis % rank, largest, last)
-        return _appended(builder, raw, attrs, bool(raw.attribute("keepdims", 1)))
-
-    @from_tflite(tflite)
-    def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-        x = raw.operand(0)
-        (axis,) = constant_integers(raw.optional(1), "the axis")
-        declared = raw.output_types[0]
-        rank = len(x.type.shape)
-        if declared is None or not -rank <= axis < rank:
-            raise ImportFailed(f"axis {axis} of rank {rank}, or its output has no type")
-        attrs = ArgReduceAttrs(axis % rank, largest, dtype=declared.dtype)
-        return _appended(builder, raw, attrs, keep=False)
+@from_onnx("ArgMax")
+@from_onnx("ArgMin")
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
+    """ONNX's, whose indices are int64."""
+    last = bool(raw.attribute("select_last_index", 0))
+    attrs = ArgReduceAttrs(0, raw.kind == "ArgMax", last)
+    keep = bool(raw.attribute("keepdims", 1))
+    return _appended(builder, raw, attrs, int(raw.attribute("axis", 0)), keep)
 
 
-_importers("ArgMax", "ARG_MAX", True)
-_importers("ArgMin", "ARG_MIN", False)
+@from_tflite("ARG_MAX")
+@from_tflite("ARG_MIN")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite's, along a constant axis, which goes."""
+    (axis,) = constant_integers(raw.optional(1), "the axis")
+    attrs = ArgReduceAttrs(0, raw.kind == "ARG_MAX", dtype=raw.declared().dtype)
+    return _appended(builder, raw, attrs, axis, keep=False)

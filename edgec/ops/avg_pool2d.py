@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, select
@@ -23,15 +23,13 @@ from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
-from edgec.ops.onnx_pool import real_element, real_elements, stored_mean, stored_value
+from edgec.ops.onnx_pool import real_element, stored_value
 from edgec.ops.op import Op, RawNode, SumParts, from_tflite
 from edgec.ops.window import (
     NO_PADDING,
     Padding,
     Pair,
     output_extent,
-    pad_hw,
-    taps,
     tflite_padding,
 )
 
@@ -115,42 +113,6 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         if attrs.kernel[0] * attrs.kernel[1] > MOST_TAPS[x.dtype]:
             raise TypeMismatch(f"a sum of {attrs.kernel} elements may not fit in 32 bits")
         return (TensorType(pooled.shape, x.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: AvgPool2dAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Sums and counts tap by tap, then one division."""
-        x = inputs[0]
-        output = output_types[0]
-        as_onnx = _as_onnx(attrs, input_types[0])
-        if as_onnx is not None:
-            x = real_elements(x, as_onnx[0])
-        in_floats = x.dtype == np.float32
-        accumulate: Any = np.float32 if in_floats else np.int64
-        padded = pad_hw(x.astype(accumulate), attrs.padding, 0)
-        ones = pad_hw(np.ones((1, *x.shape[1:3], 1), accumulate), attrs.padding, 0)
-        extents = output.shape[1:3]
-        total = np.zeros(output.shape, accumulate)
-        count = np.zeros((1, *output.shape[1:3], 1), accumulate)
-        for (_, _, view), (_, _, exists) in zip(
-            taps(padded, attrs.kernel, attrs.stride, (1, 1), extents),
-            taps(ones, attrs.kernel, attrs.stride, (1, 1), extents),
-            strict=True,
-        ):
-            total += view
-            count += exists
-        if output.is_float:
-            return (total / count,)
-        if as_onnx is not None:
-            mean = stored_mean(total / count, as_onnx[1])
-        else:
-            half = count // 2
-            mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
-        return (np.clip(mean, attrs.minimum, attrs.maximum).astype(output.dtype),)
 
     def row_window(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
         """By the window's height and stride."""

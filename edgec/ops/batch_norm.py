@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
+from edgec.errors import BadNode, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
 from edgec.ops.add import AddAttrs
@@ -22,7 +22,7 @@ from edgec.ops.op import RawNode, from_onnx
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX BatchNormalization in inference: gamma * (x - mean) / sqrt(variance + epsilon) + beta.
 
-    Factor and offset of each channel are computed in double and rounded once.
+    Factor and offset of each channel are ONNX Runtime's, in float32.
     """
     x, *others = raw.operands(5)
     parameters = [value for value in others if isinstance(value, Constant)]
@@ -30,12 +30,13 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
         raise ImportFailed("scale, bias, mean and variance must be constants")
     if raw.attribute("training_mode", 0):
         raise ImportFailed("training is not supported")
-    gamma, beta, mean, variance = (value.data.astype(np.float64) for value in parameters)
+    gamma, beta, mean, variance = (value.data for value in parameters)
     with np.errstate(all="ignore"):
-        factor = gamma / np.sqrt(variance + float(raw.attribute("epsilon", 1e-5)))
+        one, epsilon = np.float32(1), np.float32(raw.attribute("epsilon", 1e-5))
+        factor = gamma * (one / np.sqrt(variance + epsilon))
         offset = beta - mean * factor
     if not (np.isfinite(factor).all() and np.isfinite(offset).all()):
-        raise ImportFailed("a variance is negative or a parameter is not finite")
+        raise BadNode("a variance is negative or a parameter is not finite")
     rank = len(x.type.shape)
     if rank not in (2, 4) or factor.shape != (x.type.shape[1],):
         raise ImportFailed(f"{list(factor.shape)} channels of an input of rank {rank}")

@@ -13,11 +13,10 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import maximum, minimum
-from edgec.numerics.float_math import float_maximum, float_minimum
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
@@ -45,22 +44,6 @@ class Clip(Op[ClipAttrs]):
         (x,) = inputs
         if x.dtype != "float32":
             raise TypeMismatch(f"clip needs float32, not {x}")
-        return (x,)
-
-    def evaluate(
-        self,
-        attrs: ClipAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """As C compares: a NaN is below no minimum and above no maximum, so it stays."""
-        x = inputs[0]
-        low, high = _bounds(attrs)
-        if low is not None:
-            x = float_maximum(low, x)
-        if high is not None:
-            x = float_minimum(high, x)
         return (x,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

@@ -16,8 +16,8 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.gathered import input_of, offset_pair
-from edgec.loop.lowering import MATRIX, OFFSET_ROW, PLAIN_ROW, ROW, Lowering
-from edgec.loop.values import Value, cast, index, int16, int32, minimum, select
+from edgec.loop.lowering import OFFSET_ROW, PLAIN_ROW, ROW, Lowering
+from edgec.loop.values import Value, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
 
@@ -28,8 +28,6 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     w: int8 [O, K]; bias: int32 [O], the input's zero point folded in; read(p, k) is input k of the
     pixel p, an int8 value.
     """
-    if target.form == MATRIX:
-        return _lower_matrix(node, target, w, bias, read)
     channels, depth = w.shape
     unit = 8 if target.form in (ROW, PLAIN_ROW) else 4
     quads = -(-depth // unit) * unit // 4
@@ -76,21 +74,6 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
         init=lambda p, c: biases[c],
         update=lambda acc, p, c, q, s, r: (
             acc + int32(taken(p, q, s, r)) * int32(weights[c, q, s, r])
-        ),
-    )
-
-
-def _lower_matrix(node: Node, target: Lowering, w: Array, bias: Array, read: Read) -> Tensor:
-    """The same without pairs: inputs and weights in their own order."""
-    weights, biases = target.table("w", w), target.table("bias", bias)
-    return target.reduce(
-        "acc",
-        node.output.type.shape,
-        node.output.type.dtype,
-        [("k", 0, w.shape[1])],
-        init=lambda p, c: biases[c],
-        update=lambda acc, p, c, k: (
-            acc + cast(read(p, k), acc.dtype) * cast(weights[c, k], acc.dtype)
         ),
     )
 

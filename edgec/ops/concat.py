@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
@@ -54,16 +54,6 @@ class Concat(Op[ConcatAttrs]):
         shape = list(first.shape)
         shape[attrs.axis] = sum(x.shape[attrs.axis] for x in inputs)
         return (TensorType(tuple(shape), first.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: ConcatAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's concatenate."""
-        return (np.concatenate(inputs, axis=attrs.axis),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One copy after the other, each into its part of the output."""

@@ -15,7 +15,7 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PADDED_COLUMNS, PLANE_WINDOWS, ROWS, Lowering
+from edgec.loop.lowering import PADDED_COLUMNS, Lowering
 from edgec.loop.values import Value, cast
 from edgec.loop.window import Window, clipped
 from edgec.numerics.fixed_point import wrap_int32
@@ -24,7 +24,6 @@ from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.columns import Read, lower_product
-from edgec.ops.depthwise_windows import lower_whole_windows
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -43,7 +42,7 @@ from edgec.ops.window import (
     patches,
     tflite_padding,
 )
-from edgec.ops.window_rows import known_window, lower_convolution_rows, pad_image, window_of
+from edgec.ops.window_rows import known_window, pad_image, window_of
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,7 @@ class Conv2d(Op[Conv2dAttrs]):
 
     name = "conv2d"
     attrs_class = Conv2dAttrs
+    constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     products = Products(outputs=0, inputs=3, window=(1, 2))
@@ -188,14 +188,6 @@ class Conv2d(Op[Conv2dAttrs]):
                 copy, inner = pad_image(x, node, target.window, target)
                 read = _window_reader(copy, node, inner)
             return lower_product(node, target, w.reshape(len(w), -1), bias, read)
-        if target.form in ROWS:
-            window = window_of(node, (kernel_h, kernel_w))
-            return lower_convolution_rows(node, target, x, w, folded_bias(node, bias, sums), window)
-        window = window_of(node, (kernel_h, kernel_w))
-        if target.form == PLANE_WINDOWS and channels == 1:
-            plane = np.ascontiguousarray(w[..., 0].transpose(1, 2, 0))
-            folded = folded_bias(node, bias, sums)
-            return lower_whole_windows(node, target, x, plane, folded, window)
         offset, bias = fold_offset(node, bias, sums)
         weights, biases = target.table("w", w), target.table("bias", bias)
         target.window = known_window(node, (kernel_h, kernel_w), target)

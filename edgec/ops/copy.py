@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import Movement
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.op import Op
@@ -25,16 +25,6 @@ class Copy(Op[NoAttrs]):
         """The input's type."""
         (x,) = inputs
         return (x,)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """The elements as they are."""
-        return (inputs[0].copy(),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""

@@ -40,6 +40,7 @@ class Dense(Op[NoAttrs]):
     """x [N, K], weights [O, K], bias [O] -> [N, O]; dtypes and arithmetic as `conv2d`."""
 
     name = "dense"
+    constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     products = Products(outputs=0, inputs=1)

@@ -15,15 +15,15 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import ROWS, WHOLE_WINDOWS, Lowering
+from edgec.loop.lowering import COLUMN_PLANES, Lowering
 from edgec.loop.values import cast
 from edgec.loop.window import clipped
 from edgec.numerics.ordered_sum import without_negative_zeros
-from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
+from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands
-from edgec.ops.depthwise_windows import has_whole_windows, lower_whole_windows
+from edgec.ops.depthwise_windows import has_planes, lower_planes
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -34,7 +34,7 @@ from edgec.ops.requantize import (
     weight_scales,
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
-from edgec.ops.window_rows import known_window, lower_depthwise_rows, window_of
+from edgec.ops.window_rows import known_window
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
 
     name = "depthwise_conv2d"
     attrs_class = DepthwiseConv2dAttrs
+    constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     products = Products(outputs=2, inputs=None, window=(0, 1))
@@ -129,14 +130,8 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         """One accumulation per output element; padding is clipped from the kernel's ranges."""
         attrs: DepthwiseConv2dAttrs = node.attrs
         x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
-        if target.form in ROWS:
-            folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
-            window = window_of(node, w.shape[:2])
-            return lower_depthwise_rows(node, target, x, w, folded, window)
-        if target.form in WHOLE_WINDOWS and has_whole_windows(node, target.form):
-            folded = folded_bias(node, bias, weight_sums(w, (0, 1)))
-            window = window_of(node, w.shape[:2])
-            return lower_whole_windows(node, target, x, w, folded, window)
+        if target.form == COLUMN_PLANES and has_planes(node):
+            return lower_planes(node, target, x, w, bias)
         (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape

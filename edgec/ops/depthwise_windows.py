@@ -1,11 +1,10 @@
-"""Depthwise convolutions lowered so that every window is whole, padding included.
+"""Depthwise convolutions lowered on planes of int16, so that every window is whole.
 
 Padding has the value of the input's zero point, which is then folded into the bias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,40 +13,39 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.gathered import plane_element, rows_at_once
-from edgec.loop.lowering import COLUMN_PLANES, PLANE_WINDOWS, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, int16
 from edgec.loop.window import Window
+from edgec.ops.accumulate import folded_bias, weight_sums
 from edgec.ops.window_rows import window_of
 
-Read = Callable[[Any, Any, Any, Any, Any, Any], Value]
 
-
-def has_whole_windows(node: Node, form: str) -> bool:
-    """Whether the convolution has this form, and needs it."""
+def has_planes(node: Node) -> bool:
+    """Whether the convolution can be lowered so."""
     kernel_h, kernel_w, _ = node.inputs[1].type.shape
     window = window_of(node, (kernel_h, kernel_w))
-    if form == PLANE_WINDOWS:
-        return window.shape[2] == 1
-    if node.inputs[0].type.quant is None:
-        return False
-    if form == COLUMN_PLANES:
-        is_3x3 = window.kernel == (3, 3) and window.stride == window.dilation == (1, 1)
-        return is_3x3 and rows_at_once(node.output.type.shape[1]) > 0
-    return node.output.type.shape[3] == window.shape[2]  # of one output for each channel
+    is_3x3 = window.kernel == (3, 3) and window.stride == window.dilation == (1, 1)
+    is_known = node.inputs[0].type.quant is not None
+    return is_known and is_3x3 and rows_at_once(node.output.type.shape[1]) > 0
 
 
-def lower_whole_windows(
-    node: Node, target: Lowering, x: Tensor, w: Array, bias: Array, window: Window
-) -> Tensor:
-    """A convolution in the form of `target`. w: int8 [KH, KW, O]; bias: int32 [O], folded."""
-    target.window = window
+def lower_planes(node: Node, target: Lowering, x: Tensor, w: Array, bias: Array) -> Tensor:
+    """Every channel is copied to planes of int16, column by column, some rows to each.
+
+    w: int8 [KH, KW, O]; bias: int32 [O].
+    """
+    target.window = window = window_of(node, (w.shape[0], w.shape[1]))
     each = w.shape[2] // window.shape[2]
     weights = target.table("w", np.ascontiguousarray(w.transpose(2, 0, 1)))
-    biases = target.table("bias", bias)
-    if target.form == COLUMN_PLANES:
-        read = _column_planes(node, target, x, window)
-    else:
-        read = _windows(window, x)
+    biases = target.table("bias", folded_bias(node, bias, weight_sums(w, (0, 1))))
+    part = rows_at_once(node.output.type.shape[1])
+    plane = _planes(node, target, x, window, part)
+
+    def read(n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any) -> Value:
+        row = h % part + kh
+        value: Value = plane[n, c, h // part, w + kw, row // 2, row % 2]
+        return value
+
     return target.reduce(
         "acc",
         node.output.type.shape,
@@ -62,37 +60,19 @@ def lower_whole_windows(
     )
 
 
-def _column_planes(node: Node, target: Lowering, x: Tensor, window: Window) -> Read:
-    """Every channel is copied to planes of int16, column by column, some rows to each."""
+def _planes(node: Node, target: Lowering, x: Tensor, window: Window, part: int) -> Tensor:
+    """The planes, of `part` rows of outputs each."""
     height, width, channels = window.shape
     top, left = window.corner
     _, out_height, out_width, _ = node.output.type.shape
-    part = rows_at_once(out_height)
 
     def element(n: Any, c: Any, j: Any, w: Any, k: Any, r: Any) -> Value:
         at = (n, j * part + 2 * k + r - top, w - left, c)
         return int16(plane_element(x, at, height, width, window.zero_point))
 
-    plane = target.definition.compute(
+    return target.definition.compute(
         "plane",
         element,
         shape=(x.shape[0], channels, out_height // part, out_width + 2, -(-(part + 2) // 2), 2),
         dtype="int16",
     )
-
-    def read(n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any) -> Value:
-        row = h % part + kh
-        value: Value = plane[n, c, h // part, w + kw, row // 2, row % 2]
-        return value
-
-    return read
-
-
-def _windows(window: Window, x: Tensor) -> Read:
-    """Inputs are read where they are."""
-    channels, kernel_w = window.shape[2], window.kernel[1]
-
-    def read(n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any) -> Value:
-        return window.read(x, n, h * window.out_width + w, (kh * kernel_w + kw) * channels + c)
-
-    return read

@@ -23,11 +23,10 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Storage
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum, select
-from edgec.numerics.fixed_point import round_half_away
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode
@@ -63,20 +62,6 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
         if attrs.kind not in (SIZE, LOW, HIGH):
             raise TypeMismatch(f"unknown range {attrs.kind!r}")
         return (TensorType(x.shape[:1], "float32"),)
-
-    def evaluate(
-        self,
-        attrs: RangeOfRowsAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Extremes together with 0."""
-        x = np.where(np.isnan(inputs[0]), np.float32(0), inputs[0])
-        if attrs.kind == LOW:
-            return (np.minimum(x.min(axis=1), np.float32(0)) + np.float32(0),)  # no negative zero
-        values = np.abs(x) if attrs.kind == SIZE else x
-        return (np.maximum(values.max(axis=1), np.float32(0)) + np.float32(0),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One comparison, or two, for each value."""
@@ -116,38 +101,6 @@ class QuantizeRowsAttrs:
     """asymmetric: with a zero point for each row, so that its ends use all of int8."""
 
     asymmetric: bool = False
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Scale and zero point of each row, in NumPy: float32 and int32 [N]."""
-
-    scale: Array
-    inverse: Array
-    zero_point: Array
-
-
-def _symmetric(size: Array) -> _Rows:
-    with np.errstate(divide="ignore", over="ignore"):
-        inverse = np.float32(127) / size
-    return _Rows(size / np.float32(127), inverse, np.zeros(size.shape, np.int32))
-
-
-def _asymmetric(low: Array, high: Array) -> _Rows:
-    bottom, top = low.astype(np.float64), high.astype(np.float64)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        scale = np.where(bottom < top, (top - bottom) / 255.0, 1.0)
-        from_low, from_high = bottom / scale, top / scale
-        # The error of each end is its size in steps: |-128| + |low|, |127| + |high|.
-        point = np.where(128.0 - from_low < 127.0 + from_high, -128.0 - from_low, 127.0 - from_high)
-        single = scale.astype(np.float32)
-        inverse = np.float32(1) / single
-    zero_point = np.clip(round_half_away(point), -128, 127)
-    return _Rows(single, inverse, np.where(bottom < top, zero_point, 0).astype(np.int32))
-
-
-def _rows(asymmetric: bool, ranges: Sequence[Array]) -> _Rows:
-    return _asymmetric(*ranges) if asymmetric else _symmetric(*ranges)
 
 
 class _RowLoops:
@@ -224,24 +177,6 @@ class QuantizeRows(Op[QuantizeRowsAttrs]):
         _check_ranges(self.name, attrs.asymmetric, x.shape[0], ranges)
         return (TensorType(x.shape, "int16" if attrs.asymmetric else "int8", STEPS),)
 
-    def evaluate(
-        self,
-        attrs: QuantizeRowsAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """One float32 product, rounded half away from zero and limited."""
-        x, *ranges = inputs
-        rows = _rows(attrs.asymmetric, ranges)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = x * rows.inverse[:, None]
-            if not attrs.asymmetric:
-                return (np.clip(round_half_away(scaled), -127, 127).astype(np.int8),)
-            zero_point = rows.zero_point[:, None]
-            stored = np.clip(round_half_away(zero_point.astype(np.float32) + scaled), -128, 127)
-        return ((stored - zero_point).astype(np.int16),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The rows' factors once, then one product for each value."""
         attrs: QuantizeRowsAttrs = node.attrs
@@ -287,6 +222,7 @@ class RescaleRows(Op[RescaleRowsAttrs]):
 
     name = "rescale_rows"
     attrs_class = RescaleRowsAttrs
+    constant_inputs = (1,)
     fusion = Fusion.ELEMENTWISE
     storage = Storage.RESCALE_ROWS
 
@@ -301,22 +237,6 @@ class RescaleRows(Op[RescaleRowsAttrs]):
             raise TypeMismatch(f"{len(attrs.scales)} scales for {acc.shape[-1]} channels")
         _check_ranges(self.name, attrs.asymmetric, acc.shape[0], ranges)
         return (TensorType(acc.shape, "float32"),)
-
-    def evaluate(
-        self,
-        attrs: RescaleRowsAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Three float32 operations."""
-        acc, bias, *ranges = inputs
-        rows = _rows(attrs.asymmetric, ranges).scale.reshape(-1, *(1,) * (acc.ndim - 1))
-        scales = np.asarray(attrs.scales, np.float32)
-        wide = acc.astype(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = wide * (rows * scales) if attrs.scales_first else (wide * scales) * rows
-            return (np.asarray(product + bias).astype(np.float32),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same three operations; a row's scale is computed once."""

@@ -9,13 +9,14 @@ second operand is taken, as TFLite does it; ONNX's Max and Min keep a NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from edgec.errors import ImportFailed
+from edgec.errors import BadNode, ImportFailed
 from edgec.graph.ir import Constant, Node
-from edgec.loop.dtype import integer_range, is_float
-from edgec.loop.values import Value, clamp, intrinsic, maximum, minimum, select
+from edgec.loop.dtype import bits, integer_range, is_float
+from edgec.loop.values import Value, cast, intrinsic, maximum, minimum, select
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode
 from edgec.ops.row import FLOAT, INTEGERS, SIGNED, Row, add_rows
@@ -40,7 +41,7 @@ def _gelu_tanh(x: Value) -> Value:
 def _is_tanh(raw: RawNode) -> bool:
     kind = raw.attributes.get("approximate", False)
     if kind not in (False, True, "none", "tanh"):
-        raise ImportFailed(f"approximate {kind!r} is unknown")
+        raise BadNode(f"approximate {kind!r} is unknown")
     return kind in (True, "tanh")
 
 
@@ -77,6 +78,10 @@ def _minimum_or_nan(a: Value, b: Value) -> Value:
     return select(a < b, a, select(a >= b, b, a + b))
 
 
+def _limited_or_nan(x: Value) -> Value:
+    return select(x >= 1.0, 1.0, select(x < 0.0, 0.0, x))
+
+
 def _trunc_mod(a: Value, b: Value) -> Value:
     """The remainder with the sign of a. Of integers, that of a division by 0 is 0."""
     if is_float(a.dtype):
@@ -103,9 +108,16 @@ def _sign(x: Value) -> Value:
 
 
 def _softplus(x: Value) -> Value:
-    """By the exponential of -|x|, which cannot overflow."""
+    """By the exponential e of -|x|, which cannot overflow; log(1 + e) is exact for a small e, too.
+
+    Source: Kahan's log1p, log(u) * e / (u - 1) of the rounded u = 1 + e.
+    """
+    small = intrinsic("exp_f32", minimum(x, -x))
+    sum_ = 1.0 + small
     positive: Value = maximum(x, 0.0)
-    return positive + intrinsic("log_f32", 1.0 + intrinsic("exp_f32", minimum(x, -x)))
+    return positive + select(
+        sum_.equals(1.0), small, intrinsic("log_f32", sum_) * (small / (sum_ - 1.0))
+    )
 
 
 def _rising(x: Value) -> Value:
@@ -126,7 +138,7 @@ def _acosh(x: Value) -> Value:
     return select(x > 1e9, intrinsic("log_f32", x) + math.log(2), near)
 
 
-def _is_infinite(x: Value, detect_negative: float, detect_positive: float) -> Value:
+def _is_infinite(x: Value, detect_negative: int, detect_positive: int) -> Value:
     low = x < (-_MOST if detect_negative else -math.inf)
     return low | (x > (_MOST if detect_positive else math.inf))
 
@@ -134,6 +146,37 @@ def _is_infinite(x: Value, detect_negative: float, detect_positive: float) -> Va
 def _ones(dtype: str) -> int:
     """The integer whose bits are all set."""
     return integer_range(dtype)[1] if dtype.startswith("u") else -1
+
+
+def _shifts(direction: str) -> Callable[[RawNode], bool]:
+    def is_it(raw: RawNode) -> bool:
+        found = raw.attribute("direction", "")
+        if found not in ("LEFT", "RIGHT"):
+            raise BadNode(f"direction {found!r} is unknown")
+        return bool(found == direction)
+
+    return is_it
+
+
+def _amount(b: Value, wide: str) -> tuple[Value, Value]:
+    """How far to shift, and whether that is less than the width; negative is no less."""
+    width = bits(b.dtype)
+    unsigned = cast(b, f"uint{width}")
+    return cast(minimum(unsigned, width - 1), wide), unsigned < width
+
+
+def _shift_left(a: Value, b: Value) -> Value:
+    wide = f"uint{max(bits(a.dtype), 32)}"
+    amount, fits = _amount(b, wide)
+    return select(fits, cast(cast(a, wide) << amount, a.dtype), 0)
+
+
+def _shift_right(a: Value, b: Value) -> Value:
+    sign = "u" if a.dtype.startswith("u") else ""
+    wide = f"{sign}int{max(bits(a.dtype), 32)}"
+    amount, fits = _amount(b, wide)
+    shifted = cast(cast(a, wide) >> amount, a.dtype)
+    return select(fits, shifted, 0) if sign else select(fits | (a < 0), shifted, 0)
 
 
 def _write_rsqrt(out: OnnxGraph, node: Node) -> None:
@@ -179,7 +222,7 @@ ROWS = (
         onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=_is_tanh,
         written={"approximate": "tanh"}),
     Row("hard_sigmoid", "min(max(alpha * x + beta, 0), 1)",
-        lambda x, alpha, beta: clamp(x * alpha + beta, 0.0, 1.0),
+        lambda x, alpha, beta: _limited_or_nan(x * alpha + beta),
         onnx="HardSigmoid", parameters={"alpha": 0.2, "beta": 0.5}, tolerance=NEAR, bounded=True),
     Row("div", "a / b", lambda a, b: a / b, onnx="Div", since=7, tflite="DIV"),
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b),
@@ -260,7 +303,7 @@ ROWS = (
     Row("is_nan", "whether x is a NaN", lambda x: _inverted(x.equals(x)),
         onnx="IsNaN", since=9, result="bool"),
     Row("is_inf", "whether x is infinite, of the signs that count", _is_infinite,
-        onnx="IsInf", since=10, parameters={"detect_negative": 1.0, "detect_positive": 1.0},
+        onnx="IsInf", since=10, parameters={"detect_negative": 1, "detect_positive": 1},
         result="bool"),
     Row("equal", "a = b", lambda a, b: a.equals(b), (*FLOAT, *INTEGERS, "bool"),
         onnx="Equal", since=7, tflite="EQUAL", result="bool"),
@@ -288,6 +331,11 @@ ROWS = (
         onnx="BitwiseXor", since=18, tflite="BITWISE_XOR"),
     Row("bitwise_not", "the other bits", lambda x: x ^ _ones(x.dtype), INTEGERS,
         onnx="BitwiseNot", since=18),
+    Row("shift_left", "a * 2**b; 0 if b is no bit of a", _shift_left, INTEGERS,
+        onnx="BitShift", since=11, when=_shifts("LEFT"), written={"direction": "LEFT"}),
+    Row("shift_right", "a / 2**b, rounded down; if b is no bit of a, what its sign fills",
+        _shift_right, INTEGERS,
+        onnx="BitShift", since=11, when=_shifts("RIGHT"), written={"direction": "RIGHT"}),
     Row("where", "a where the condition holds, else b", select, (*FLOAT, *INTEGERS, "bool"),
         onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}),
 )  # fmt: skip

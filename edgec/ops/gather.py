@@ -13,13 +13,14 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Movement
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.scattered import AxisAttrs
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,6 @@ class Gather(Op[GatherAttrs]):
         shape = (*x.shape[: attrs.axis], *indices.shape, *x.shape[attrs.axis + 1 :])
         return (x.with_shape(shape),)
 
-    def evaluate(
-        self,
-        attrs: GatherAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's take."""
-        return (np.asarray(np.take(inputs[0], inputs[1], axis=attrs.axis), order="C"),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy; the index comes from the table."""
         axis = node.attrs.axis
@@ -83,10 +74,15 @@ class Gather(Op[GatherAttrs]):
 
 
 def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
-    """Append a gather by constant indices; negative ones count from the end."""
+    """Append a gather by constant or computed indices; negative ones count from the end."""
     x, indices = raw.operands(2)
-    if not isinstance(indices, Constant) or indices.type.is_float:
-        raise ImportFailed("the indices must be constant integers")
+    if not -len(x.type.shape) <= axis < len(x.type.shape):
+        raise ImportFailed(f"axis {axis} of rank {len(x.type.shape)}")
+    if not isinstance(indices, Constant):
+        return builder.op("gather_at", [x, indices], AxisAttrs(axis % len(x.type.shape)),
+                          name=raw.name)  # fmt: skip
+    if indices.type.is_float:
+        raise ImportFailed("the indices must be integers")
     axis %= len(x.type.shape)
     extent = x.type.shape[axis]
     found = indices.data.astype(np.int64)
@@ -99,7 +95,7 @@ def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
 
 @from_tflite("GATHER")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
-    """TFLite GATHER by constant indices, without batch dimensions."""
+    """TFLite GATHER without batch dimensions."""
     if raw.attribute("batch_dims", 0):
         raise ImportFailed("batch dimensions are not supported")
     return _gathered(builder, raw, raw.attribute("axis"))
@@ -107,5 +103,5 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Gather")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Gather by constant indices."""
+    """ONNX Gather by any indices."""
     return _gathered(builder, raw, int(raw.attribute("axis", 0)))

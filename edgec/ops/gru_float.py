@@ -49,6 +49,7 @@ class _Recurrence(Op[Any]):
 
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    constant_inputs = (2, 3, 4, 5)
     gates: ClassVar[int]
 
     def infer(self, attrs: Any, *inputs: TensorType) -> tuple[TensorType, ...]:

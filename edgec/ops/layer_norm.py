@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
@@ -53,28 +53,6 @@ class LayerNorm(Op[LayerNormAttrs]):
                 f"layer_norm of {list(x.shape)} by {list(scale.shape)} and {list(bias.shape)}"
             )
         return (x,)
-
-    def evaluate(
-        self,
-        attrs: LayerNormAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Every operation is rounded to float32."""
-        x, scale, bias = inputs
-        single = np.float32
-        count = single(x.shape[-1])
-
-        def mean(values: Array) -> Array:
-            start = np.zeros((*x.shape[:-1], 1), single)
-            summed = np.add.accumulate(np.concatenate([start, values], -1), -1, dtype=single)
-            return np.asarray(summed[..., -1:] / count)
-
-        with np.errstate(all="ignore"):
-            centred = x - mean(x)
-            factor = single(1) / np.sqrt(mean(centred * centred) + single(attrs.epsilon))
-            return (centred * factor * scale + bias,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Two sums and a factor for each row."""

@@ -96,6 +96,7 @@ class Lstm(Op[LstmAttrs]):
 
     name = "lstm"
     attrs_class = LstmAttrs
+    constant_inputs = (3, 4, 5)
     fusion = Fusion.OPAQUE
 
     def infer(self, attrs: LstmAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

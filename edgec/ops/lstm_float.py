@@ -57,6 +57,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
 
     name = "lstm_float"
     attrs_class = LstmFloatAttrs
+    constant_inputs = (3, 4, 5)
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
     integer_form = IntegerForm.RECURRENT

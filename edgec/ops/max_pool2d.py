@@ -13,19 +13,18 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.loop.window import clipped
-from edgec.numerics.float_math import float_maximum
 from edgec.ops.activation import append_activation
 from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.op import Op, RawNode, from_tflite
-from edgec.ops.window import NO_PADDING, Padding, Pair, pad_hw, taps
+from edgec.ops.window import NO_PADDING, Padding, Pair
 
 
 @dataclass(frozen=True)
@@ -59,29 +58,6 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         pooled = pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding)
         check_range(x, attrs.minimum, attrs.maximum)
         return (pooled,)
-
-    def evaluate(
-        self,
-        attrs: MaxPool2dAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Tap by tap, from the lowest value of the dtype."""
-        x = inputs[0]
-        output = output_types[0]
-        lowest = x.dtype.type(-np.inf if output.is_float else np.iinfo(x.dtype).min)
-        padded = pad_hw(x, attrs.padding, lowest)
-        result = np.full(output.shape, lowest, x.dtype)
-        windows = taps(padded, attrs.kernel, attrs.stride, (1, 1), output.shape[1:3])
-        for _, _, view in windows:
-            if output.is_float:
-                result = float_maximum(result, view)
-            else:
-                np.maximum(result, view, out=result)
-        if output.is_float:
-            return (result,)
-        return (np.clip(result, attrs.minimum, attrs.maximum),)
 
     def row_window(self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
         """By the window's height and stride."""

@@ -13,12 +13,18 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.intrinsics import HALF
 from edgec.loop.lowering import PARTS, Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, round_half_even
-from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
+from edgec.numerics.fixed_point import (
+    IntArray,
+    Rounding,
+    check_factors,
+    quantize_multiplier,
+    requantize,
+)
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
@@ -128,28 +134,12 @@ class Mul(Op[MulAttrs]):
             raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
         if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"mul with rounding {attrs.rounding!r} is not defined")
+        check_factors([_multiplier(inputs, attrs.output)], attrs.rounding)
         if attrs.rounding == "onnx" and a.dtype != "int8":
             raise TypeMismatch(f"mul of {a.dtype} with rounding 'onnx' is not defined")
         if attrs.rounding == "onnx" and not onnx_ratio(inputs, attrs.output) < MOST_ONNX_RATIO:
             raise TypeMismatch("mul: the output scale is too small for the input scales")
         return (TensorType(shape, a.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: MulAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Float: one multiplication. Integer: the exact product, rescaled once."""
-        if attrs.output is None:
-            return (np.asarray(inputs[0] * inputs[1]),)
-        left, right = (
-            x.astype(np.int64) - type_.scalar_quant()[1]
-            for x, type_ in zip(inputs, input_types, strict=True)
-        )
-        stored = _stored(np.asarray(left * right), input_types, attrs)
-        return (stored.astype(output_types[0].dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 is read again for every index."""

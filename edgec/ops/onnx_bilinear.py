@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.graph.types import Array, Quant
+from edgec.graph.types import Quant
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, float32, int32, maximum, minimum, round_half_even, select
@@ -79,20 +79,6 @@ def find_axis(extent: int, size: int, align_corners: bool, half_pixel_centers: b
     )
 
 
-def interpolate(x: Array, rows: Axis, columns: Axis, quant: Quant) -> Array:
-    """The int8 [N, H, W, C] of another size; both have the parameters of `quant`."""
-    scale, zero_point = np.float32(quant.scale[0]), quant.zero_point[0]
-    real = (x.astype(np.int64) - zero_point).astype(np.float32) * scale
-    top, bottom = (weight[:, None, None] for weight in (rows.low_weight, rows.high_weight))
-    left, right = (weight[:, None] for weight in (columns.low_weight, columns.high_weight))
-    above, below = real[:, rows.low], real[:, rows.high]
-    total = (left * top) * above[:, :, columns.low]
-    total = total + (right * top) * above[:, :, columns.high]
-    total = total + (left * bottom) * below[:, :, columns.low]
-    total = total + (right * bottom) * below[:, :, columns.high]
-    return np.asarray(np.clip(np.rint(total / scale) + zero_point, -128, 127), np.int8)
-
-
 def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
     """The weights of the four neighbours in 2**-BITS, each [rows, columns], as loops make them."""
     down, across = rows.steps[:, None], columns.steps[None, :]
@@ -125,7 +111,7 @@ def doubt(rows: Axis, columns: Axis, quant: Quant) -> int | None:
 def lower_interpolation(
     target: Lowering, x: Tensor, rows: Axis, columns: Axis, quant: Quant, shape: tuple[int, ...]
 ) -> Tensor:
-    """`interpolate` in loops, in every bit."""
+    """Stored int8 elements, interpolated: a sum of integers where that is certain, else floats."""
     steps = doubt(rows, columns, quant)
     is_exact = rows.is_exact and columns.is_exact
     tables = [
@@ -156,6 +142,44 @@ def lower_interpolation(
         return cast(select(is_open, exact, total >> BITS), "int8")
 
     return target.compute("element", shape, "int8", element)
+
+
+def lower_floats(
+    target: Lowering, x: Tensor, rows: Axis, columns: Axis, shape: tuple[int, ...]
+) -> Tensor:
+    """Floats, interpolated: four products, added in the order of the places."""
+    tables = [_FloatTables(target, *named) for named in (("row", rows), ("column", columns))]
+
+    def element(n: Any, h: Any, w: Any, c: Any) -> Value:
+        (top, bottom), (left, right) = (
+            (table.low[at], table.high[at]) for table, at in zip(tables, (h, w), strict=True)
+        )
+        vertical, horizontal = (t.weights(at) for t, at in zip(tables, (h, w), strict=True))
+        places = (top, left), (top, right), (bottom, left), (bottom, right)
+        factors = [across * down for down in vertical for across in horizontal]
+        first, *rest = (f * x[n, row, column, c]
+                        for f, (row, column) in zip(factors, places, strict=True))  # fmt: skip
+        for product in rest:
+            first = first + product
+        return first
+
+    return target.compute("element", shape, "float32", element)
+
+
+class _FloatTables:
+    """The tables of an axis for floats; lower weights only where 1 less the upper differs."""
+
+    def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
+        self.low = target.table(f"{name}_low", axis.low.astype(np.int32))
+        self.high = target.table(f"{name}_high", axis.high.astype(np.int32))
+        self._upper = target.table(f"{name}_weight", axis.high_weight)
+        is_rest = np.array_equal(axis.low_weight, np.float32(1) - axis.high_weight)
+        self._lower = None if is_rest else target.table(f"{name}_low_weight", axis.low_weight)
+
+    def weights(self, at: Any) -> tuple[Value, Value]:
+        """Those of the lower and the upper neighbour of a position."""
+        upper = self._upper[at]
+        return (1.0 - upper if self._lower is None else self._lower[at]), upper
 
 
 class _Tables:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
+from edgec.errors import BadNode, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant
 from edgec.graph.types import Array, Quant
@@ -31,14 +31,14 @@ def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Any:
     axis = int(raw.attribute("axis", 1)) % max(rank, 1)
     blocks = [-(-n // size) if a == axis else n for a, n in enumerate(x.data.shape)]
     if size < 0 or list(scale.data.shape) != blocks:
-        raise ImportFailed(f"scales {list(scale.data.shape)} for blocks {blocks}")
+        raise BadNode(f"scales {list(scale.data.shape)} for blocks {blocks}")
     scales = np.asarray(scale.data, np.float32)
     if not np.all(np.isfinite(scales) & (scales > 0)):
-        raise ImportFailed("a scale is not a positive finite number")
+        raise BadNode("a scale is not a positive finite number")
     zeros = np.zeros(blocks, np.int64)
     if zero_point is not None:
         if zero_point.data.shape != scales.shape:
-            raise ImportFailed(f"zero points {list(zero_point.data.shape)} for blocks {blocks}")
+            raise BadNode(f"zero points {list(zero_point.data.shape)} for blocks {blocks}")
         zeros = zero_point.data.astype(np.int64)
 
     def spread(each: Array) -> Array:

@@ -9,24 +9,8 @@ all in float32.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from edgec.graph.types import Array, Quant
+from edgec.graph.types import Quant
 from edgec.loop.values import Value, cast, int32, round_half_even
-
-
-def real_elements(x: Array, quant: Quant) -> Array:
-    """Stored elements as float32 numbers."""
-    centred = (x.astype(np.int64) - quant.zero_point[0]).astype(np.float32)
-    return np.asarray(centred * np.float32(quant.scale[0]))
-
-
-def stored_mean(mean: Array, output: Quant) -> Any:
-    """float32 means as stored integers before the clamp."""
-    ratio = mean / np.float32(output.scale[0]) + np.float32(output.zero_point[0])
-    return np.rint(np.clip(ratio, -(2.0**20), 2.0**20)).astype(np.int64)
 
 
 def real_element(x: Value, quant: Quant) -> Value:

@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.onnx_layout import channels_first, channels_last
-from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.op import NotConstant, RawNode, from_onnx
 from edgec.ops.resize import ResizeAttrs, nearest_positions
 
 #: (align_corners, half_pixel_centers) of the transformations of coordinates that are known.
@@ -55,7 +55,7 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
     if transformation == "pytorch_half_pixel" and 1 in (height, width):
         raise ImportFailed("coordinates pytorch_half_pixel to an extent of 1")
     if kind == "linear":
-        attrs = ResizeAttrs((height, width), "bilinear", *_MODES[transformation])
+        attrs = ResizeAttrs((height, width), "bilinear", *_MODES[transformation], rounding="onnx")
     else:
         rounding = raw.attribute("nearest_mode", "round_prefer_floor" if raw.opset >= 11 else
                                  "floor")  # fmt: skip
@@ -78,7 +78,7 @@ def _size(raw: RawNode) -> tuple[int, int]:
     scales, sizes = (inputs[2], inputs[3]) if raw.opset >= 11 else (inputs[1], None)
     if sizes is not None and sizes.type.elements:
         if not isinstance(sizes, Constant):
-            raise ImportFailed("the size must be constant")
+            raise NotConstant("the size must be constant", sizes if sizes is not None else scales)
         found = [int(size) for size in sizes.data.reshape(-1)]
     elif isinstance(scales, Constant) and scales.data.size == len(shape):
         exact = [n * float(scale) for n, scale in zip(shape, scales.data.reshape(-1), strict=True)]
@@ -86,7 +86,7 @@ def _size(raw: RawNode) -> tuple[int, int]:
             raise ImportFailed(f"scales {scales.data.tolist()} of {list(shape)}: no whole extents")
         found = [round(value) for value in exact]
     else:
-        raise ImportFailed("the size must be constant")
+        raise NotConstant("the size must be constant", sizes if sizes is not None else scales)
     if len(found) != 4 or tuple(found[:2]) != shape[:2] or min(found) < 1:
         raise ImportFailed(f"from {list(shape)} to {found}: only height and width may change")
     return found[2], found[3]

@@ -18,6 +18,7 @@ from edgec.ops.avg_pool2d import AvgPool2dAttrs
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
+from edgec.ops.direct_conv import append_direct
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.onnx_layout import (
     bias_of,
@@ -78,7 +79,11 @@ def _reshaped(
 
 @from_onnx("Conv")
 def import_conv(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Conv over one or two axes, in any number of groups."""
+    """ONNX Conv, in any number of groups; of images and lines by constants as one over images."""
+    weights = raw.operand(1)
+    is_known = isinstance(weights, Constant) or dequantized(builder, weights) is not None
+    if not is_known or len(weights.type.shape) > 4 or raw.operand(0).type.dtype == "int32":
+        return append_direct(builder, raw)
     return _over_images(builder, raw, _conv, weights=True)
 
 

@@ -16,11 +16,13 @@ import numpy as np
 from edgec.errors import ContractError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import AttrsT, Operator
+from edgec.graph.operator import AttrsT, Fusion, Operator
 from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.narrow_float import stored_in
+from edgec.ops.bodies import Inline, ReadBody
 from edgec.ops.intervals import stored_sums
 from edgec.ops.onnx_graph import OnnxGraph
 
@@ -58,6 +60,8 @@ class Op(Operator[AttrsT]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """`lower`, read on arrays. Operators that NumPy computes much faster write their own."""
+        if self.fusion is Fusion.VIEW:
+            return (inputs[0].reshape(output_types[0].shape),)
         return lowered_results(self, attrs, inputs, input_types, output_types)
 
     def interval(
@@ -103,10 +107,15 @@ def lowered_results(
         found = _definition(op, attrs, *types, inputs)
     else:
         found = _known_definition(op, attrs, *types)
-    given = {f"x{number}": array for number, array in enumerate(inputs)}
+    if not any(type_.elements for type_ in output_types):
+        return tuple(np.zeros(type_.shape, type_.dtype) for type_ in output_types)
+    given = {f"x{number}": x.view(stored_in(x.dtype.name)) for number, x in enumerate(inputs)}
     made = found.definition.evaluate({**given, **found.tables})
     made_arrays = (made[f"y{number}"] for number in range(len(output_types)))
-    return tuple(np.asarray(array, order="C") for array in made_arrays)
+    return tuple(
+        np.asarray(array, order="C").view(type_.dtype)
+        for array, type_ in zip(made_arrays, output_types, strict=True)
+    )
 
 
 def _definition(
@@ -150,6 +159,18 @@ def _same_kind(default: Any) -> tuple[type, ...]:
     return (float, int) if isinstance(default, float) else (type(default),)
 
 
+def _no_body(name: str, given: Sequence[Any]) -> Any:
+    raise ImportFailed(f"it has no {name}")
+
+
+class NotConstant(ImportFailed):
+    """A value that decides on shapes is computed when the model runs."""
+
+    def __init__(self, message: str, value: Value | None) -> None:
+        super().__init__(message)
+        self.value = value
+
+
 @dataclass(frozen=True)
 class RawNode:
     """What a frontend hands to an operator file: neutral, no foreign types.
@@ -157,6 +178,7 @@ class RawNode:
     kind: the format's own operator name ("CONV_2D", "Conv"). attributes: plain Python values
     (int, float, str, bool, tuple, ndarray). inputs, outputs: graph values or None where an
     optional tensor is absent; `output_types` are the types that the file declares, if any.
+    read_body, inline: of control flow, see `edgec.ops.bodies`.
     """
 
     kind: str
@@ -167,6 +189,8 @@ class RawNode:
     output_types: tuple[TensorType | None, ...]
     opset: int = 0
     rounding: str = "tflm"
+    read_body: ReadBody = _no_body
+    inline: Inline = _no_body
 
     def optional(self, position: int) -> Value | None:
         """The input at this position, None where it is absent."""
@@ -189,7 +213,7 @@ class RawNode:
         """The input at this position, which must be a constant, by what it is."""
         value = self.operand(position)
         if not isinstance(value, Constant):
-            raise ImportFailed(f"{what} must be a constant")
+            raise NotConstant(f"{what} must be a constant", value)
         return value
 
     def declared(self) -> TensorType:

@@ -13,10 +13,11 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.mirror_pad import append_mirrored
 from edgec.ops.onnx_graph import OnnxGraph, written_list
@@ -51,6 +52,8 @@ class Pad(Op[PadAttrs]):
             raise TypeMismatch(f"{len(attrs.padding)} pairs of padding for {x}")
         if any(min(pair) < 0 for pair in attrs.padding):
             raise TypeMismatch(f"padding {attrs.padding} is negative")
+        if x.dtype in STORED_IN and attrs.value:
+            raise TypeMismatch(f"pad of {x} by {attrs.value:g}: only zeros are stored as such")
         if x.quant is not None and not x.quant.per_tensor:
             raise TypeMismatch("pad of a tensor that is quantized along an axis")
         if not x.is_float:
@@ -60,17 +63,6 @@ class Pad(Op[PadAttrs]):
         return (
             x.with_shape(tuple(e + sum(p) for e, p in zip(x.shape, attrs.padding, strict=True))),
         )
-
-    def evaluate(
-        self,
-        attrs: PadAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's pad."""
-        x = inputs[0]
-        return (np.pad(x, attrs.padding, constant_values=x.dtype.type(attrs.value)),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """What is before, the rows, what is after; padding of inner axes is chosen in a row.

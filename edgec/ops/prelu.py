@@ -16,7 +16,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
-from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.operator import AttrsT, Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
@@ -33,7 +33,7 @@ from edgec.loop.values import (
     round_half_even,
     select,
 )
-from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
+from edgec.numerics.fixed_point import Rounding, check_factors, quantize_multiplier
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
@@ -85,30 +85,8 @@ class Prelu(Op[PreluAttrs]):
             raise TypeMismatch("prelu needs quantization per tensor")
         if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"prelu with rounding {attrs.rounding!r} is not defined")
+        check_factors(_multipliers(inputs, attrs.output), attrs.rounding)
         return (TensorType(x.shape, "int8", attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: PreluAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Float: one multiplication where x is negative. Integer: one rescaling for each sign."""
-        if attrs.output is None:
-            x, alpha = inputs
-            return (np.where(x >= 0, x, x * alpha),)
-        if attrs.rounding == "onnx":
-            return (_onnx_results(attrs.output, inputs, input_types),)
-        centred, slope = (
-            values.astype(np.int64) - type_.scalar_quant()[1]
-            for values, type_ in zip(inputs, input_types, strict=True)
-        )
-        for_positive, for_negative = _multipliers(input_types, attrs.output)
-        positive = requantize(centred, (for_positive,), attrs.rounding)
-        negative = requantize(np.asarray(centred * slope), (for_negative,), attrs.rounding)
-        result = np.where(centred >= 0, positive, negative) + attrs.output.zero_point[0]
-        return (np.clip(result, -128, 127).astype(np.int8),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 of alpha is read again for every index."""
@@ -150,12 +128,17 @@ def _onnx_results(output: Quant, inputs: Sequence[Array], types: Sequence[Tensor
     """Stored results as ONNX Runtime computes them: both operands, the product, the quotient."""
     with np.errstate(over="ignore", invalid="ignore"):
         x, alpha = (
-            Dequantize().evaluate(NoAttrs(), [stored], [type_], [])[0]
+            _one(Dequantize(), NoAttrs(), stored, type_.with_shape(stored.shape))
             for stored, type_ in zip(inputs, types, strict=True)
         )
         real = np.where(x > 0, x, x * alpha)
-        (stored,) = Quantize().evaluate(QuantizeAttrs(output), [real], [], [])
-    return stored
+        return _one(Quantize(), QuantizeAttrs(output), real, TensorType(real.shape, "float32"))
+
+
+def _one(op: Op[AttrsT], attrs: AttrsT, array: Array, type_: TensorType) -> Array:
+    """The result of an operator of one input."""
+    (found,) = op.evaluate(attrs, [array], [type_], op.infer(attrs, type_))
+    return found
 
 
 def _lowered_constants(

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import BadNode, ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Channels, Storage
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
@@ -47,13 +47,6 @@ class QuantizeAttrs:
     output: Quant
     dtype: str = "int8"
     rounding: Rounding = "onnx"
-
-
-def _along_axis(parameters: Sequence[float], quant: Quant, rank: int, dtype: str) -> Any:
-    array = np.asarray(parameters, dtype=dtype)
-    if quant.axis is None:
-        return array.reshape(())
-    return array.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)])
 
 
 def _parameters(target: Lowering, quant: Quant) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -85,29 +78,6 @@ class Quantize(Op[QuantizeAttrs]):
         if attrs.rounding not in ROUNDINGS:
             raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
         return (TensorType(x.shape, attrs.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: QuantizeAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Divide, round, add the zero point, saturate."""
-        x = inputs[0]
-        scale = _along_axis(attrs.output.scale, attrs.output, x.ndim, "float32")
-        zero_point = _along_axis(attrs.output.zero_point, attrs.output, x.ndim, "int64")
-        low, high = np.iinfo(attrs.dtype).min, np.iinfo(attrs.dtype).max
-        with np.errstate(invalid="ignore", over="ignore"):
-            exact = np.divide(x, scale, dtype=np.float32)
-            ratio = np.rint(exact)
-            if attrs.rounding != "onnx":  # the difference from a half is exact
-                away = np.trunc(exact) + np.sign(exact)
-                ratio = np.where(np.abs(exact - ratio) == 0.5, away, ratio)
-        # Far outside any integer type, and NaN to the low end, before the conversion.
-        bounded = np.clip(np.nan_to_num(ratio, nan=-(2.0**30)), -(2.0**30), 2.0**30)
-        stored = np.clip(bounded.astype(np.int64) + zero_point, low, high)
-        return (stored.astype(attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same arithmetic in float32; scales along an axis come from a table."""
@@ -169,22 +139,6 @@ class Dequantize(Op[NoAttrs]):
             raise TypeMismatch(f"dequantize needs a quantized input, not {x}")
         return (TensorType(x.shape, "float32"),)
 
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Subtract the zero point exactly, then one float32 multiplication."""
-        quant = input_types[0].quant
-        assert quant is not None
-        x = inputs[0]
-        zero_point = _along_axis(quant.zero_point, quant, x.ndim, "int64")
-        scale = _along_axis(quant.scale, quant, x.ndim, "float32")
-        difference = (x.astype(np.int64) - zero_point).astype(np.float32)
-        return (np.multiply(difference, scale, dtype=np.float32),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same arithmetic in float32."""
         (x,) = tensors_of(inputs)
@@ -228,7 +182,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
     with np.errstate(invalid="ignore"):  # a NaN is refused below
         scales = tuple(float(s) for s in np.asarray(scale.data, np.float64).reshape(-1))
     if not all(0 < s < math.inf for s in scales):
-        raise ImportFailed("a scale is not a positive finite number")
+        raise BadNode("a scale is not a positive finite number")
     zeros = (0,) * len(scales)
     dtype = OUTPUT_DTYPES.get(int(raw.attribute("output_dtype", 0)), "uint8")
     if zero_point is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, Interval, Operand, Storage
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.ops.intervals import of_elements
 from edgec.ops.op import Op
 
@@ -39,16 +39,6 @@ class Reinterpret(Op[ReinterpretAttrs]):
         if x.quant is None or not x.quant.per_tensor or not attrs.output.per_tensor:
             raise TypeMismatch(f"reinterpret needs quantization per tensor, not {x}")
         return (TensorType(x.shape, x.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: ReinterpretAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """The values as they are stored."""
-        return (inputs[0],)
 
     def channels(
         self, attrs: ReinterpretAttrs, inputs: Sequence[TensorType], output: TensorType

@@ -18,7 +18,13 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp
-from edgec.numerics.fixed_point import INT32_MAX, ROUNDINGS, Rounding, requantize, wrap_int32
+from edgec.numerics.fixed_point import (
+    INT32_MAX,
+    ROUNDINGS,
+    Rounding,
+    check_factors,
+    requantize,
+)
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
 from edgec.ops.broadcast import tensors_of
@@ -42,10 +48,6 @@ class RequantizeAttrs:
     maximum: int
     rounding: Rounding
     dtype: str = "int8"
-
-
-#: TFLite defines no larger factors for int64 accumulators.
-MOST_SHORT_FACTOR = 128
 
 
 #: Factors that stored values of eight bits are multiplied by exactly.
@@ -79,8 +81,7 @@ class Requantize(Op[RequantizeAttrs]):
             raise TypeMismatch(f"requantize needs int32 or int64 accumulators, not {acc}")
         if acc.dtype == "int64" and attrs.rounding != "tflm16":
             raise TypeMismatch(f"rounding {attrs.rounding!r} is for int32 accumulators, not {acc}")
-        if attrs.rounding == "tflm16" and not max(attrs.multiplier) < MOST_SHORT_FACTOR:
-            raise TypeMismatch(f"rounding 'tflm16' has no factors of {MOST_SHORT_FACTOR} or more")
+        check_factors(attrs.multiplier, attrs.rounding)
         if attrs.dtype not in STORED:
             raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
         if not attrs.output.per_tensor:
@@ -94,23 +95,6 @@ class Requantize(Op[RequantizeAttrs]):
                 f"range {attrs.minimum}..{attrs.maximum} does not fit in {attrs.dtype}"
             )
         return (TensorType(acc.shape, attrs.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: RequantizeAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Round, add the zero point, clamp."""
-        (x,) = inputs
-        start = _zero_point(input_types[0])
-        if start:
-            x = wrap_int32(x.astype(np.int64) - start)
-        # One multiplier makes an array of one element of a scalar.
-        rounded = requantize(x, attrs.multiplier, attrs.rounding).reshape(x.shape)
-        shifted = rounded + attrs.output.zero_point[0]
-        return (np.clip(shifted, attrs.minimum, attrs.maximum).astype(attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Scale, round, move to the zero point, limit; parameters come from tables."""

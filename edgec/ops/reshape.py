@@ -15,9 +15,9 @@ from edgec.graph.evaluate import constant_value
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.ops.onnx_graph import OnnxGraph
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,6 @@ class Reshape(Op[ReshapeAttrs]):
         if x.quant is not None and not x.quant.per_tensor:
             raise TypeMismatch("reshape of a tensor that is quantized along an axis")
         return (x.with_shape(attrs.shape),)
-
-    def evaluate(
-        self,
-        attrs: ReshapeAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's reshape."""
-        return (inputs[0].reshape(attrs.shape),)
 
     def attrs_for_channels(self, attrs: ReshapeAttrs, kept: Sequence[int]) -> ReshapeAttrs:
         """The same shape with fewer channels."""
@@ -135,7 +125,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
     x, wanted = raw.operands(2)
     if not isinstance(wanted, Constant):
-        raise ImportFailed("the shape must be a constant")
+        raise NotConstant("the shape must be a constant", raw.optional(1))
     shape = [int(extent) for extent in wanted.data.reshape(-1)]
     if not raw.attribute("allowzero", 0):
         shape = [x.type.shape[i] if e == 0 and i < len(x.type.shape) else e

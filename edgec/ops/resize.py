@@ -15,14 +15,19 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import of_elements
-from edgec.ops.onnx_bilinear import Axis, find_axis, interpolate, lower_interpolation
+from edgec.ops.onnx_bilinear import (
+    Axis,
+    find_axis,
+    lower_floats,
+    lower_interpolation,
+)
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.slice import constant_integers
@@ -46,8 +51,8 @@ class ResizeAttrs:
     """size: the new (height, width). method: one of METHODS.
 
     align_corners: the corner pixels keep their places. half_pixel_centers: pixels are squares
-    whose centres are scaled; not together with align_corners. rounding: of bilinear int8; `onnx` is
-    what ONNX Runtime makes of floats between QDQ nodes, all else TFLite's integers.
+    whose centres are scaled; not together with align_corners. rounding: of the bilinear method;
+    `onnx` is what ONNX Runtime makes of floats, for int8 between QDQ nodes, all else TFLite's.
     """
 
     size: Pair
@@ -58,7 +63,7 @@ class ResizeAttrs:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether int8 is interpolated as ONNX Runtime does."""
+        """Whether it is interpolated as ONNX Runtime does."""
         return self.rounding == "onnx" and self.method == "bilinear"
 
 
@@ -141,47 +146,9 @@ class Resize(Op[ResizeAttrs]):
             raise TypeMismatch("resize with aligned corners and half-pixel centres")
         if attrs.method == "bilinear" and x.dtype not in ("int8", "float32"):
             raise TypeMismatch(f"bilinear resize of {x.dtype}: only int8 and float32 are supported")
-        if attrs.is_onnx and (x.dtype != "int8" or x.quant is None or not x.quant.per_tensor):
+        if attrs.is_onnx and not (x.is_float or (x.quant is not None and x.quant.per_tensor)):
             raise TypeMismatch(f"resize of {x} with rounding 'onnx' needs int8 of one scale")
         return (x.with_shape((x.shape[0], *attrs.size, x.shape[3])),)
-
-    def evaluate(
-        self,
-        attrs: ResizeAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Rows and columns chosen; int8 bilinear with 20 fraction bits, ties away from zero."""
-        x = inputs[0]
-        if attrs.method == "nearest":
-            rows = nearest_positions(x.shape[1], attrs.size[0], attrs)
-            columns = nearest_positions(x.shape[2], attrs.size[1], attrs)
-            return (np.ascontiguousarray(x[:, rows][:, :, columns]),)
-        if attrs.is_onnx:
-            quant = input_types[0].quant
-            assert quant is not None  # `infer` has seen it
-            return (interpolate(x, *_axes(x.shape, attrs), quant),)
-        is_float = x.dtype == np.float32
-        one: Any = np.float32(1) if is_float else 1 << FRACTION_BITS
-        positions: Any = float_positions if is_float else bilinear_positions
-        top, bottom, down = positions(x.shape[1], attrs.size[0], attrs)
-        left, right, across = positions(x.shape[2], attrs.size[1], attrs)
-        wide = x if is_float else x.astype(np.int64)
-        down, across = down[:, None, None], across[:, None]
-        total = (
-            wide[:, top][:, :, left] * (one - down) * (one - across)
-            + wide[:, bottom][:, :, left] * down * (one - across)
-            + wide[:, top][:, :, right] * (one - down) * across
-            + wide[:, bottom][:, :, right] * down * across
-        )
-        if is_float:
-            return (total,)
-        half = 1 << (2 * FRACTION_BITS - 1)
-        rounded = np.where(
-            total > 0, (total + half) >> 2 * FRACTION_BITS, -((half - total) >> 2 * FRACTION_BITS)
-        )
-        return (rounded.astype(x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Positions come from tables, except where a whole factor repeats pixels."""
@@ -190,8 +157,11 @@ class Resize(Op[ResizeAttrs]):
         _, height, width, _ = x.shape
         shape = node.output.type.shape
         quant: Quant | None = node.inputs[0].type.quant
-        if attrs.is_onnx and quant is not None:
-            return lower_interpolation(target, x, *_axes(x.shape, attrs), quant, shape)
+        if attrs.is_onnx:
+            axes = _axes(x.shape, attrs)
+            if quant is None:
+                return lower_floats(target, x, *axes, shape)
+            return lower_interpolation(target, x, *axes, quant, shape)
         if attrs.method == "bilinear":
             return _lower_bilinear(node, target, x)
         row = _nearest_index(target, "row", height, attrs.size[0], attrs)

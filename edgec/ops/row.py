@@ -50,8 +50,9 @@ class Row:
     have one quantization, and the result has it too. onnx, since, tflite: how the formats name it.
     when: of several rows of that name and dtype, the first one that holds is taken. variadic: the
     formats allow any number of operands. parameters: names of ONNX's attributes, which are numbers,
-    and their defaults. bounded: results near zero may be as wrong as those near one. written:
-    attributes that ONNX's node gets. write: writes a node where that is not enough.
+    and their defaults, each an int or a float as the standard's. bounded: results near zero may be
+    as wrong as those near one. written: attributes that ONNX's node gets. write: writes a node
+    where that is not enough.
     """
 
     name: str
@@ -155,7 +156,7 @@ def add_rows(rows: Sequence[Row]) -> None:
         camel = "".join(part.capitalize() for part in row.name.split("_"))
         attrs: type = NoAttrs
         if row.parameters:
-            fields = [(name, float, default) for name, default in row.parameters.items()]
+            fields = [(name, type(default), default) for name, default in row.parameters.items()]
             attrs = dataclasses.make_dataclass(f"{camel}Attrs", fields, frozen=True)
         fusion = Fusion.ELEMENTWISE if row.operands == 1 else Fusion.BROADCAST
         members = {
@@ -213,7 +214,7 @@ def _attributes(name: str, raw: RawNode) -> Any:
     from edgec.graph.operator import get_op
 
     row = _row(name)
-    values = {key: float(raw.attribute(key, value)) for key, value in row.parameters.items()}
+    values = {key: type(value)(raw.attribute(key, value)) for key, value in row.parameters.items()}
     return get_op(name).attrs_class(**values)
 
 

@@ -17,11 +17,10 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.signal_intrinsics import rounded_sqrt
 from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
@@ -51,18 +50,6 @@ class SignalEnergy(Op[SignalEnergyAttrs]):
         if not 0 <= attrs.start < attrs.stop <= count:
             raise TypeMismatch(f"signal_energy of {attrs.start}..{attrs.stop} of {count}")
         return (TensorType((count,), "uint32"),)
-
-    def evaluate(
-        self,
-        attrs: SignalEnergyAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Exact: at most 2**31."""
-        energy = (inputs[0].reshape(-1, 2).astype(np.int64) ** 2).sum(axis=1)
-        energy[: attrs.start] = energy[attrs.stop :] = 0
-        return (energy.astype(np.uint32),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Zeros on both sides of the sums."""
@@ -98,6 +85,7 @@ class SignalFilterBank(Op[NoAttrs]):
     """
 
     name = "signal_filter_bank"
+    constant_inputs = (1, 2)
     fusion = Fusion.OPAQUE
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -108,19 +96,6 @@ class SignalFilterBank(Op[NoAttrs]):
         if len(x.shape) != 1 or len(weights.shape) != 2 or starts.shape != weights.shape[:1]:
             raise TypeMismatch(f"signal_filter_bank of {x}, {starts} and {weights}")
         return (TensorType(starts.shape, "uint64"),)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Products of 64 bits; a negative weight is a large unsigned one."""
-        x, starts, weights = inputs
-        at = starts.astype(np.int64)[:, None] + np.arange(weights.shape[1])
-        products = x[at].astype(np.uint64) * weights.astype(np.int64).astype(np.uint64)
-        return (products.sum(axis=1, dtype=np.uint64),)
 
     def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
         """One for each weight."""
@@ -158,17 +133,6 @@ class SignalSqrt(Op[NoAttrs]):
         if x.dtype != "uint64" or bits != TensorType((), "int32"):
             raise TypeMismatch(f"signal_sqrt of {x} by {bits}")
         return (TensorType(x.shape, "uint32"),)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """In Python's integers."""
-        roots = [rounded_sqrt(int(x)) >> int(inputs[1]) for x in inputs[0].reshape(-1)]
-        return (np.asarray(roots, np.uint32).reshape(inputs[0].shape),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""

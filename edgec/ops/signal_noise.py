@@ -22,11 +22,9 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.numerics.fixed_point import IntArray, wrap_int32
 from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
-U32 = (1 << 32) - 1
 #: Fraction bits of a signal-to-noise ratio, and of what remains of it.
 PCAN_SNR_BITS, PCAN_OUTPUT_BITS = 12, 6
 #: Logarithms: fraction bits, segments of the table, and ln(2) with those bits.
@@ -69,23 +67,6 @@ class SignalNoise(Op[SignalNoiseAttrs]):
         if not all(0 <= part < 1 << 31 for part in (*attrs.smoothing, *attrs.rest)):
             raise TypeMismatch("signal_noise with parts that are negative or too large")
         return inputs[1:]
-
-    def evaluate(
-        self,
-        attrs: SignalNoiseAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Sums of 64 bits."""
-        x, noise = inputs
-        raised = (x.astype(np.uint64) << np.uint64(attrs.signal_bits)) & np.uint64(U32)
-        now, past = (_alternating(parts, x.size) for parts in (attrs.smoothing, attrs.rest))
-        total = raised * now.astype(np.uint64) + noise.astype(np.uint64) * past.astype(np.uint64)
-        found = (total >> np.uint64(attrs.bits)) & np.uint64(U32)
-        if attrs.clamp:
-            found = np.minimum(found, raised)
-        return (found.astype(np.uint32),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element, also where the old noise is."""
@@ -134,20 +115,6 @@ class SignalDenoise(Op[SignalDenoiseAttrs]):
             raise TypeMismatch(f"signal_denoise with {attrs}")
         return inputs[:1]
 
-    def evaluate(
-        self,
-        attrs: SignalDenoiseAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """The larger of the difference and the part that remains."""
-        x, noise = (array.astype(np.uint64) for array in inputs)
-        raised = (x << np.uint64(attrs.signal_bits)) & np.uint64(U32)
-        difference = (raised - np.minimum(noise, raised)) >> np.uint64(attrs.signal_bits)
-        least = (x * np.uint64(attrs.remaining) >> np.uint64(attrs.bits)) & np.uint64(U32)
-        return (np.maximum(difference, least).astype(np.uint32),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
         attrs: SignalDenoiseAttrs = node.attrs
@@ -179,6 +146,7 @@ class SignalPcan(Op[SignalPcanAttrs]):
 
     name = "signal_pcan"
     attrs_class = SignalPcanAttrs
+    constant_inputs = (2,)
     fusion = Fusion.OPAQUE
 
     def infer(self, attrs: SignalPcanAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -190,33 +158,6 @@ class SignalPcan(Op[SignalPcanAttrs]):
         if not 0 <= attrs.shift < 64:
             raise TypeMismatch(f"signal_pcan with a shift of {attrs.shift}")
         return (x,)
-
-    def evaluate(
-        self,
-        attrs: SignalPcanAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Source: TFLite Micro's WideDynamicFunction and PcanShrink."""
-        x, noise, gains = inputs
-        lut = gains.astype(np.int64)
-        wide = noise.astype(np.int64)
-        bits = np.maximum(np.frexp(wide.astype(np.float64))[1], 2)
-        base = 4 * bits - 6
-        fraction = (wide << np.maximum(11 - bits, 0) >> np.maximum(bits - 11, 0)) & 0x3FF
-        slope = wrap_int32((lut[base + 2] * fraction >> 5) + (lut[base + 1] << 5))
-        curve = (wrap_int32(wrap_int32(slope * fraction) + (1 << 14)) >> 15) + lut[base]
-        gain = np.where(wide <= 2, lut[np.minimum(wide, 2)], curve.astype(np.int16))
-        factor = gain.astype(np.uint64) & np.uint64(U32)
-        ratio = (x.astype(np.uint64) * factor >> np.uint64(attrs.shift)) & np.uint64(U32)
-        down = np.uint64(2 + 2 * PCAN_SNR_BITS - PCAN_OUTPUT_BITS)
-        small = ((ratio * ratio) & np.uint64(U32)) >> down
-        large = (ratio >> np.uint64(PCAN_SNR_BITS - PCAN_OUTPUT_BITS)).astype(np.int64)
-        result = np.where(
-            ratio < 2 << PCAN_SNR_BITS, small.astype(np.int64), large - (1 << PCAN_OUTPUT_BITS)
-        )
-        return (result.astype(np.uint32),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The gains first, then the ratios."""
@@ -282,28 +223,6 @@ class SignalLog(Op[SignalLogAttrs]):
         if not (0 <= attrs.bits < 32 and 0 <= attrs.scale < 1 << 10):
             raise TypeMismatch(f"signal_log with scale {attrs.scale} and {attrs.bits} bits")
         return (TensorType(x.shape, "int16"),)
-
-    def evaluate(
-        self,
-        attrs: SignalLogAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Source: TFLite Micro's Log32."""
-        x = (inputs[0].astype(np.int64) << attrs.bits) & U32
-        safe = np.maximum(x, 1)
-        whole: IntArray = np.frexp(safe.astype(np.float64))[1].astype(np.int64) - 1
-        rest = safe - (np.int64(1) << whole)
-        part = rest << np.maximum(LOG_BITS - whole, 0) >> np.maximum(whole - LOG_BITS, 0)
-        table = log_table().astype(np.int64)
-        segment = part >> (LOG_BITS - LOG_SEGMENT_BITS)
-        behind = part & ((1 << (LOG_BITS - LOG_SEGMENT_BITS)) - 1)
-        bend = table[segment] + ((table[segment + 1] - table[segment]) * behind >> LOG_BITS)
-        half = 1 << (LOG_BITS - 1)
-        natural = (LN2 * ((whole << LOG_BITS) + part + bend) + half) >> LOG_BITS
-        scaled = ((attrs.scale * natural + half) & U32) >> LOG_BITS
-        return (np.where(x > 1, np.minimum(scaled, 32767), 0).astype(np.int16),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; the table has one entry for each segment of an octave."""

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -38,6 +36,7 @@ class SignalWindow(Op[SignalWindowAttrs]):
 
     name = "signal_window"
     attrs_class = SignalWindowAttrs
+    constant_inputs = (1,)
     fusion = Fusion.OPAQUE
 
     def infer(self, attrs: SignalWindowAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -48,17 +47,6 @@ class SignalWindow(Op[SignalWindowAttrs]):
         if not 0 <= attrs.shift <= 31:
             raise TypeMismatch(f"signal_window with a shift of {attrs.shift}")
         return (x,)
-
-    def evaluate(
-        self,
-        attrs: SignalWindowAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Exact products, shifted down and limited."""
-        products = inputs[0].astype(np.int64) * inputs[1] >> attrs.shift
-        return (np.clip(products, -32768, 32767).astype(np.int16),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
@@ -84,18 +72,6 @@ class SignalScaleBits(Op[NoAttrs]):
         if x.dtype != "int16" or len(x.shape) != 1:
             raise TypeMismatch(f"signal_scale_bits of {x}")
         return (TensorType((), "int32"),)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """15 less the bits of the largest magnitude."""
-        largest = int(np.abs(inputs[0].astype(np.int64)).max())
-        bits = max(15 - largest.bit_length(), 0) if largest else 0
-        return (np.asarray(bits, np.int32),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The bits of all magnitudes together are those of the largest one."""
@@ -134,16 +110,6 @@ class SignalRaise(Op[NoAttrs]):
         if x.dtype != "int16" or bits != TensorType((), "int32"):
             raise TypeMismatch(f"signal_raise of {x} by {bits}")
         return (x,)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """A multiplication by a power of two, modulo 2**16."""
-        return ((inputs[0].astype(np.int64) << int(inputs[1])).astype(np.int16),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""

@@ -13,13 +13,14 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Movement
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph, written_list
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slice_at import computed_slice
 from edgec.ops.transpose import in_order
 
 
@@ -70,20 +71,6 @@ class Slice(Op[SliceAttrs]):
         if x.quant is not None and not x.quant.per_tensor:
             raise TypeMismatch("slice of a tensor that is quantized along an axis")
         return (x.with_shape(attrs.shape),)
-
-    def evaluate(
-        self,
-        attrs: SliceAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's indexing by the grid of all indices."""
-        grids = (
-            begin + stride * np.arange(count)
-            for begin, stride, count in zip(attrs.begin, attrs.stride, attrs.shape, strict=True)
-        )
-        return (np.asarray(inputs[0][np.ix_(*grids)], order="C"),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy with indices multiplied and shifted."""
@@ -165,7 +152,7 @@ def axis_range(
 def constant_integers(value: Value | None, what: str) -> list[int]:
     """The integers of a constant operand; ImportFailed if it is computed."""
     if not isinstance(value, Constant) or value.type.is_float:
-        raise ImportFailed(f"{what} must be constant integers")
+        raise NotConstant(f"{what} must be constant integers", value)
     return [int(v) for v in value.data.reshape(-1)]
 
 
@@ -301,6 +288,12 @@ def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Slice with constant ranges, axes and steps."""
     names = ("starts", "ends", "axes", "steps")
+    axes, steps = (
+        constant_integers(v, n) if (v := raw.optional(p)) else [d]
+        for p, n, d in ((3, "axes", 0), (4, "steps", 1))
+    )
+    if not isinstance(raw.operand(1), Constant) and (len(axes), steps) == (1, [1]):
+        return computed_slice(builder, raw, axes[0])
     given = [
         None if value is None else constant_integers(value, what)
         for value, what in zip([*raw.inputs[1:], None, None][:4], names, strict=True)

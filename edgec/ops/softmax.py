@@ -35,7 +35,6 @@ from edgec.ops.softmax_float import (
     along_last_axis,
     is_long,
     lower_rows,
-    row_exponents,
 )
 from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
 
@@ -91,7 +90,8 @@ def exp_table(beta: float, input_scale: float) -> IntArray:
     0 where TFLite leaves the element out of the sum (its difference is under diff_min); such an
     element's result is 0 as well.
     """
-    multiplier, shift = quantize_multiplier(scaled_multiplier(beta, input_scale))
+    # With a shift of 31 the largest element alone is counted, so that nothing is shifted by it.
+    multiplier, shift = quantize_multiplier(scaled_multiplier(beta, input_scale), 31)
     # Source: TFLite's CalculateInputRadius.
     radius = math.floor(
         ((1 << DIFF_INTEGER_BITS) - 1) * 2.0 ** (31 - DIFF_INTEGER_BITS) / 2.0**shift
@@ -168,24 +168,6 @@ class Softmax(Op[SoftmaxAttrs]):
         if x.shape[-1] * (1 << (31 - SUM_INTEGER_BITS)) > INT32_MAX:
             raise TypeMismatch(f"softmax over {x.shape[-1]} elements: at most 4095 are possible")
         return (TensorType(x.shape, attrs.dtype, attrs.output),)
-
-    def evaluate(
-        self,
-        attrs: SoftmaxAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Float: see `edgec.ops.softmax_float`. Integer: as TFLite's softmax.h."""
-        x = inputs[0]
-        if output_types[0].is_float:
-            exponents, total = row_exponents(x, attrs.beta)
-            with np.errstate(invalid="ignore"):
-                return (exponents / total,)
-
-        wide = x.astype(np.int64)
-        table = exp_table(attrs.beta, input_types[0].scalar_quant()[0])
-        return (shares(wide.max(axis=-1, keepdims=True) - wide, table, attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Exponentials of the 256 possible differences are a table; the rest is per row.

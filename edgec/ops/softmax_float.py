@@ -16,17 +16,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
-from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import intrinsic, maximum
-from edgec.numerics.float_math import exp, float_maximum
 from edgec.ops.op import RawNode
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
@@ -36,35 +32,6 @@ PART = 64
 #: How far results of rows that are added in parts may be from the framework's: as those of other
 #: sums. ONNX Runtime's softmax of 6,625 elements, one of them large, is 2.1e-6 off the exact one.
 LONG_ROW_TOLERANCE = 2e-6
-
-
-def row_differences(x: Array, beta: float) -> Array:
-    """(x - the row's largest element) * beta."""
-    largest = np.full((*x.shape[:-1], 1), -np.inf, np.float32)
-    for k in range(x.shape[-1]):
-        largest = float_maximum(largest, x[..., k : k + 1])
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = x - largest
-        return difference if beta == 1 else np.asarray(difference * np.float32(beta))
-
-
-def row_exponents(x: Array, beta: float) -> tuple[Array, Array]:
-    """(e, s): the exponentials and, with extent 1 along the last axis, their sums."""
-    exponents = exp(row_differences(x, beta))
-    if not is_long(x.shape[-1]):
-        return exponents, _in_order(exponents)
-    count = x.shape[-1] // PART
-    whole = exponents[..., : count * PART].reshape(*x.shape[:-1], count, PART)
-    sums = [_in_order(whole)[..., 0]]
-    if count * PART < x.shape[-1]:
-        sums.insert(0, _in_order(exponents[..., count * PART :]))
-    return exponents, _in_order(np.concatenate(sums, axis=-1))
-
-
-def _in_order(terms: Array) -> Array:
-    """Their sums along the last axis, which has extent 1 then."""
-    with np.errstate(over="ignore"):
-        return np.add.accumulate(terms, axis=-1, dtype=np.float32)[..., -1:]
 
 
 def is_long(length: int) -> bool:

@@ -22,7 +22,6 @@ from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum
 from edgec.numerics.fixed_point import (
     IntArray,
     quantize_multiplier,
-    requantize_tflm,
     round_half_away,
 )
 from edgec.ops.broadcast import tensors_of
@@ -79,14 +78,6 @@ def reciprocal_table() -> IntArray:
     return _lookup_table(0.0, 1.0, lambda x: 1 / (1 + x))
 
 
-def _read(table: IntArray, value: IntArray) -> IntArray:
-    """Interpolate for int16 values, 128 to an interval."""
-    index = 256 + (value >> 7)
-    base = table[index]
-    read: IntArray = base + (((table[index + 1] - base) * (value & 127) + 64) >> 7)
-    return read
-
-
 @register
 class SoftmaxInt16(Op[SoftmaxInt16Attrs]):
     """int16 in and out, in every bit as TFLite."""
@@ -105,29 +96,6 @@ class SoftmaxInt16(Op[SoftmaxInt16Attrs]):
         if not 0 < _factor(attrs, x) < 1 << 14:
             raise TypeMismatch("softmax_int16: beta times the input scale is out of range")
         return (TensorType(x.shape, "int16", OUTPUT_QUANT),)
-
-    def evaluate(
-        self,
-        attrs: SoftmaxInt16Attrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Exponentials, the reciprocal of their sum, products."""
-        x = inputs[0].astype(np.int64)
-        multiplier, shift = quantize_multiplier(_factor(attrs, input_types[0]))
-        difference = x - x.max(axis=-1, keepdims=True)
-        scaled = requantize_tflm(difference, np.asarray(multiplier), np.asarray(shift))
-        exps = _read(exp_table(), np.clip(scaled + 32767, -32768, 32767))
-        total = exps.sum(axis=-1, keepdims=True)
-        # frexp gives the bit length exactly.
-        headroom = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
-        mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14
-        centred = np.clip(mantissa - ((1 << 15) + (1 << 16)), -32768, 32767)
-        right = 31 - headroom
-        product = exps * _read(reciprocal_table(), centred)
-        result = (product + (np.int64(1) << (right - 1))) >> right
-        return (np.clip(result, 0, 32767).astype(np.int16),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same; exponentials are computed twice rather than kept."""

@@ -20,7 +20,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import Interval, Movement, Operand
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, int32
@@ -60,21 +60,6 @@ class SvdfPush(Op[NoAttrs]):
             raise TypeMismatch(f"{memory} has no place for {feature}")
         return (memory,)
 
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Move, then store the features."""
-        memory, feature = inputs
-        filters = feature.shape[1]
-        moved = np.roll(memory.reshape(filters, -1), -1, axis=1)
-        wide = feature[0].astype(np.int64) + _zero_point(input_types[0])
-        moved[:, -1] = wide.astype(memory.dtype)
-        return (moved.reshape(memory.shape),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """All values move at once, also the oldest, which the features are written over."""
         memory, feature = tensors_of(inputs)
@@ -101,6 +86,7 @@ class SvdfTime(Op[NoAttrs]):
     """memory [1, F * M], time [F, M], bias int32 [U] -> int32 [1, U]; F is a multiple of U."""
 
     name = "svdf_time"
+    constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -114,19 +100,6 @@ class SvdfTime(Op[NoAttrs]):
         if bias.dtype != "int32" or len(bias.shape) != 1 or time.shape[0] % bias.shape[0]:
             raise TypeMismatch(f"svdf_time bias {bias} for {time.shape[0]} filters")
         return (TensorType((1, bias.shape[0]), "int32"),)
-
-    def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Exact products, wrapped to 32 bits at the end."""
-        memory, time, bias = (array.astype(np.int64) for array in inputs)
-        products = (memory.reshape(time.shape) - _zero_point(input_types[0])) * time
-        sums = products.reshape(bias.size, -1).sum(axis=1) + bias
-        return (wrap_int32(sums).astype(np.int32)[None],)
 
     def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
         """One for each remembered value."""

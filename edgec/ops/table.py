@@ -89,24 +89,6 @@ class ByTable(Op[AttrsT]):
         """The results of -128..127."""
         return np.clip(self.stored(attrs, OPERANDS, x), -128, 127).astype(np.int8)
 
-    def evaluate(
-        self,
-        attrs: AttrsT,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Every element by `stored`, or by `of_floats`."""
-        (x,) = inputs
-        if output_types[0].is_float:
-            with np.errstate(all="ignore"):
-                return (self.of_floats(attrs, x),)
-        if x.dtype == np.int8:
-            return (self.table(attrs, input_types[0])[x.astype(np.int64) + 128],)
-        info = np.iinfo(x.dtype)
-        stored = self.stored(attrs, x.astype(np.int64), input_types[0])
-        return (np.clip(stored, info.min, info.max).astype(x.dtype),)
-
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One load from the table for every element, or the arithmetic."""
         (x,) = tensors_of(inputs)

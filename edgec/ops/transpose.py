@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Movement
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import tensors_of
@@ -56,16 +56,6 @@ class Transpose(Op[TransposeAttrs]):
             quant = quant.with_axis(permutation.index(quant.axis))
         shape = tuple(x.shape[axis] for axis in permutation)
         return (TensorType(shape, x.dtype, quant),)
-
-    def evaluate(
-        self,
-        attrs: TransposeAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """NumPy's transpose."""
-        return (np.ascontiguousarray(np.transpose(inputs[0], attrs.permutation)),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A copy with permuted indices."""

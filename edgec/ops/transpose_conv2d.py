@@ -57,6 +57,7 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
 
     name = "transpose_conv2d"
     attrs_class = TransposeConv2dAttrs
+    constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     products = Products(outputs=0, inputs=3, window=(1, 2), scatters=True)

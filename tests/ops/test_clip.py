@@ -42,7 +42,8 @@ def test_clip_equals_onnxruntime(low: float | None, high: float | None, tmp_path
 def test_bounds_are_of_the_inputs_own_type() -> None:
     # 0.1 is another number in float32 than in Python's doubles.
     x = np.array([0.1, 0.2], np.float32)
-    (y,) = Clip().evaluate(ClipAttrs(minimum=0.1), [x], [], [])
+    types = [TensorType(x.shape, "float32")]
+    (y,) = Clip().evaluate(ClipAttrs(minimum=0.1), [x], types, types)
     assert y.dtype == np.float32
     np.testing.assert_array_equal(y, x)
 

@@ -108,6 +108,18 @@ def _quotient(function: Callable[..., Array]) -> Callable[..., Array]:
     return exact
 
 
+def _shifted(function: Callable[..., Array]) -> Callable[..., Array]:
+    """NumPy's shift; by what is no bit of a number nothing is left, but the sign to the right."""
+
+    def exact(a: Array, b: Array) -> Array:
+        beyond = (b.astype(object) < 0) | (b.astype(object) >= 8 * a.dtype.itemsize)
+        rest = np.where((a < 0) & (function is np.right_shift), -1, 0).astype(a.dtype)
+        fits = np.where(beyond, 0, b).astype(b.dtype)
+        return np.where(beyond, rest, function(a, fits)).astype(a.dtype)
+
+    return exact
+
+
 def _unit(x: Array) -> Array:
     """Within -1 and 1."""
     return (x / (1 + np.abs(x))).astype(x.dtype)
@@ -128,7 +140,7 @@ CASES: dict[str, Case] = {
         lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
         near=2e-7, attributes={"approximate": "tanh"},
         options=("GeluOptions", {"Approximate": True}), reference="litert"),
-    "hard_sigmoid": Case(lambda x: np.fmin(np.fmax(x * 0.3 + 0.4, 0), 1), near=1e-7,
+    "hard_sigmoid": Case(lambda x: np.clip(x * 0.3 + 0.4, 0, 1), near=1e-7,
                          attributes={"alpha": 0.3, "beta": 0.4}),
     "div": Case(np.divide, second=_magnitude, options=("DivOptions", {})),
     "squared_difference": Case(lambda a, b: (a - b) ** 2, 2.0),
@@ -192,6 +204,10 @@ CASES: dict[str, Case] = {
     "bitwise_or": Case(np.bitwise_or, onnx_dtypes=("int16", "uint32")),
     "bitwise_xor": Case(np.bitwise_xor, onnx_dtypes=("int32", "uint64"), tflite_dtypes=()),
     "bitwise_not": Case(np.bitwise_not, onnx_dtypes=("int32", "uint8")),
+    "shift_left": Case(_shifted(np.left_shift), onnx_dtypes=("uint8", "uint32", "uint64"),
+                       attributes={"direction": "LEFT"}),
+    "shift_right": Case(_shifted(np.right_shift), onnx_dtypes=("uint8", "uint32", "uint64"),
+                        attributes={"direction": "RIGHT"}),
     "where": Case(np.where, onnx_dtypes=(*ORT_PAIRS, "uint8"), tflite_dtypes=("float32",),
                   options=("SelectV2Options", {})),
 }  # fmt: skip
@@ -293,6 +309,34 @@ def test_meaning(name: str, dtype: str) -> None:
     (found,) = op.evaluate(attrs_of(row), operands, types, outputs)
     assert found.dtype.name == outputs[0].dtype
     assert_near(case, found, exact_of(case, operands), operands)
+
+
+def test_parameters_have_the_types_of_the_standard() -> None:
+    """An attribute of the wrong type makes a file that other readers refuse."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed (edgec[verify])")
+    kinds = {onnx.defs.OpSchema.AttrType.FLOAT: float, onnx.defs.OpSchema.AttrType.INT: int}
+    for row in ROWS:
+        known = onnx.defs.get_schema(row.onnx).attributes if row.parameters else {}
+        for name, default in row.parameters.items():
+            assert kinds[known[name].type] is type(default), (row.name, name)
+            assert type(getattr(attrs_of(row), name)) in (type(default), int), (row.name, name)
+
+
+def test_hard_sigmoid_keeps_a_nan() -> None:
+    op = get_op("hard_sigmoid")
+    x = np.array([np.nan, -9, 9, 0.5], np.float32)
+    type_ = TensorType(x.shape, "float32")
+    (y,) = op.evaluate(op.attrs_class(), [x], [type_], [type_])
+    np.testing.assert_array_equal(y, np.array([np.nan, 0, 1, 0.6], np.float32))
+
+
+def test_softplus_is_as_exact_below_zero() -> None:
+    """log(1 + e**x) of a small e**x, by the sum alone, has few bits that are right."""
+    op = get_op("softplus")
+    x = np.linspace(-80, 20, 1001, dtype=np.float32)
+    type_ = TensorType(x.shape, "float32")
+    (y,) = op.evaluate(op.attrs_class(), [x], [type_], [type_])
+    np.testing.assert_allclose(y, np.logaddexp(0, x.astype(np.float64)), rtol=3e-7)
 
 
 SHAPES = [[(2, 3, 4), (2, 3, 4), (2, 3, 4)], [(2, 3, 4), (4,), (3, 1)], [(1, 3, 1), (2, 1, 4), ()]]

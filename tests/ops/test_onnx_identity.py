@@ -41,11 +41,7 @@ def test_values(of: str, wanted: list[float], tmp_path: Path) -> None:
     assert [node.op.name for node in function.nodes] == ["add"]
 
 
-@pytest.mark.parametrize(
-    ("to", "message"),
-    [(onnx.TensorProto.INT32, "only constants are cast"), (99, "number 99 is unknown")],
-)
-def test_what_is_refused(to: int, message: str, tmp_path: Path) -> None:
+def test_an_unknown_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as caught:
-        import_model(model(tmp_path / "m.onnx", to, "x"))
-    assert message in "\n".join(caught.value.details)
+        import_model(model(tmp_path / "m.onnx", 99, "x"))
+    assert "number 99 is unknown" in "\n".join(caught.value.details)

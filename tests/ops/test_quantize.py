@@ -67,7 +67,9 @@ def test_dequantize_is_one_float32_product(dtype: str) -> None:
         for zero_point in (low, 3, high):
             quant = Quant((float(np.float32(scale)),), (zero_point,))
             types = [TensorType(x.shape, dtype, quant)]
-            (mine,) = Dequantize().evaluate(NoAttrs(), [x], types, [])
+            (mine,) = Dequantize().evaluate(
+                NoAttrs(), [x], types, Dequantize().infer(NoAttrs(), *types)
+            )
             difference = (x.astype(np.int64) - zero_point).astype(np.float32)
             np.testing.assert_array_equal(mine, difference * np.float32(scale), strict=True)
 

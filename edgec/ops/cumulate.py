@@ -1,0 +1,84 @@
+"""cumulate: of each place along an axis the sum or the product of all up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.row import INTEGERS
+
+
+@dataclass(frozen=True)
+class CumulateAttrs:
+    """axis: not negative. exclusive: without the place itself. reverse: of all from it on.
+
+    is_product: products, not sums.
+    """
+
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+    is_product: bool = False
+
+
+@register
+class Cumulate(Op[CumulateAttrs]):
+    """Floats and integers without quantization; these wrap. Elements are taken in their order."""
+
+    name = "cumulate"
+    attrs_class = CumulateAttrs
+    fusion = Fusion.OPAQUE
+    tolerance = 2e-6
+
+    def infer(self, attrs: CumulateAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The input's type."""
+        (x,) = inputs
+        if x.dtype not in ("float32", "float64", *INTEGERS) or x.quant is not None:
+            raise TypeMismatch(f"cumulate of {x}")
+        if not 0 <= attrs.axis < len(x.shape):
+            raise TypeMismatch(f"cumulate along axis {attrs.axis} of {x}")
+        return (x,)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """One accumulation for each element."""
+        attrs: CumulateAttrs = node.attrs
+        (x,) = operand_tensors(target, inputs)
+        axis, own = attrs.axis, int(attrs.exclusive)
+
+        def update(acc: Any, *at: Any) -> Any:
+            value = x[(*at[:axis], at[-1], *at[axis + 1 : -1])]
+            return acc * value if attrs.is_product else acc + value
+
+        bounds: tuple[str, Any, Any] = ("k", 0, lambda *at: at[axis] + (1 - own))
+        if attrs.reverse:
+            bounds = ("k", lambda *at: at[axis] + own, x.shape[axis])
+        return target.reduce(
+            "acc", x.shape, x.dtype, [bounds], init=lambda *at: int(attrs.is_product), update=update
+        )
+
+
+def _import_onnx(kind: str, since: int, is_product: bool) -> None:
+    @from_onnx(kind, since)
+    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+        x = raw.operand(0)
+        axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
+        rank = len(x.type.shape)
+        if not -rank <= axis < rank:
+            raise ImportFailed(f"axis {axis} of rank {rank}")
+        exclusive, reverse = (bool(raw.attribute(key, 0)) for key in ("exclusive", "reverse"))
+        attrs = CumulateAttrs(axis % rank, exclusive, reverse, is_product)
+        return builder.op("cumulate", [x], attrs, name=raw.name)
+
+
+_import_onnx("CumSum", 11, False)
+_import_onnx("CumProd", 26, True)

@@ -1,0 +1,62 @@
+"""ONNX operators whose results are constants, or are picked by constants, at compile time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.ops.cast import ELEMENT_TYPES
+from edgec.ops.gather import GatherAttrs
+from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.reshape import ReshapeAttrs
+
+#: What is computed of constants alone, and since when.
+_MADE = {"Range": 11, "ConstantOfShape": 9, "HannWindow": 17, "HammingWindow": 17,
+         "BlackmanWindow": 17, "MelWeightMatrix": 17}  # fmt: skip
+
+
+def _import_made(kind: str, since: int) -> None:
+    @from_onnx(kind, since)
+    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+        for position in range(len(raw.inputs)):
+            raw.constant(position, "what decides on its size")
+        raise ImportFailed("what it makes of constants is too large or cannot be computed")
+
+
+for _kind, _since in _MADE.items():
+    _import_made(_kind, _since)
+
+
+@from_onnx("Size")
+def import_size(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Size: the number of elements, as a constant."""
+    return builder.constant(raw.name, np.asarray(raw.operand(0).type.elements, np.int64))
+
+
+@from_onnx("EyeLike", since=9)
+def import_eye(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX EyeLike: ones on a diagonal, as a constant of the input's shape."""
+    x = raw.operand(0).type
+    if len(x.shape) != 2:
+        raise ImportFailed(f"an input of rank {len(x.shape)}")
+    dtype = ELEMENT_TYPES.get(int(raw.attribute("dtype", 0)), x.dtype)
+    return builder.constant(raw.name, np.eye(*x.shape, int(raw.attribute("k", 0))).astype(dtype))
+
+
+@from_onnx("Compress", since=9)
+def import_compress(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Compress by a constant condition: a gather of what it keeps."""
+    x = raw.operand(0)
+    kept = np.flatnonzero(raw.constant(1, "the condition").data).astype(np.int32)
+    axis = raw.attribute("axis")
+    if axis is None:
+        flat = ReshapeAttrs((x.type.elements,))
+        x = builder.op("reshape", [x], flat, name=f"{raw.name}/flat", sources=(raw.name,))
+    rank, axis = len(x.type.shape), int(axis or 0)
+    if not -rank <= axis < rank or (kept >= x.type.shape[axis]).any():
+        raise ImportFailed(f"axis {axis} of {x.type} by {len(kept)} places")
+    table = builder.constant(f"{raw.name}.places", kept)
+    return builder.op("gather", [x, table], GatherAttrs(axis % rank), name=raw.name)

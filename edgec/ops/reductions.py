@@ -1,0 +1,121 @@
+"""Reductions as a table: one row each. `edgec.ops.reduce` makes loops and importers of them.
+
+Integers without quantization wrap, and a quotient of them is truncated. Floats are taken in
+row-major order, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.loop.dtype import is_float
+from edgec.loop.values import Value, intrinsic, maximum, minimum, select
+from edgec.numerics.fixed_point import quantize_multiplier
+from edgec.ops.row import FLOAT, INTEGERS
+
+#: The integers whose sums the formats define.
+WIDE = ("int32", "int64", "uint32", "uint64")
+#: The largest float32.
+_MOST = float(np.finfo(np.float32).max)
+
+#: (multiplier, shift) of an integer sum, by input scale / output scale and the count of elements.
+Multiplier = Callable[[float, int], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One reduction: how elements are combined.
+
+    combine: the accumulator and an element. first: what the accumulator begins with, None for the
+    first element. take: what is combined of an element. finish: the result of the accumulator and
+    the count of elements. shifted: `take` and `finish` are given the largest element as well, 0 in
+    place of an infinite one. dtypes: without quantization. multiplier: int8 and int16 with
+    quantization are summed in int32, and this rescales the sum. chooses: the result is an element,
+    so it has the quantization of the elements. onnx, tflite: how the formats name it.
+    """
+
+    name: str
+    meaning: str
+    combine: Callable[[Any, Any], Any]
+    first: int | None = 0
+    take: Callable[..., Value] = lambda x: x
+    finish: Callable[..., Value] = lambda total, count: total
+    dtypes: tuple[str, ...] = FLOAT
+    onnx: str = ""
+    tflite: str = ""
+    shifted: bool = False
+    multiplier: Multiplier | None = None
+    chooses: bool = False
+
+
+def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
+    """(multiplier, shift) of sum * ratio / count, ratio = input scale / output scale.
+
+    Source: QuantizedMeanOrSum in TFLite's reduce.h. The multiplier's quotient is truncated, so
+    it may have fewer than 31 bits.
+    """
+    multiplier, shift = quantize_multiplier(ratio)
+    lift = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << lift) // count, shift - lift
+
+
+def finite(x: Value) -> Value:
+    """0 in place of an infinite x or a NaN."""
+    return select((x <= _MOST) & (x >= -_MOST), x, 0.0)
+
+
+def _sum(total: Value, x: Value) -> Value:
+    return total + x
+
+
+def _mean(total: Value, count: int) -> Value:
+    return total / (float(count) if is_float(total.dtype) else count)
+
+
+def _magnitude(x: Value) -> Value:
+    size: Value = x if x.dtype.startswith("u") else maximum(x, -x)
+    return size
+
+
+def _log(total: Value, count: int) -> Value:
+    return intrinsic("log_f32", total)
+
+
+ROWS = (
+    Reduction("mean", "the mean", _sum, finish=_mean, dtypes=(*FLOAT, *WIDE),
+              onnx="ReduceMean", tflite="MEAN", multiplier=mean_multiplier),
+    Reduction("sum", "the sum", _sum, dtypes=(*FLOAT, *WIDE), onnx="ReduceSum", tflite="SUM",
+              multiplier=lambda ratio, count: quantize_multiplier(ratio)),
+    Reduction("max", "the largest", maximum, None, dtypes=(*FLOAT, *INTEGERS),
+              onnx="ReduceMax", tflite="REDUCE_MAX", chooses=True),
+    Reduction("min", "the smallest", minimum, None, dtypes=(*FLOAT, *INTEGERS),
+              onnx="ReduceMin", tflite="REDUCE_MIN", chooses=True),
+    Reduction("prod", "the product", lambda total, x: total * x, 1, dtypes=(*FLOAT, *WIDE),
+              onnx="ReduceProd", tflite="REDUCE_PROD"),
+    Reduction("l1", "the sum of magnitudes", _sum, take=_magnitude, dtypes=(*FLOAT, *WIDE),
+              onnx="ReduceL1"),
+    Reduction("l2", "the root of the sum of squares", _sum, take=lambda x: x * x,
+              finish=lambda total, count: intrinsic("sqrt_f32", total), onnx="ReduceL2"),
+    Reduction("sum_square", "the sum of squares", _sum, take=lambda x: x * x,
+              dtypes=(*FLOAT, *WIDE), onnx="ReduceSumSquare"),
+    Reduction("log_sum", "the logarithm of the sum", _sum, finish=_log, onnx="ReduceLogSum"),
+    Reduction("log_sum_exp", "the logarithm of the sum of e**x", _sum, shifted=True,
+              take=lambda x, most: intrinsic("exp_f32", x - most),
+              finish=lambda total, count, most: _log(total, count) + most,
+              onnx="ReduceLogSumExp"),
+    Reduction("any", "whether one is true", lambda total, x: total | x, dtypes=("bool",),
+              onnx="ReduceMax", tflite="REDUCE_ANY"),
+    Reduction("all", "whether all are true", lambda total, x: total & x, 1, dtypes=("bool",),
+              onnx="ReduceMin", tflite="REDUCE_ALL"),
+)  # fmt: skip
+
+BY_NAME = {row.name: row for row in ROWS}
+
+
+def rows_of(kind: str) -> tuple[Reduction, ...]:
+    """The rows that a format knows by this name; they differ in their dtypes."""
+    return tuple(row for row in ROWS if kind in (row.onnx, row.tflite))

@@ -1,0 +1,356 @@
+"""Gather and scatter by computed places: elements, tuples, and updates written into a copy.
+
+A place may be negative, then it counts from the end; one that leaves the axis is taken at its
+nearest end, since nothing may be read or written outside. A scatter is computed from the side of
+what it writes: each element looks through the updates that may meet it, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, cast, clamp, index, int32, maximum, minimum, select
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx
+
+PLACES = ("int32", "int64")
+#: How an update and what stands there become one element.
+REDUCTIONS: dict[str, Callable[[Value, Value], Any]] = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "max": lambda old, new: maximum(new, old),
+    "min": lambda old, new: minimum(new, old),
+}
+
+
+@dataclass(frozen=True)
+class AxisAttrs:
+    """axis: along which the indices count, not negative."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class ScatterAttrs:
+    """axis: along which the indices count; -1 where each is a tuple. reduction: of REDUCTIONS."""
+
+    axis: int
+    reduction: str = "none"
+
+
+def place(value: Value, extent: int) -> Value:
+    """An index of any sign within an axis, as int32."""
+    limited = int32(clamp(value, -extent, extent - 1))
+    return select(limited < 0, limited + extent, limited)
+
+
+def _check(name: str, data: TensorType, indices: TensorType) -> None:
+    if indices.dtype not in PLACES or indices.quant is not None:
+        raise TypeMismatch(f"{name} by {indices}: places are {' or '.join(PLACES)}")
+    if data.quant is not None and not data.quant.per_tensor:
+        raise TypeMismatch(f"{name} of a tensor that is quantized along an axis")
+    if not data.shape or 0 in data.shape:
+        raise TypeMismatch(f"{name} of {data}: it has no elements along an axis")
+
+
+@register
+class GatherAt(Op[AxisAttrs]):
+    """The rows of data along the axis that computed indices name: as gather, of any places."""
+
+    name = "gather_at"
+    attrs_class = AxisAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The data's shape with the indices' shape in place of the axis."""
+        x, indices = inputs
+        _check(self.name, x, indices)
+        if not 0 <= attrs.axis < len(x.shape):
+            raise TypeMismatch(f"gather along axis {attrs.axis} of {x}")
+        return (x.with_shape((*x.shape[: attrs.axis], *indices.shape, *x.shape[attrs.axis + 1 :])),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A copy, element by element."""
+        axis = node.attrs.axis
+        x, indices = operand_tensors(target, inputs)
+        rank = len(indices.shape)
+
+        def element(*at: Any) -> Any:
+            chosen = place(indices[at[axis : axis + rank]], x.shape[axis])
+            return x[(*at[:axis], chosen, *at[axis + rank :])]
+
+        return target.compute("element", node.output.type.shape, x.dtype, element)
+
+
+@register
+class GatherElements(Op[AxisAttrs]):
+    """Of each position of the indices the element of that row: out[i, j] = x[indices[i, j], j]."""
+
+    name = "gather_elements"
+    attrs_class = AxisAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The indices' shape, which exceeds the data's along the axis at most."""
+        x, indices = inputs
+        _check(self.name, x, indices)
+        pairs = zip(x.shape, indices.shape, strict=False)
+        if len(indices.shape) != len(x.shape) or any(
+            axis != attrs.axis and own > extent for axis, (extent, own) in enumerate(pairs)
+        ):
+            raise TypeMismatch(f"gather_elements of {x} by {indices}")
+        return (x.with_shape(indices.shape),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A copy, element by element."""
+        axis = node.attrs.axis
+        x, indices = operand_tensors(target, inputs)
+
+        def element(*at: Any) -> Any:
+            return x[(*at[:axis], place(indices[at], x.shape[axis]), *at[axis + 1 :])]
+
+        return target.compute("element", node.output.type.shape, x.dtype, element)
+
+
+@register
+class GatherNd(Op[AxisAttrs]):
+    """The parts of data that tuples name; `axis` is how many first axes both have in common."""
+
+    name = "gather_nd"
+    attrs_class = AxisAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The indices' shape without the tuple, then what the tuple leaves of the data's."""
+        x, indices = inputs
+        _check(self.name, x, indices)
+        common = attrs.axis
+        known = bool(indices.shape) and 0 <= common < len(indices.shape)
+        if (
+            not known
+            or not 1 <= indices.shape[-1] <= len(x.shape) - common
+            or x.shape[:common] != indices.shape[:common]
+        ):
+            raise TypeMismatch(f"gather_nd of {x} by {indices}, {common} axes in common")
+        return (x.with_shape((*indices.shape[:-1], *x.shape[common + indices.shape[-1] :])),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A copy, element by element."""
+        x, indices = operand_tensors(target, inputs)
+        common, depth, rank = node.attrs.axis, indices.shape[-1], len(indices.shape) - 1
+
+        def element(*at: Any) -> Any:
+            extents = enumerate(x.shape[common : common + depth])
+            chosen = [place(indices[(*at[:rank], n)], extent) for n, extent in extents]
+            return x[(*at[:common], *chosen, *at[rank:])]
+
+        return target.compute("element", node.output.type.shape, x.dtype, element)
+
+
+@register
+class Scatter(Op[ScatterAttrs]):
+    """The data with updates at the places of the indices, in the updates' order."""
+
+    name = "scatter"
+    attrs_class = ScatterAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: ScatterAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The data's type."""
+        x, indices, updates = inputs
+        _check(self.name, x, indices)
+        wanted = self.wanted(attrs, x, indices)
+        if (updates.shape, updates.dtype, updates.quant) != (wanted, x.dtype, x.quant):
+            raise TypeMismatch(f"scatter of {updates} into {x} by {indices}")
+        if attrs.reduction not in REDUCTIONS or (attrs.reduction != "none" and x.dtype == "bool"):
+            raise TypeMismatch(f"scatter with reduction {attrs.reduction!r} of {x}")
+        return (x,)
+
+    def wanted(self, attrs: ScatterAttrs, x: TensorType, indices: TensorType) -> tuple[int, ...]:
+        """The shape of the updates."""
+        if attrs.axis < 0 and indices.shape:
+            return (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+        if len(indices.shape) != len(x.shape) or attrs.axis >= len(x.shape):
+            raise TypeMismatch(f"scatter along axis {attrs.axis} of {x} by {indices}")
+        return indices.shape
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """Each element takes the updates whose place it is."""
+        x, indices, updates = operand_tensors(target, inputs)
+        combine = REDUCTIONS[node.attrs.reduction]
+        own = _by_tuples if node.attrs.axis < 0 else _along_axis
+        axes, meets = own(x, indices, node.attrs.axis)
+
+        def update(acc: Value, *at: Any) -> Any:
+            is_here, source = meets(at)
+            return select(is_here, combine(acc, updates[source]), acc)
+
+        return target.reduce(
+            "acc", node.output.type.shape, x.dtype, axes, init=lambda *at: x[at], update=update
+        )
+
+
+#: Of a point of the loops whether its update meets the element, and where the update stands.
+Meets = Callable[[tuple[Any, ...]], tuple[Value, tuple[Any, ...]]]
+
+
+def _along_axis(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]:
+    def meets(at: tuple[Any, ...]) -> tuple[Value, tuple[Any, ...]]:
+        spatial, k = list(at[:-1]), at[-1]
+        is_here, source = None, []
+        for n, position in enumerate(spatial):
+            extent = indices.shape[n]
+            if n != axis and extent < x.shape[n]:
+                inside = index(position) < extent
+                is_here = inside if is_here is None else is_here & inside
+                position = minimum(position, extent - 1)
+            source.append(k if n == axis else position)
+        here = place(indices[tuple(source)], x.shape[axis]).equals(index(spatial[axis]))
+        return here if is_here is None else here & is_here, tuple(source)
+
+    return [("k", 0, indices.shape[axis])], meets
+
+
+def _by_tuples(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]:
+    *outer, depth = indices.shape
+    rank = len(x.shape)
+
+    def meets(at: tuple[Any, ...]) -> tuple[Value, tuple[Any, ...]]:
+        spatial, steps = at[:rank], at[rank:]
+        here = None
+        for n in range(depth):
+            same = place(indices[(*steps, n)], x.shape[n]).equals(index(spatial[n]))
+            here = same if here is None else here & same
+        assert here is not None
+        return here, (*steps, *spatial[depth:])
+
+    return [(f"k{n}", 0, extent) for n, extent in enumerate(outer)], meets
+
+
+@dataclass(frozen=True)
+class OneHotAttrs:
+    """axis: where the new axis stands. depth: its extent."""
+
+    axis: int
+    depth: int
+
+
+@register
+class OneHot(Op[OneHotAttrs]):
+    """The second of two values where an index is the position along a new axis, else the first."""
+
+    name = "one_hot"
+    attrs_class = OneHotAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: OneHotAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The indices' shape with the new axis."""
+        indices, values = inputs
+        if values.shape != (2,) or not 0 <= attrs.axis <= len(indices.shape) or attrs.depth < 1:
+            raise TypeMismatch(f"one_hot of {indices} and {values}")
+        shape = list(indices.shape)
+        shape.insert(attrs.axis, attrs.depth)
+        return (values.with_shape(tuple(shape)),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """Indices below 0 count from the end; of one beyond, no position is taken."""
+        indices, values = operand_tensors(target, inputs)
+        axis, depth = node.attrs.axis, node.attrs.depth
+
+        def element(*at: Any) -> Any:
+            found = indices[(*at[:axis], *at[axis + 1 :])]
+            here = cast(index(at[axis]), found.dtype)
+            is_here = found.equals(here)
+            if not found.dtype.startswith("u"):
+                is_here = is_here | (found + depth).equals(here)
+            return select(is_here, values[1], values[0])
+
+        return target.compute("element", node.output.type.shape, values.dtype, element)
+
+
+def _axis(raw: RawNode, rank: int, default: int = 0) -> int:
+    axis = int(raw.attribute("axis", default))
+    if not -rank <= axis < rank:
+        raise ImportFailed(f"axis {axis} of rank {rank}")
+    return axis % rank
+
+
+@from_onnx("GatherElements", since=11)
+def import_gather_elements(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX GatherElements."""
+    x, indices = raw.operands(2)
+    attrs = AxisAttrs(_axis(raw, len(x.type.shape)))
+    return builder.op("gather_elements", [x, indices], attrs, name=raw.name)
+
+
+@from_onnx("GatherND", since=11)
+def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX GatherND."""
+    attrs = AxisAttrs(int(raw.attribute("batch_dims", 0)))
+    return builder.op("gather_nd", raw.operands(2), attrs, name=raw.name)
+
+
+@from_onnx("Scatter", since=9)
+@from_onnx("ScatterElements", since=11)
+def import_scatter_elements(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX ScatterElements, and Scatter, as it was called before."""
+    x, *rest = raw.operands(3)
+    attrs = ScatterAttrs(_axis(raw, len(x.type.shape)), raw.attribute("reduction", "none"))
+    return builder.op("scatter", [x, *rest], attrs, name=raw.name)
+
+
+@from_onnx("ScatterND", since=11)
+def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX ScatterND."""
+    attrs = ScatterAttrs(-1, raw.attribute("reduction", "none"))
+    return builder.op("scatter", raw.operands(3), attrs, name=raw.name)
+
+
+@from_onnx("OneHot", since=9)
+def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX OneHot to a constant depth; indices of floats are dropped their fractions."""
+    from edgec.ops.cast import CastAttrs, cast_to
+
+    indices, _, values = raw.operands(3)
+    depth = int(raw.constant(1, "the depth").data.reshape(-1)[0])
+    axis = int(raw.attribute("axis", -1))
+    rank = len(indices.type.shape) + 1
+    if not -rank <= axis < rank:
+        raise ImportFailed(f"axis {axis} of rank {rank}")
+    if indices.type.is_float:
+        indices = cast_to(builder, indices, CastAttrs("int64"), f"{raw.name}/indices")
+    return builder.op("one_hot", [indices, values], OneHotAttrs(axis % rank, depth), name=raw.name)
+
+
+@from_onnx("TensorScatter", since=24)
+def import_tensor_scatter(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX TensorScatter with constant write indices, as a scatter by constant tuples."""
+    past, update = raw.operand(0), raw.operand(1)
+    shape, new = past.type.shape, update.type.shape
+    axis = _axis(raw, len(shape), -2)
+    starts = np.zeros(shape[0], np.int64)
+    if raw.optional(2) is not None:
+        starts = raw.constant(2, "write_indices").data.astype(np.int64)
+    if axis == 0:
+        raise ImportFailed("axis 0 is that of the batch")
+    grids = [grid[..., None] for grid in np.indices(new)]
+    line = grids[axis] + starts.reshape(-1, *(1 for _ in new))
+    if raw.attribute("mode", "linear") == "circular":
+        line = line % shape[axis]
+    if line.min() < 0 or line.max() >= shape[axis]:
+        raise ImportFailed(f"write_indices {starts.tolist()} leave the {shape[axis]} positions")
+    grids[axis] = line
+    table = builder.constant(f"{raw.name}.places", np.concatenate(grids, -1).astype(np.int32))
+    return builder.op("scatter", [past, table, update], ScatterAttrs(-1), name=raw.name)

@@ -1,0 +1,171 @@
+"""slice_at, update_slice: a part of a tensor whose place is computed, read or replaced.
+
+The part lies inside the tensor: a start is limited so that it does, as TFLite does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import IntegerForm, Movement
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value as Element
+from edgec.loop.values import index, int32, maximum, minimum, select
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.concat import ConcatAttrs
+from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.reshape import ReshapeAttrs
+
+
+@dataclass(frozen=True)
+class SliceAtAttrs:
+    """shape: of the part."""
+
+    shape: tuple[int, ...]
+
+
+def _require_starts(name: str, whole: TensorType, part: Sequence[int], starts: TensorType) -> None:
+    if starts.dtype not in ("int32", "int64") or len(starts.shape) != 1:
+        raise TypeMismatch(f"{name}: the starts are {starts}, not a list of int32 or int64")
+    fits = len(part) == len(whole.shape) and all(
+        0 < count <= extent for count, extent in zip(part, whole.shape, strict=True)
+    )
+    if not fits or starts.shape[0] > len(part):
+        raise TypeMismatch(f"{name}: a part {list(part)} of {whole} from {starts.shape[0]} starts")
+    if whole.quant is not None and not whole.quant.per_tensor:
+        raise TypeMismatch(f"{name} of a tensor that is quantized along an axis")
+
+
+def _starts(starts: Tensor, whole: Sequence[int], part: Sequence[int]) -> list[Element | int]:
+    """Where the part begins along each axis; 0 along those behind the last start."""
+    found: list[Element | int] = []
+    for axis, (extent, count) in enumerate(zip(whole, part, strict=True)):
+        if axis < starts.shape[0] and count < extent:
+            found.append(minimum(maximum(int32(starts[axis]), 0), extent - count))
+        else:
+            found.append(0)
+    return found
+
+
+@register
+class SliceAt(Op[SliceAtAttrs]):
+    """slice_at(x, starts): the part of a known shape; starts of the first axes, 0 for others."""
+
+    name = "slice_at"
+    attrs_class = SliceAtAttrs
+    fusion = Fusion.OPAQUE
+    movement = Movement.PICK
+    integer_form = IntegerForm.SHARED
+
+    def infer(self, attrs: SliceAtAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The part's shape."""
+        x, starts = inputs
+        _require_starts(self.name, x, attrs.shape, starts)
+        return (x.with_shape(attrs.shape),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A copy with indices shifted by what the starts are."""
+        x, starts = operand_tensors(target, inputs)
+        shape = node.output.type.shape
+
+        def element(*at: Any) -> Any:
+            first = _starts(starts, x.shape, shape)
+            return x[tuple(_shifted(i, s) for i, s in zip(at, first, strict=True))]
+
+        return target.compute("element", shape, node.output.type.dtype, element)
+
+
+@register
+class UpdateSlice(Op[NoAttrs]):
+    """update_slice(x, part, starts): x with the part in place of what was there."""
+
+    name = "update_slice"
+    fusion = Fusion.OPAQUE
+    integer_form = IntegerForm.SHARED
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of x."""
+        x, part, starts = inputs
+        _require_starts(self.name, x, part.shape, starts)
+        if (part.dtype, part.quant) != (x.dtype, x.quant):
+            raise TypeMismatch(f"update_slice of {x} by {part}: other elements")
+        return (x,)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """Element by element, of the part or of x."""
+        x, part, starts = operand_tensors(target, inputs)
+
+        def element(*at: Any) -> Any:
+            inside: Element | None = None
+            places: list[Any] = []
+            for i, start, count, extent in zip(
+                at, _starts(starts, x.shape, part.shape), part.shape, x.shape, strict=True
+            ):
+                if count == extent:
+                    places.append(i)
+                    continue
+                place = index(i) - start
+                here = (place >= 0) & (place < count)
+                inside = here if inside is None else inside & here
+                places.append(minimum(maximum(place, 0), count - 1))
+            chosen = part[tuple(places)]
+            return chosen if inside is None else select(inside, chosen, x[at])
+
+        output = node.output.type
+        return target.compute("element", output.shape, output.dtype, element)
+
+
+def _shifted(place: Any, start: Element | int) -> Any:
+    return index(place) + start if isinstance(start, Element) else place
+
+
+def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
+    """A slice along one axis from a computed start to an end that is known to lie behind it.
+
+    The end must be the start and a constant, as in x[i : i + 3]. The part lies inside of x: one
+    that would leave it is moved. Raises ImportFailed where the distance is not known.
+    """
+    x, start, end = (raw.operand(position) for position in range(3))
+    (start_root, first), (end_root, last) = (_root(builder, value) for value in (start, end))
+    count = last - first
+    axis %= len(x.type.shape)
+    extent = x.type.shape[axis]
+    if start_root is not end_root or start.type.elements != 1 or not 0 < count <= extent:
+        raise ImportFailed("how many elements it takes is computed")
+    starts = builder.op("reshape", [start], ReshapeAttrs((1,)), name=f"{raw.name}/start")
+    if axis:
+        zeros = builder.constant(f"{raw.name}.zeros", np.zeros(axis, start.type.dtype))
+        starts = builder.op("concat", [zeros, starts], ConcatAttrs(0), name=f"{raw.name}/starts")
+    shape = (*x.type.shape[:axis], count, *x.type.shape[axis + 1 :])
+    return builder.op(SliceAt, [x, starts], SliceAtAttrs(shape), name=raw.name)
+
+
+def _root(builder: GraphBuilder, value: Value) -> tuple[Value, int]:
+    """What an integer is the sum of: a value, and a constant."""
+    total = 0
+    for node in reversed(builder.nodes):
+        if value not in node.outputs:
+            continue
+        constants = [v for v in node.inputs if isinstance(v, Constant) and v.type.elements == 1]
+        if node.op.name == "int_add" and constants:
+            (value,) = node.activations
+            total += int(constants[0].data.item())
+        elif node.op.fusion is Fusion.VIEW:
+            (value,) = node.activations
+    return value, total
+
+
+@from_tflite("DYNAMIC_UPDATE_SLICE")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite DYNAMIC_UPDATE_SLICE."""
+    return builder.op(UpdateSlice, raw.operands(3), name=raw.name)

@@ -1,0 +1,87 @@
+"""TFLite's IF and WHILE as if and while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.ops.bodies import Body, closed
+from edgec.ops.control import If, While, WhileAttrs
+from edgec.ops.op import RawNode, from_tflite
+
+
+@from_tflite("IF")
+def import_if(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite IF: one of two subgraphs on all operands but the first."""
+    condition, *given = raw.operands()
+    types = [value.type for value in given]
+    names = ("then_subgraph", "else_subgraph")
+    _, bodies = closed([raw.read_body(name, types) for name in names])
+    return builder.node(If, [condition, *given], name=raw.name, bodies=bodies).outputs
+
+
+@from_tflite("WHILE")
+def import_while(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite WHILE: a subgraph decides whether another one runs on all operands again.
+
+    What the body only hands on is not carried: it keeps its place.
+    """
+    inputs = raw.operands()
+    types = [value.type for value in inputs]
+    head, body = (raw.read_body(name, types) for name in ("cond_subgraph", "body_subgraph"))
+    if len(head.results) != 1 or len(body.results) != len(inputs):
+        raise ImportFailed(f"its body computes {len(body.results)} values of {len(inputs)}")
+    limit = _most_rounds(head, body, inputs)
+    params = body.builder.params
+    changes = [result is not param for result, param in zip(body.results, params, strict=True)]
+    order = sorted(range(len(inputs)), key=lambda position: not changes[position])
+    carried = sum(changes)
+    for each in (head, body):
+        each.builder.params[:] = [each.builder.params[position] for position in order]
+    body.results = [body.results[position] for position in order[:carried]]
+    _, bodies = closed([head, body])
+    node = builder.node(
+        While, [inputs[position] for position in order], WhileAttrs(carried, limit),
+        name=raw.name, bodies=bodies,
+    )  # fmt: skip
+    outputs = dict(zip(order, node.outputs, strict=False))
+    return tuple(outputs.get(position, value) for position, value in enumerate(inputs))
+
+
+def _most_rounds(head: Body, body: Body, inputs: tuple[Value, ...]) -> int | None:
+    """How often a loop runs at most that counts by one from a constant up to another one."""
+    made = body.builder.nodes
+    found = []
+    for node in _parts(head.builder.nodes, head.results[0]):
+        count, end = node.inputs
+        if node.op.name != "less" or not isinstance(end, Constant):
+            continue
+        if count not in head.builder.params or end.type.elements != 1:
+            continue
+        position = head.builder.params.index(count)
+        start, param = inputs[position], body.builder.params[position]
+        if isinstance(start, Constant) and _adds_one(made, param, body.results[position]):
+            found.append(max(int(end.data.item()) - int(start.data.item()), 0))
+    return min(found, default=None)
+
+
+def _parts(nodes: list[Node], value: Value) -> Iterator[Node]:
+    """The comparisons that must hold, all of them, for a condition to hold."""
+    for node in nodes:
+        if value in node.outputs:
+            if node.op.name == "logical_and":
+                for part in node.inputs:
+                    yield from _parts(nodes, part)
+            elif len(node.inputs) == 2:
+                yield node
+
+
+def _adds_one(nodes: list[Node], before: Value, after: Value) -> bool:
+    for node in nodes:
+        if after in node.outputs and node.op.name == "int_add" and before in node.inputs:
+            amounts = [v for v in node.inputs if isinstance(v, Constant) and v.type.elements == 1]
+            return len(amounts) == 1 and amounts[0].data.item() == 1
+    return False

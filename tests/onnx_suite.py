@@ -1,0 +1,47 @@
+"""ONNX's official suite (`onnx.backend.test`) with edgec as its backend: which tests run."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import edgec.onnx_backend
+
+#: Node tests that pass, by the reference interpreter and by C; and models that pass by C.
+NODE_CASES = Path(__file__).parent / "ops" / "onnx_node_cases.txt"
+MODEL_CASES = Path(__file__).parent / "models" / "onnx_model_cases.txt"
+#: Tests of the sample that `make test` runs.
+SAMPLE = 300
+
+
+def listed(path: Path) -> list[str]:
+    """The names of a list, sorted, without cases of which an input must be a constant."""
+    return sorted(line for line in path.read_text("utf-8").splitlines() if " " not in line)
+
+
+def sample() -> set[str]:
+    """Names from all over the lists."""
+    names = [*listed(NODE_CASES), *listed(MODEL_CASES)]
+    return {names[number * len(names) // SAMPLE] for number in range(SAMPLE)}
+
+
+@cache
+def backend_test() -> Any:
+    """The suite, as it is in the onnx package."""
+    with warnings.catch_warnings(action="ignore"):
+        from onnx.backend.test import BackendTest
+
+        return BackendTest(edgec.onnx_backend, __name__)
+
+
+def test_classes(names: set[str], module: str) -> dict[str, Any]:
+    """The suite's unittest classes, with these of their tests, for the namespace of a module."""
+    classes = {}
+    for name, found in backend_test().test_cases.items():
+        wanted = {f"{test}_cpu" for test in names}
+        kept = {key: value for key, value in vars(found).items() if key in wanted}
+        if kept:
+            classes[name] = type(name, found.__bases__, {**kept, "__module__": module})
+    return classes
