@@ -23,7 +23,7 @@ LINES_AT_ONCE = 1024
 #: get nine digits, which always suffice, since finding the fewest takes five times as long.
 FEW_FLOATS = 4096
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
-WEIGHTS_OBJECT = "weights"  # behind the model's name
+WEIGHTS_OBJECT = "weights"  # after the model's name
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class DataArray:
 
     @property
     def chunks(self) -> Iterator[str]:
-        """The initializer, made anew at each call: a large model's whole text would fill memory."""
         return initializer_chunks(self.stored)
 
 
@@ -62,12 +61,10 @@ class WeightsObject:
 
     @property
     def upper(self) -> str:
-        """What its macros' names have."""
         return self.suffix.upper()
 
     @property
     def section(self) -> str:
-        """The macro that names its section."""
         return section_macro("weights", self.region)
 
     @property
@@ -91,7 +88,6 @@ class Weights:
 
     @property
     def arrays(self) -> tuple[DataArray, ...]:
-        """All arrays, in the order in which the CRC takes them."""
         return tuple(array for part in self.objects for array in part.arrays)
 
     @property

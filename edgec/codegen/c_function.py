@@ -39,6 +39,7 @@ from edgec.loop.ir import (
     Const,
     Expr,
     For,
+    Gather,
     If,
     IndexValue,
     Load,
@@ -50,7 +51,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
 from edgec.loop.microkernel import written_by
-from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.rewrite import expressions, subexpressions, walk
 from edgec.numerics.term import Term, Var
 
 INDENT = "    "
@@ -72,12 +73,10 @@ class CFunction:
 
     @property
     def body(self) -> tuple[str, ...]:
-        """The lines, wrapped to 100 columns."""
         return tuple(part for line in self.lines for part in wrapped(line))
 
     @property
     def text(self) -> str:
-        """Declaration and body."""
         return "\n".join((f"{self.signature} {{", *self.body, "}"))
 
 
@@ -159,11 +158,7 @@ def wrapped(line: str) -> list[str]:
 
 class _FunctionPrinter:
     def __init__(
-        self,
-        func: PrimFunc,
-        name: str,
-        callees: Mapping[str, str],
-        known: Mapping[str, Range],
+        self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range]
     ) -> None:
         self.func = func
         self.name = name
@@ -197,20 +192,13 @@ class _FunctionPrinter:
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()
-        for top in self.body:
-            for stmt, _ in walk(top):
-                if isinstance(stmt, Store):
-                    used.add(stmt.buffer)
-                    used |= {e.buffer for e in subexpressions(stmt.value) if hasattr(e, "buffer")}
-                elif isinstance(stmt, (Branch, While)):
-                    found = subexpressions(stmt.condition)
-                    used |= {e.buffer for e in found if hasattr(e, "buffer")}
-                elif isinstance(stmt, Call):
-                    for arg in stmt.args:
-                        if isinstance(arg, BufferRef):
-                            used.add(arg.buffer)
-                        else:
-                            used |= {e.buffer for e in subexpressions(arg) if hasattr(e, "buffer")}
+        for stmt, _ in walk(Seq(self.body)):
+            if isinstance(stmt, Store):
+                used.add(stmt.buffer)
+            elif isinstance(stmt, Call):
+                used |= {arg.buffer for arg in stmt.args if isinstance(arg, BufferRef)}
+            inside = (part for expr in expressions(stmt) for part in subexpressions(expr))
+            used |= {part.buffer for part in inside if isinstance(part, (Load, Gather))}
         names = [self.buffer_names[p] for p in self.func.params if p not in used]
         if shows_rows(self.func):  # unused where nobody watches
             names += ["context", "trace"]
@@ -237,13 +225,11 @@ class _FunctionPrinter:
         return f"{base}{count}"
 
     def var_name(self, var: Var) -> str:
-        """The C name of a loop variable that is in scope."""
         if var not in self.vars:
             raise ContractError(f"{self.func.name}: {var.name} is used outside its loop")
         return self.vars[var]
 
     def buffer_name(self, buffer: Buffer) -> str:
-        """The C name of a buffer."""
         if buffer not in self.buffer_names:
             raise ContractError(f"{self.func.name}: buffer {buffer.name} is not declared")
         return self.buffer_names[buffer]
@@ -263,7 +249,6 @@ class _FunctionPrinter:
         return self.element(load.buffer, load.indices)
 
     def element(self, buffer: Buffer, indices: tuple[Term, ...]) -> Text:
-        """An element as an lvalue."""
         scalar = self.registers.scalar(buffer, indices)
         if scalar is not None:
             return Text(self.element_name(scalar))

@@ -41,7 +41,6 @@ PROMOTED: Mapping[str, str] = {
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether the dtype is an integer or bool."""
     return dtype in INT_RANGE
 
 

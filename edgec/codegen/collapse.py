@@ -24,18 +24,17 @@ def collapse(stmt: Stmt) -> Stmt:
     """Collapse all pairs of loops that allow it, innermost first; blocks must be gone."""
     if isinstance(stmt, Seq):
         return Seq(tuple(collapse(child) for child in stmt.stmts))
-    if isinstance(stmt, If):
-        otherwise = None if stmt.otherwise is None else collapse(stmt.otherwise)
-        return replace(stmt, body=collapse(stmt.body), otherwise=otherwise)
-    if isinstance(stmt, Branch):
+    if isinstance(stmt, (If, Branch)):
         otherwise = None if stmt.otherwise is None else collapse(stmt.otherwise)
         return replace(stmt, body=collapse(stmt.body), otherwise=otherwise)
     if isinstance(stmt, While):
         return replace(stmt, head=collapse(stmt.head), body=collapse(stmt.body))
-    if not isinstance(stmt, For):
-        return stmt
-    body = collapse(stmt.body)
-    outer = replace(stmt, body=body)
+    return _joined(replace(stmt, body=collapse(stmt.body))) if isinstance(stmt, For) else stmt
+
+
+def _joined(outer: For) -> For:
+    """The loop and the one that is all of its body as one, if that is possible."""
+    body = outer.body
     if not isinstance(body, For) or outer.kind != "serial" or body.kind != "serial":
         return outer
     extent = body.stop.constant
@@ -79,24 +78,20 @@ class _Terms(Rewriter):
         self.found: set[Term] = set()
 
     def term(self, term: Term) -> Term:
-        """Remember the term."""
         if term.parts:
             self.found.add(term)
         return term
 
     def load(self, load: Load) -> Expr:
-        """Remember where the element is."""
         self.term(flat_term(load.indices, load.buffer.shape))
         return load
 
     def store(self, store: Store) -> Stmt:
-        """Remember where the element is, and what the value uses."""
         self.term(flat_term(store.indices, store.buffer.shape))
         self.expr(store.value)
         return store
 
     def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
-        """Remember where a pointer points."""
         if isinstance(argument, BufferRef):
             self.term(flat_term(argument.indices, argument.buffer.shape))
             return argument

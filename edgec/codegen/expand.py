@@ -5,7 +5,7 @@
             acc[o] = 0
 
   1. A block's axes are replaced by their bindings; its init becomes an `if` on the first step of
-     the loops behind its reduce axes, or disappears where that is known.
+     the loops of its reduce axes, or disappears where that is known.
   2. Unrolled loops of constant extent are written out; loops of one step lose their `for`.
   3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
      number of a step.

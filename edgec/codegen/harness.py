@@ -6,6 +6,7 @@ the model's own input. Other models get the bytes of their inputs, one after the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from edgec.codegen.c_types import literal
@@ -66,10 +67,7 @@ class HarnessText:
 
 
 def _elements(port: Port) -> int:
-    count = 1
-    for extent in port.shape:
-        count *= extent
-    return count
+    return math.prod(port.shape)
 
 
 def _place(port: Port, name: str) -> str:
@@ -96,21 +94,41 @@ def benchmark_id(program: Program) -> str:
 def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText:
     """Decide all that the template shows; `output_types` are the C types of the outputs."""
     name = benchmark_id(program)
-    conversion, byte_type, scale, zero_point = "copy", "uint8_t", 0.0, 0
-    buffer_bytes = sum(port.nbytes for port in program.inputs)
     dtype = program.inputs[0].dtype if program.inputs else ""
+    byte_type, scale, zero_point = MEANINGS.get(name, ("uint8_t", 0.0, 0))
+    place = _place(program.inputs[0], name) if name in MEANINGS else "i"
+    buffer_bytes = sum(port.nbytes for port in program.inputs)
+    if name == ANOMALY or name in MEANINGS:
+        buffer_bytes = (4 if name == ANOMALY else 1) * _elements(program.inputs[0])
+    results = _results(program, output_types)
+    return HarnessText(
+        id=name,
+        buffer_bytes=buffer_bytes,
+        conversion=_conversion(name, dtype, byte_type, place),
+        byte_type=byte_type,
+        scale=literal(scale, "float32"),
+        zero_point=str(zero_point),
+        place=place,
+        is_error=name == ANOMALY,
+        results=results,
+        result_count=1 if name == ANOMALY else sum(r.end - r.first for r in results),
+    )
+
+
+def _conversion(name: str, dtype: str, byte_type: str, place: str) -> str:
+    """How bytes of the official data become the input; see `HarnessText`."""
     if name == ANOMALY:
-        buffer_bytes = 4 * _elements(program.inputs[0])
-        conversion = "copy" if dtype == "float32" else "quantize"
-    elif name in MEANINGS:
-        byte_type, scale, zero_point = MEANINGS[name]
-        buffer_bytes = _elements(program.inputs[0])
-        if dtype == "float32":
-            conversion = "scale"
-        elif dtype == "int8" and byte_type == "uint8_t":
-            conversion = "flip"
-        elif _place(program.inputs[0], name) != "i":
-            conversion = "reorder"
+        return "copy" if dtype == "float32" else "quantize"
+    if name not in MEANINGS:
+        return "copy"
+    if dtype == "float32":
+        return "scale"
+    if dtype == "int8" and byte_type == "uint8_t":
+        return "flip"
+    return "copy" if place == "i" else "reorder"
+
+
+def _results(program: Program, output_types: tuple[str, ...]) -> tuple[ResultText, ...]:
     results = []
     first = 0
     for index, (port, c_type) in enumerate(zip(program.outputs, output_types, strict=True)):
@@ -121,15 +139,4 @@ def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText
         expression = f"{function}({value})" if quantized else f"(float){value}"
         results.append(ResultText(index, c_type, first, end, expression))
         first = end
-    return HarnessText(
-        id=name,
-        buffer_bytes=buffer_bytes,
-        conversion=conversion,
-        byte_type=byte_type,
-        scale=literal(scale, "float32"),
-        zero_point=str(zero_point),
-        place=_place(program.inputs[0], name) if name in MEANINGS else "i",
-        is_error=name == ANOMALY,
-        results=tuple(results),
-        result_count=1 if name == ANOMALY else first,
-    )
+    return tuple(results)

@@ -10,17 +10,20 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgec import __version__
 from edgec.codegen.c_data import Weights
 from edgec.codegen.names import port_names
-from edgec.codegen.program import Port, Program
+from edgec.codegen.program import Port, Program, Size
 from edgec.errors import ContractError
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_FORMAT = 2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,6 @@ class PortEntry:
     bytes: int
     offset: int
     extents: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SizeEntry:
-    """A size that each run may choose: `<model>_set_size` takes its number and value."""
-
-    name: str
-    minimum: int
-    maximum: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class PartEntry(StepEntry):
     """One layer of the step `step`, which runs several row by row.
 
     The end of each of its rows is traced with `id` (null pointer, 0 bytes); `function` makes most
-    of its rows. What happens behind the last row of all counts for the last part.
+    of its rows. What happens after the last row of all counts for the last part.
     """
 
     step: int
@@ -142,16 +136,15 @@ class Manifest:
     build_hash: int = 0
     weights_crc: int | None = None
     areas: tuple[AreaEntry, ...] = ()
-    sizes: tuple[SizeEntry, ...] = ()
+    sizes: tuple[Size, ...] = ()
 
     @property
     def activation_bytes(self) -> int:
-        """Arena and areas."""
         return self.arena_bytes + sum(area.bytes for area in self.areas)
 
     @property
     def layers(self) -> tuple[StepEntry, ...]:
-        """What costs are told of, in order: the steps, and of a step with parts these instead."""
+        """What costs are reported for, in order: the steps, or the parts of a step that has any."""
         found: list[StepEntry] = []
         for step in self.steps:
             found += [part for part in self.parts if part.step == step.id] or [step]
@@ -183,18 +176,9 @@ class Manifest:
                     f"{MANIFEST_FORMAT}",
                     hint="build the project again",
                 )
-            entries: dict[str, type] = {
-                "inputs": PortEntry,
-                "outputs": PortEntry,
-                "steps": StepEntry,
-                "parts": PartEntry,
-                "traces": TraceEntry,
-                "areas": AreaEntry,
-                "sizes": SizeEntry,
-            }
             fields = {
-                key: tuple(entries[key](**_tuples(item)) for item in value)
-                if key in entries
+                key: tuple(_ENTRIES[key](**_tuples(item)) for item in value)
+                if key in _ENTRIES
                 else value
                 for key, value in raw.items()
             }
@@ -217,6 +201,12 @@ class Manifest:
             ) from problem
 
 
+_ENTRIES: dict[str, type] = {
+    "inputs": PortEntry, "outputs": PortEntry, "steps": StepEntry, "parts": PartEntry,
+    "traces": TraceEntry, "areas": AreaEntry, "sizes": Size,
+}  # fmt: skip
+
+
 def describe(
     program: Program,
     functions: tuple[str, ...],
@@ -231,81 +221,17 @@ def describe(
     `callees` has the C symbols of the functions that steps call.
     """
     in_names, out_names = port_names(program)
-
-    def entry(port: Port, c_name: str) -> PortEntry:
-        return PortEntry(
-            name=port.name,
-            c_name=c_name,
-            dtype=port.dtype,
-            shape=port.shape,
-            scale=port.scale,
-            zero_point=port.zero_point,
-            bytes=port.nbytes,
-            offset=program.offsets.get(port.buffer, -1),
-            extents=tuple(map(str, port.extents)),
-        )
-
-    steps: list[StepEntry] = []
-    parts: list[PartEntry] = []
-    traces: list[TraceEntry] = []
-    for index, (step, first_id) in enumerate(zip(program.steps, program.first_ids, strict=True)):
-        shown = sum(not trace.by_rows for trace in step.traces)
-        steps.append(
-            StepEntry(
-                index,
-                step.title,
-                functions[index],
-                step.sources,
-                step.shapes,
-                step.macs,
-                hook_calls=1 + shown,
-            )
-        )
-        for id_, part in enumerate(step.parts, first_id):
-            at_end = steps[-1].hook_calls if part is step.parts[-1] else 0
-            parts.append(
-                PartEntry(
-                    id_,
-                    part.title,
-                    callees[part.callee],
-                    part.sources,
-                    part.shapes,
-                    part.macs,
-                    hook_calls=part.hook_calls + at_end,
-                    step=index,
-                )
-            )
-        for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
-            traces.append(
-                TraceEntry(
-                    id=id_,
-                    step=index,
-                    value=trace.value,
-                    source=trace.source,
-                    dtype=trace.dtype,
-                    shape=trace.shape,
-                    bytes=trace.nbytes,
-                    permutation=trace.permutation,
-                    is_inside=trace.is_inside,
-                )
-            )
-    return Manifest(
+    steps, parts, traces = _entries(program, functions, callees)
+    return _like(
+        Manifest,
+        program,
         format=MANIFEST_FORMAT,
         edgec_version=__version__,
-        model=program.model,
-        source_file=program.source_file,
-        board=program.board,
-        target=program.target,
-        schema_hash=program.schema_hash,
-        io=program.io,
-        arena_bytes=program.arena_bytes,
-        arena_lower_bound=program.arena_lower_bound,
         arena_alignment=program.alignment,
-        state_bytes=program.state_bytes,
         weights_bytes=weights.nbytes,
         macs=sum(step.macs for step in program.steps),
-        inputs=tuple(map(entry, program.inputs, in_names)),
-        outputs=tuple(map(entry, program.outputs, out_names)),
+        inputs=tuple(map(partial(_port, program), program.inputs, in_names)),
+        outputs=tuple(map(partial(_port, program), program.outputs, out_names)),
         steps=tuple(steps),
         parts=tuple(parts),
         traces=tuple(traces),
@@ -314,8 +240,39 @@ def describe(
         build_hash=build_hash,
         weights_crc=weights.crc,
         areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
-        sizes=tuple(SizeEntry(s.name, s.minimum, s.maximum) for s in program.sizes),
     )
+
+
+def _entries(
+    program: Program, functions: tuple[str, ...], callees: Mapping[str, str]
+) -> tuple[list[StepEntry], list[PartEntry], list[TraceEntry]]:
+    steps: list[StepEntry] = []
+    parts: list[PartEntry] = []
+    traces: list[TraceEntry] = []
+    for index, (step, first_id) in enumerate(zip(program.steps, program.first_ids, strict=True)):
+        calls = 1 + sum(not trace.by_rows for trace in step.traces)
+        entry = _like(StepEntry, step, id=index, function=functions[index], hook_calls=calls)
+        steps.append(entry)
+        for id_, part in enumerate(step.parts, first_id):
+            at_end = calls if part is step.parts[-1] else 0
+            parts.append(
+                _like(PartEntry, part, id=id_, step=index, function=callees[part.callee],
+                      hook_calls=part.hook_calls + at_end)
+            )  # fmt: skip
+        for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
+            traces.append(_like(TraceEntry, trace, id=id_, step=index, bytes=trace.nbytes))
+    return steps, parts, traces
+
+
+def _port(program: Program, port: Port, c_name: str) -> PortEntry:
+    offset, extents = program.offsets.get(port.buffer, -1), tuple(map(str, port.extents))
+    return _like(PortEntry, port, c_name=c_name, bytes=port.nbytes, offset=offset, extents=extents)
+
+
+def _like(kind: type[T], source: object, **more: Any) -> T:
+    """An object of a dataclass: the fields given, and all others as the source has them."""
+    names = [field.name for field in dataclasses.fields(kind) if field.name not in more]  # type: ignore[arg-type]
+    return kind(**{name: getattr(source, name) for name in names}, **more)
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:

@@ -67,8 +67,6 @@ class HomeText:
 
 @dataclass(frozen=True)
 class TraceText:
-    """A traced value."""
-
     id: int
     pointer: str
     bytes: int
@@ -77,8 +75,6 @@ class TraceText:
 
 @dataclass(frozen=True)
 class CallText:
-    """A step in run()."""
-
     id: int
     comment: str
     lines: tuple[str, ...]
@@ -116,8 +112,6 @@ class GoldenText:
 
 @dataclass(frozen=True)
 class ModelText:
-    """Everything the model's files show."""
-
     version: str
     model: str
     upper: str
@@ -318,11 +312,7 @@ def _function_comment(program: Program, steps: Sequence[int]) -> tuple[str, ...]
         lines.append("   ".join(comment_text(p) for p in parts if p))
         if step.sources:
             lines.append("    nodes: " + ", ".join(comment_text(s) for s in step.sources))
-    return (
-        f"/* {lines[0]}",
-        *(f" * {line}" for line in lines[1:]),
-        " */",
-    )
+    return (f"/* {lines[0]}", *(f" * {line}" for line in lines[1:]), " */")
 
 
 def _calls(

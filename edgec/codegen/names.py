@@ -93,12 +93,15 @@ def checked_model_name(name: str) -> str:
 
 
 def port_names(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Identifiers of the inputs and of the outputs; unique over both."""
+    """Identifiers of the inputs and of the outputs; unique over both.
+
+    None is `count`: the header has <MODEL>_INPUT_COUNT and <MODEL>_OUTPUT_COUNT.
+    """
     ports = (*program.inputs, *program.outputs)
     raw = [
         port.c_name
         or identifier(port.name, fallback="input" if i < len(program.inputs) else "output")
         for i, port in enumerate(ports)
     ]
-    names = unique(raw)
+    names = unique(raw, taken=("count",))
     return names[: len(program.inputs)], names[len(program.inputs) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.codegen.c_data import Weights, comment_text
@@ -10,6 +11,7 @@ from edgec.codegen.c_term import term_text
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.program import DTYPE_BYTES, Port, Program
 from edgec.loop.ir import Buffer, PrimFunc
+from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import Term, Var, as_term
 
 
@@ -83,13 +85,11 @@ class Pointers:
         return f"(int32_t)context->sizes[{names.index(var.name)}]"
 
     def extent(self, term: Term) -> str:
-        """A dimension of a port, as uint32_t."""
         if term.constant is not None:
             return f"{term.constant}u"
         return f"(uint32_t)({term_text(term, self.size).text})"
 
     def raw(self, name: str) -> str:
-        """An untyped pointer to a buffer or constant."""
         if name in self._program.constants:
             return self._weights.names[name]
         if name in self._program.offsets:
@@ -125,20 +125,16 @@ def port_text(
     scale = literal(port.scale[0], "float32") if per_tensor else ""
     zero_point = str(port.zero_point[0]) if per_tensor and port.zero_point else "0"
     in_arena = port.buffer in program.offsets
-    meaning = ""
+    meaning = f"quantized per channel, {len(port.scale)} scales" if quantized else ""
     if per_tensor:
-        sign, size = ("+", -int(zero_point)) if int(zero_point) < 0 else ("-", int(zero_point))
-        shifted = f"(q {sign} {size})" if size else "q"
-        meaning = f"real = {scale.removesuffix('f')} * {shifted}"
-    elif quantized:
-        meaning = f"quantized per channel, {len(port.scale)} scales"
+        meaning = _meaning(scale, int(zero_point))
     return PortText(
         index=index,
         kind=kind,
         name=comment_text(port.name),
         upper_name=name.upper(),
         dtype=port.dtype,
-        c_type=C_TYPE[port.dtype],
+        c_type=C_TYPE[stored_in(port.dtype)],
         shape="[" + ",".join(map(str, port.extents or port.shape)) + "]",
         shape_list="{ " + ", ".join(map(str, port.shape or (1,))) + " }",
         rank=len(port.shape),
@@ -159,6 +155,13 @@ def port_text(
         extents=tuple(map(pointers.extent, port.extents)),
         used_bytes=_used_bytes(port, pointers),
     )
+
+
+def _meaning(scale: str, zero_point: int) -> str:
+    """`real = 0.5 * (q - 3)`."""
+    sign = "+" if zero_point < 0 else "-"
+    shifted = f"(q {sign} {abs(zero_point)})" if zero_point else "q"
+    return f"real = {scale.removesuffix('f')} * {shifted}"
 
 
 def _used_bytes(port: Port, pointers: Pointers) -> str:
@@ -195,55 +198,49 @@ def lifetime_notes(program: Program) -> tuple[str, ...]:
         for step in program.steps
         for arg, param in zip(step.args, step.function.params, strict=True)
         if param.scope != "constant" and writes_param(step.function, param)
-    }
-    state_buffers = program.state_buffers
-    places = {
-        name: (program.offsets[name], program.offsets[name] + program.buffers[name])
-        for name in written
-        if name in program.offsets and name not in state_buffers
-    }
-
-    def same_memory(first: str, second: str) -> bool:
-        return program.area_of.get(first) == program.area_of.get(second)
-
+    } - program.state_buffers
+    places = [_span(program, name, program.buffers[name]) for name in written]
+    inputs = [_span(program, port.buffer, port.nbytes) for port in program.inputs]
     notes = []
     if program.io == "rows":
         notes += [
             "A row may be reused when feed_row returns. Feeding destroys the outputs of the run",
             "before; nothing else may use the arena between the first row and the end of the run.",
         ]
-    for index, port in enumerate(program.inputs):
-        if port.buffer not in program.offsets:
-            continue
-        start = program.offsets[port.buffer]
-        stop = start + port.nbytes
-        hit = any(
-            a < stop and start < b and same_memory(port.buffer, name)
-            for name, (a, b) in places.items()
-        )
-        notes.append(
-            f"run destroys input {index}: write it again before each run."
-            if hit
-            else f"run leaves input {index} as it was."
-        )
-    for out_index, out in enumerate(program.outputs):
-        if out.buffer not in program.offsets:
-            continue
-        start = program.offsets[out.buffer]
-        stop = start + out.nbytes
-        over = [
-            str(i)
-            for i, port in enumerate(program.inputs)
-            if port.buffer in program.offsets
-            and same_memory(port.buffer, out.buffer)
-            and program.offsets[port.buffer] < stop
-            and start < program.offsets[port.buffer] + port.nbytes
-        ]
-        if over:
-            notes.append(
-                f"output {out_index} lives until the next run or until input "
-                f"{', '.join(over)} is written, which shares its bytes."
-            )
-        else:
-            notes.append(f"output {out_index} lives until the next run.")
+    for index, span in enumerate(inputs):
+        if any(_meet(span, place) for place in places):
+            notes.append(f"run destroys input {index}: write it again before each run.")
+        elif span is not None:
+            notes.append(f"run leaves input {index} as it was.")
+    for index, port in enumerate(program.outputs):
+        span = _span(program, port.buffer, port.nbytes)
+        if span is not None:
+            over = [str(i) for i, other in enumerate(inputs) if _meet(span, other)]
+            notes.append(_output_note(index, over))
     return tuple(notes)
+
+
+def _output_note(index: int, over: Sequence[str]) -> str:
+    until = "the next run"
+    if over:
+        until += f" or until input {', '.join(over)} is written, which shares its bytes"
+    return f"output {index} lives until {until}."
+
+
+#: A region of activations, and the offsets [start, stop) there.
+_Span = tuple[str | None, int, int]
+
+
+def _span(program: Program, buffer: str, nbytes: int) -> _Span | None:
+    """Where a buffer lies; None in the caller's own memory, or for a constant."""
+    if buffer not in program.offsets:
+        return None
+    start = program.offsets[buffer]
+    return program.area_of.get(buffer), start, start + nbytes
+
+
+def _meet(one: _Span | None, other: _Span | None) -> bool:
+    """Whether two places share bytes."""
+    if one is None or other is None or one[0] != other[0]:
+        return False
+    return one[1] < other[2] and other[1] < one[2]

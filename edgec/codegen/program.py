@@ -19,6 +19,7 @@ the same way with the ids after that, followed by the values, in the order of it
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,32 +28,22 @@ from typing import Literal
 import numpy as np
 
 from edgec.errors import ContractError
-from edgec.loop.ir import PrimFunc
+from edgec.loop.ir import Buffer, PrimFunc
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
 
 IoMode = Literal["arena", "caller", "rows"]
 
 DTYPE_BYTES: Mapping[str, int] = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float32": 4,
-    "float64": 8,
-}
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4,
+    "int64": 8, "uint64": 8, "float32": 4, "float64": 8,
+    **{name: int(stored.removeprefix("uint")) // 8 for name, stored in STORED_IN.items()},
+}  # fmt: skip
 
 
 def count_bytes(dtype: str, shape: tuple[int, ...]) -> int:
     """Bytes of a dense row-major array."""
-    total = DTYPE_BYTES[dtype]
-    for extent in shape:
-        total *= extent
-    return total
+    return DTYPE_BYTES[dtype] * math.prod(shape)
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,6 @@ class Port:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the value."""
         return count_bytes(self.dtype, self.shape)
 
 
@@ -107,7 +97,6 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the value."""
         return count_bytes(self.dtype, self.shape)
 
 
@@ -133,7 +122,6 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the value."""
         return count_bytes(self.dtype, self.shape)
 
 
@@ -175,8 +163,6 @@ class Step:
 
 @dataclass(frozen=True)
 class Area:
-    """More memory for activations, in a region of the board that is not the one of variables."""
-
     region: str
     nbytes: int
 
@@ -262,7 +248,6 @@ class Program:
 
     @property
     def activation_bytes(self) -> int:
-        """Arena and areas."""
         return self.arena_bytes + sum(area.nbytes for area in self.areas)
 
     @property
@@ -296,63 +281,64 @@ class Program:
 
     @property
     def state_buffers(self) -> frozenset[str]:
-        """Names of all buffers in the state region."""
         return frozenset(n for state in self.states for n in (state.buffer, state.after) if n)
 
     def check(self) -> None:
         """Raise ContractError unless names, sizes and counts fit together."""
-        port_buffers = {port.buffer for port in (*self.inputs, *self.outputs)}
-        for name in self.offsets:
-            _require(name in self.buffers, f"buffer {name!r} has an offset but no size")
-        state_buffers = self.state_buffers
-        area_bytes = {area.region: area.nbytes for area in self.areas}
-        for name, offset in self.offsets.items():
-            limit = self.state_bytes if name in state_buffers else self.arena_bytes
-            limit = area_bytes[self.area_of[name]] if name in self.area_of else limit
-            fits = offset >= 0 and offset + self.buffers[name] <= limit
-            _require(fits, f"buffer {name!r} leaves its region of {limit} bytes")
+        self._check_places()
         for port in (*self.inputs, *self.outputs):
             placed = port.buffer in self.offsets
             _require(
                 placed or self.io != "arena" or port.buffer in self.constants,
                 f"port {port.name!r}: buffer {port.buffer!r} has no offset",
             )
-            if placed:
-                _require(
-                    self.buffers[port.buffer] >= port.nbytes,
-                    f"port {port.name!r} is larger than its buffer",
-                )
+            fits = not placed or self.buffers[port.buffer] >= port.nbytes
+            _require(fits, f"port {port.name!r} is larger than its buffer")
+        self._check_states()
+        for step in self.steps:
+            given, wanted = len(step.args), len(step.function.params)
+            _require(given == wanted, f"{step.title}: {given} arguments for {wanted} parameters")
+            for param, arg in zip(step.function.params, step.args, strict=True):
+                self._check_argument(step, param, arg)
+
+    def _check_states(self) -> None:
         for state in self.states:
             _require(state.buffer in self.offsets, f"state {state.name!r} has no offset")
             same = not state.after or self.offsets.get(state.after) == self.offsets[state.buffer]
             _require(same, f"state {state.name!r} does not become what it is in its place")
-        for step in self.steps:
+
+    def _check_places(self) -> None:
+        """Every buffer with an offset has a size and lies inside its region."""
+        state_buffers = self.state_buffers
+        area_bytes = {area.region: area.nbytes for area in self.areas}
+        for name, offset in self.offsets.items():
+            _require(name in self.buffers, f"buffer {name!r} has an offset but no size")
+            limit = self.state_bytes if name in state_buffers else self.arena_bytes
+            limit = area_bytes[self.area_of[name]] if name in self.area_of else limit
+            fits = offset >= 0 and offset + self.buffers[name] <= limit
+            _require(fits, f"buffer {name!r} leaves its region of {limit} bytes")
+
+    def _check_argument(self, step: Step, param: Buffer, arg: str) -> None:
+        if arg in self.constants:
+            array = self.constants[arg]
+            fits = array.size == param.elements and array.dtype.name == param.dtype
             _require(
-                len(step.args) == len(step.function.params),
-                f"{step.title}: {len(step.args)} arguments for "
-                f"{len(step.function.params)} parameters",
+                param.scope == "constant" and fits,
+                f"{step.title}: constant {arg!r} is not what {param.name!r} wants",
             )
-            for param, arg in zip(step.function.params, step.args, strict=True):
-                if arg in self.constants:
-                    array = self.constants[arg]
-                    _require(
-                        param.scope == "constant"
-                        and array.size == param.elements
-                        and array.dtype.name == param.dtype,
-                        f"{step.title}: constant {arg!r} is not what {param.name!r} wants",
-                    )
-                elif arg in self.offsets:
-                    need = count_bytes(param.dtype, param.shape)
-                    _require(
-                        need <= self.buffers[arg],
-                        f"{step.title}: {param.name!r} needs {need} bytes of {arg!r}",
-                    )
-                    _require(
-                        self.offsets[arg] % DTYPE_BYTES[param.dtype] == 0,
-                        f"{step.title}: {arg!r} is not aligned for {param.dtype}",
-                    )
-                else:
-                    _require(arg in port_buffers, f"{step.title}: unknown argument {arg!r}")
+        elif arg in self.offsets:
+            need = count_bytes(param.dtype, param.shape)
+            _require(
+                need <= self.buffers[arg],
+                f"{step.title}: {param.name!r} needs {need} bytes of {arg!r}",
+            )
+            _require(
+                self.offsets[arg] % DTYPE_BYTES[param.dtype] == 0,
+                f"{step.title}: {arg!r} is not aligned for {param.dtype}",
+            )
+        else:
+            ports = {port.buffer for port in (*self.inputs, *self.outputs)}
+            _require(arg in ports, f"{step.title}: unknown argument {arg!r}")
 
 
 def _require(holds: bool, message: str) -> None:

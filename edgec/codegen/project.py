@@ -13,10 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-
-import jinja2
 
 from edgec.boards.board import Board
 from edgec.boards.board_files import board_header, linker_script, port_headers, port_sources
@@ -26,7 +23,7 @@ from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
 from edgec.options import Harness
-from edgec.resources import resource_dir
+from edgec.resources import resource_dir, text_templates
 
 PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
 HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
@@ -67,21 +64,10 @@ def write_project(
     emitted = make_text(program)
     written, build_hash = _write_model(folder, emitted.text)
     files: dict[str, str] = {}
+    firmware = None
     if board is not None and board.core.is_embedded:
-        firmware_files = _board_files(program, emitted, board, harness, build_hash)
-        sources = tuple(name for name in firmware_files if name.endswith(".c"))
-        firmware: FirmwareText | None = FirmwareText(
-            core=board.core.name,
-            core_flags=" ".join(board.core.gcc_flags),
-            compile_flags=" ".join(EMBEDDED_FLAGS),
-            sources=sources,
-            include_dirs=(".", PORT_DIR, HARNESS_DIRS[harness]),
-            linker_script=LINKER_SCRIPT,
-            harness=harness,
-        )
-        files.update(firmware_files)
-    else:
-        firmware = None
+        files = _board_files(program, emitted, board, harness, build_hash)
+        firmware = _firmware_text(board, harness, files)
     files["CMakeLists.txt"] = _render("CMakeLists.txt.j2", m=emitted.text, firmware=firmware)
     manifest = describe(
         program,
@@ -97,6 +83,18 @@ def write_project(
     return manifest
 
 
+def _firmware_text(board: Board, harness: Harness, files: Iterable[str]) -> FirmwareText:
+    return FirmwareText(
+        core=board.core.name,
+        core_flags=" ".join(board.core.gcc_flags),
+        compile_flags=" ".join(EMBEDDED_FLAGS),
+        sources=tuple(name for name in files if name.endswith(".c")),
+        include_dirs=(".", PORT_DIR, HARNESS_DIRS[harness]),
+        linker_script=LINKER_SCRIPT,
+        harness=harness,
+    )
+
+
 def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
     """Write the model's C files as their text is made: of a large model's it never exists whole.
 
@@ -105,7 +103,7 @@ def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
     """
     status = resource_dir("runtime_c") / "include" / "edgec" / "ec_status.h"
     texts: dict[str, Iterable[str]] = {
-        f"{text.model}{end}": _environment().get_template(template).generate(m=text)
+        f"{text.model}{end}": text_templates().get_template(template).generate(m=text)
         for end, template in MODEL_FILES.items()
     }
     texts["ec_status.h"] = (status.read_text(encoding="utf-8"),)
@@ -124,7 +122,6 @@ def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
 def _board_files(
     program: Program, emitted: EmittedModel, board: Board, harness: Harness, build_hash: int
 ) -> dict[str, str]:
-    """By path inside the project, the files that only a board's program has."""
     text = emitted.text
     if harness == "mlperf-tiny":
         types = tuple(port.c_type for port in text.outputs)
@@ -170,20 +167,8 @@ def _tick_unit(board: Board) -> str:
     return "EC_LINK_TICK_CYCLES" if board.qemu is None else "EC_LINK_TICK_INSTRUCTIONS"
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resource_dir("templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-
-
 def _render(template: str, **values: object) -> str:
-    return _environment().get_template(template).render(**values)
+    return text_templates().get_template(template).render(**values)
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

@@ -7,19 +7,8 @@ from collections.abc import Sequence
 from copy import copy
 
 from edgec.codegen.c_term import flat_term
-from edgec.loop.ir import (
-    Branch,
-    Buffer,
-    BufferRef,
-    Call,
-    Expr,
-    Gather,
-    Load,
-    Stmt,
-    Store,
-    While,
-)
-from edgec.loop.rewrite import children, subexpressions
+from edgec.loop.ir import Buffer, BufferRef, Call, Expr, Gather, Load, Stmt, Store
+from edgec.loop.rewrite import children, expressions, subexpressions
 from edgec.numerics.term import Term
 
 # A register buffer's element as a scalar (flat index), or the whole buffer as an array (None).
@@ -64,18 +53,13 @@ class Registers:
         found: Counter[Element] = Counter()
         if isinstance(stmt, Store):
             self._count(found, stmt.buffer, stmt.indices)
-            self._count_expr(found, stmt.value)
-        elif isinstance(stmt, Call):
-            for arg in stmt.args:
-                if isinstance(arg, BufferRef):
-                    self._count(found, arg.buffer, arg.indices)
-                else:
-                    self._count_expr(found, arg)
-        else:
-            if isinstance(stmt, (Branch, While)):
-                self._count_expr(found, stmt.condition)
-            for child in children(stmt):
-                found.update(self.uses(child))
+        for part in stmt.args if isinstance(stmt, Call) else expressions(stmt):
+            if isinstance(part, BufferRef):
+                self._count(found, part.buffer, part.indices)
+            else:
+                self._count_expr(found, part)
+        for child in children(stmt):
+            found.update(self.uses(child))
         self._uses[id(stmt)] = found
         self._keep.append(stmt)
         return found
@@ -122,24 +106,15 @@ class Registers:
                 found[part.buffer, None] += 1
 
     def _find_arrays(self, stmt: Stmt) -> None:
-        exprs: list[Expr] = []
         if isinstance(stmt, Store):
             self._classify(stmt.buffer, stmt.indices)
-            exprs = [stmt.value]
         elif isinstance(stmt, Call):
-            for arg in stmt.args:
-                if isinstance(arg, BufferRef):
-                    self._arrays.add(arg.buffer)
-                else:
-                    exprs.append(arg)
-        elif isinstance(stmt, (Branch, While)):
-            exprs = [stmt.condition]
-        for expr in exprs:
-            for part in subexpressions(expr):
-                if isinstance(part, Load):
-                    self._classify(part.buffer, part.indices)
-                elif isinstance(part, Gather):
-                    self._arrays.add(part.buffer)
+            self._arrays |= {arg.buffer for arg in stmt.args if isinstance(arg, BufferRef)}
+        for part in (part for expr in expressions(stmt) for part in subexpressions(expr)):
+            if isinstance(part, Load):
+                self._classify(part.buffer, part.indices)
+            elif isinstance(part, Gather):
+                self._arrays.add(part.buffer)
         for child in children(stmt):
             self._find_arrays(child)
 

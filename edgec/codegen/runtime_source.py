@@ -5,6 +5,9 @@ right above it and closes with a brace in the first column. Macros are cut out t
 EC_...` or an `#if defined` ... `#endif` that holds some, each with a comment right above it. What a
 function calls or names comes with it, in the order of the headers: also a function that it gives to
 another.
+
+Variants of one function come from one text, an `.inc` file. Macros right above its `#include` are
+its parameters; a model's .c has the text with their values in place.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ _PIECE = re.compile(
 )
 _WORD = re.compile(r"\bec_\w+(?=[(,)])|\bEC_[A-Z0-9_]+\b")
 _MACRO = re.compile(r"^ *#define (EC_\w+)", re.M)
+_VARIANT = re.compile(r'((?:^#define EC_.*\n)+)#include "(kernels/[\w/]+\.inc)"\n', re.M)
+_PARAMETER = re.compile(r"^#define (EC_\w+)(?:\((\w+)\))? ?(.*)\n", re.M)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def _by_numbers(path: Path) -> tuple[str, list[str | int]]:
 
 
 def _functions_of(header: Path) -> list[RuntimeFunction]:
-    text = header.read_text(encoding="utf-8")
+    text = read_header(header)
     result = []
     for match in _PIECE.finditer(text):
         body = match[0].rstrip("\n")
@@ -72,6 +77,24 @@ def _functions_of(header: Path) -> list[RuntimeFunction]:
             calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
             result.append(RuntimeFunction(name, body, tuple(calls)))
     return result
+
+
+def read_header(header: Path) -> str:
+    """The text of a header, variants in place of their #include."""
+    return _VARIANT.sub(_variant, header.read_text(encoding="utf-8"))
+
+
+def _variant(match: re.Match[str]) -> str:
+    """A text of variants with the values of its parameters, one of which may take a name."""
+    text = (resource_dir("runtime_c") / match[2]).read_text(encoding="utf-8")
+    for name, argument, value in _PARAMETER.findall(match[1]):
+        if argument:
+            parts = value.replace(" ", "").split("##")
+            made = "".join(r"\1" if part == argument else part for part in parts)
+            text = re.sub(rf"\b{name}\((\w+)\)", made, text)
+        else:
+            text = re.sub(rf"\b{name}\b", value, text)
+    return text
 
 
 def _code_of(text: str) -> str:

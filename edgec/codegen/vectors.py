@@ -65,7 +65,6 @@ class Lanes:
 
     @property
     def count(self) -> int:
-        """How many lanes there are."""
         extent = (self.loop.stop - self.loop.start).constant
         assert extent is not None
         return extent
@@ -90,7 +89,6 @@ class Lanes:
         return name
 
     def _mask(self, dtype: str) -> str:
-        """The dtype of the lanes of a comparison."""
         return f"int{bits(dtype)}"
 
     # lanes --------------------------------------------------------------------------------------
@@ -118,7 +116,6 @@ class Lanes:
         return False
 
     def named(self, text: str, type_name: str) -> str:
-        """A local that holds the value."""
         name = self.fresh("lanes")
         self.lines.append(f"const {type_name} {name} = {text};")
         return name

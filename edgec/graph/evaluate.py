@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
 
@@ -34,11 +35,20 @@ def constant_value(nodes: Sequence[Node], value: Value) -> Array | None:
     return known[value].data
 
 
+def ends(node: Node) -> bool:
+    """Whether it is known that the node, and what is in it, comes to an end."""
+    inner = (node for body in node.bodies for node in body.nodes)
+    return node.op.ends(node.attrs) and all(map(ends, inner))
+
+
 def evaluate_constant(node: Node, inputs: Sequence[Value]) -> tuple[Constant, ...]:
     """The outputs of a node on constant inputs, with the outputs' own names and provenance."""
     arrays = [value.data for value in inputs if isinstance(value, Constant)]
     types = tuple(value.type for value in node.outputs)
-    results = node.op.evaluate(node.attrs, arrays, [value.type for value in inputs], types)
+    if node.bodies:
+        results = node.evaluate(arrays, interpret)
+    else:
+        results = node.op.evaluate(node.attrs, arrays, [value.type for value in inputs], types)
     return tuple(
         Constant(value.name, value.type, value.origin, data=np.asarray(result, order="C"))
         for value, result in zip(node.outputs, results, strict=True)

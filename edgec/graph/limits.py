@@ -60,10 +60,14 @@ class Spending:
     def evaluate(self, node: Node) -> None:
         """Count a node before it is computed. Raises TooLarge."""
         self.take(sum(value.type.nbytes for value in node.outputs), node.name)
-        self._macs += node.macs
-        self._steps += node.steps
-        self._check(node.name, self._macs, self._budget.all_macs, "multiply-accumulates")
-        self._check(node.name, self._steps, self._budget.steps, "steps one after the other")
+        self.work(node.macs, node.steps, node.name)
+
+    def work(self, macs: int, steps: int, name: str) -> None:
+        """Count multiply-accumulates, and steps one after the other. Raises TooLarge."""
+        self._macs += macs
+        self._steps += steps
+        self._check(name, self._macs, self._budget.all_macs, "multiply-accumulates")
+        self._check(name, self._steps, self._budget.steps, "steps one after the other")
 
     def _check(self, name: str, count: int, most: int, what: str) -> None:
         if count > most:

@@ -104,8 +104,11 @@ class Operand:
     interval: Interval | None = None
 
     def ends(self, channels: int) -> Interval | None:
-        """The interval of each of so many output channels; one that is broadcast serves all."""
-        if not self.type.shape:
+        """The interval of each of so many output channels; one that is broadcast serves all.
+
+        Of integers only: floats have no stored integers.
+        """
+        if not self.type.shape or self.type.is_float:
             return None
         known = self.interval
         if self.data is not None:

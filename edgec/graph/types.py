@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
 
 Array = npt.NDArray[Any]
 
 #: numpy's names; the element types that the graph IR knows.
 DTYPES = (
-    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
-    "float32", "float64",
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+    "float32", "float64", *STORED_IN,
 )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ class TensorType:
     @property
     def is_float(self) -> bool:
         """A floating-point dtype."""
-        return self.dtype.startswith("float")
+        return "float" in self.dtype
 
     def scalar_quant(self) -> tuple[float, int]:
         """Scale and zero point of a per-tensor quantized type; ValueError otherwise."""

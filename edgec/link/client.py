@@ -58,7 +58,6 @@ class LinkClient(TransportOwner):
 
     @property
     def counts(self) -> Counts:
-        """Frames sent, repeated, damaged."""
         return self._exchange.counts
 
     def hello(self, patience_s: float = 4.0) -> Identity:
@@ -115,7 +114,6 @@ class LinkClient(TransportOwner):
         return self._exchange.ask(Command.ECHO, data, answer_bytes=len(data))
 
     def tensor_bytes(self, kind: Kind, index: int) -> int:
-        """Return the bytes of an input or output."""
         return unpack_size(self._exchange.ask(Command.PORT, pack_port(kind, index)))
 
     def write_input(self, index: int, data: bytes, progress: Progress | None = None) -> None:
@@ -203,11 +201,7 @@ class LinkClient(TransportOwner):
         started = time.monotonic()
         try:
             answer = self._exchange.ask(
-                command,
-                data,
-                answer_bytes=_STATE_BYTES,
-                patience_s=timeout_s,
-                expect_s=expect_s,
+                command, data, answer_bytes=_STATE_BYTES, patience_s=timeout_s, expect_s=expect_s
             )
         except LinkLost as lost:
             raise RunFailed(
@@ -223,7 +217,6 @@ class LinkClient(TransportOwner):
         return unpack_stack(self._exchange.ask(Command.STACK, answer_bytes=12))
 
     def selftest(self, *, timeout_s: float = 300.0) -> int:
-        """Run the model's self-test; returns its ec_status."""
         return self._status(Command.SELFTEST, timeout_s)
 
     def reset(self) -> int:

@@ -10,8 +10,6 @@ from edgec.link.errors import BadAnswer
 
 
 class Command(IntEnum):
-    """Types of requests."""
-
     HELLO = 0x01
     PORT = 0x02
     ECHO = 0x03
@@ -81,8 +79,6 @@ LAST_ID = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Identity:
-    """Who answers: `chunk` is the most bytes of data in a frame, `model_hash` the manifest's."""
-
     version: int
     abi: int
     tick_unit: TickUnit
@@ -133,27 +129,22 @@ class Stack:
 
 
 def pack_port(kind: Kind, index: int) -> bytes:
-    """Return the data of a port request."""
     return _PORT.pack(kind, index)
 
 
 def pack_write(index: int, offset: int, data: bytes) -> bytes:
-    """Return the data of a write request."""
     return _WRITE.pack(index, offset) + data
 
 
 def pack_read(kind: Kind, index: int, offset: int, length: int) -> bytes:
-    """Return the data of a read request."""
     return _READ.pack(kind, index, offset, length)
 
 
 def pack_run(count: int, stops: Stops, first_id: int = 0, last_id: int = LAST_ID) -> bytes:
-    """Return the data of a run request."""
     return _RUN.pack(count, stops, first_id, last_id)
 
 
 def pack_continue(event: int, stops: Stops) -> bytes:
-    """Return the data of a continue request."""
     return _CONTINUE.pack(event, stops)
 
 
@@ -188,13 +179,11 @@ def unpack_identity(data: bytes) -> Identity:
 
 
 def unpack_size(data: bytes) -> int:
-    """Read the answer of port: bytes of a tensor."""
     size: int = _exactly(_SIZE, Command.PORT, data)[0]
     return size
 
 
 def unpack_stack(data: bytes) -> Stack:
-    """Read the answer of stack."""
     return Stack(*_exactly(_STACK, Command.STACK, data))
 
 

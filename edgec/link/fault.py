@@ -42,7 +42,6 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """The exception's name."""
         known = _EXCEPTIONS[self.kind].get(self.exception)
         if known is None:
             return f"exception {self.exception}"

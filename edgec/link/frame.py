@@ -35,7 +35,6 @@ class Frame:
     version: int = VERSION_BYTE
 
     def pack(self) -> bytes:
-        """Return the frame as it travels, with a delimiter on each side."""
         body = _HEADER.pack(self.version, self.type, self.sequence, len(self.data)) + self.data
         body += _CRC.pack(zlib.crc32(body))
         return DELIMITER + cobs.encode(body) + DELIMITER

@@ -53,7 +53,6 @@ class TransportOwner:
         self._transport = transport
 
     def close(self) -> None:
-        """Close the transport."""
         self._transport.close()
 
     def __enter__(self) -> Self:
@@ -105,14 +104,12 @@ class SerialTransport:
             raise explain_port(port, error) from error
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`."""
         try:
             self._port.write(data)
         except self._errors as error:
             raise self._gone(error) from error
 
     def read(self, timeout_s: float) -> bytes:
-        """Return what has arrived, or b"" after `timeout_s`."""
         try:
             self._port.timeout = timeout_s
             first: bytes = self._port.read(1)
@@ -145,7 +142,6 @@ class SerialTransport:
         )
 
     def close(self) -> None:
-        """Close the port."""
         self._port.close()
 
 
@@ -159,8 +155,6 @@ def _termios_errors() -> tuple[type[Exception], ...]:
 
 
 class SocketTransport:
-    """A connected stream socket, such as the character device of an emulator."""
-
     def __init__(self, connection: socket.socket, name: str, baud: int | None = None) -> None:
         self.name = name
         self.baud = baud
@@ -168,14 +162,12 @@ class SocketTransport:
         self._socket.settimeout(_WRITE_TIMEOUT_S)
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`."""
         try:
             self._socket.sendall(data)
         except OSError as error:
             raise self._gone(str(error)) from error
 
     def read(self, timeout_s: float) -> bytes:
-        """Return what has arrived, or b"" after `timeout_s`."""
         try:
             ready, _, _ = select.select([self._socket], [], [], max(timeout_s, 0.0))
             if not ready:
@@ -191,5 +183,4 @@ class SocketTransport:
         return PortUnavailable(f"the connection to {self.name} is gone: {reason}")
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()

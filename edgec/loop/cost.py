@@ -31,11 +31,12 @@ from edgec.loop.ir import (
     Select,
     Seq,
     Stmt,
+    Store,
     While,
     remembered,
 )
 from edgec.loop.primitives.nibbles import unpacked_byte
-from edgec.loop.rewrite import children
+from edgec.loop.rewrite import children, expressions
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
 
@@ -65,15 +66,6 @@ CORTEX_M3 = InstructionCosts(1, 1, 1, 1, 1, 3, 1.5, 40)
 CORTEX_M0 = InstructionCosts(2, 2, 1, 2, 1, 3, 5, 60)
 # RV32IM: every sum of products is two instructions, and so is a product of 64 bits.
 RV32IMC = InstructionCosts(1, 1, 1, 2, 1, 2, 2, 50)
-
-
-def costs_for(features: frozenset[str]) -> InstructionCosts:
-    """The costs of a core with these features (words of `edgec.targets.core`)."""
-    if "rv32m" in features:
-        return RV32IMC
-    if "thumb2" not in features and features.isdisjoint({"avx2", "neon"}):
-        return CORTEX_M0
-    return CORTEX_M4 if not features.isdisjoint({"dsp", "avx2", "neon"}) else CORTEX_M3
 
 
 #: Thumb instructions take two or four bytes.
@@ -157,13 +149,21 @@ def holds_share(stmt: If) -> float:
     return sum(room.evaluate(p) > 0 for p in points) / len(points)
 
 
-def parts_of_choice(stmt: Branch | While) -> tuple[tuple[Stmt, float], ...]:
-    """What data choose or repeat, and how often it is taken to run."""
+def parts(stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
+    """The statements directly inside, and how often each runs while this one runs once.
+
+    What data choose runs half of the times, what data repeat `ROUNDS` times.
+    """
+    if isinstance(stmt, For):
+        return ((stmt.body, average_trips(stmt)),)
+    if isinstance(stmt, If):
+        share = holds_share(stmt)
+        return tuple(zip(children(stmt), (share, 1 - share), strict=False))
     if isinstance(stmt, While):
         rounds = ROUNDS if stmt.limit is None else min(stmt.limit, ROUNDS)
         return (stmt.head, rounds + 1.0), (stmt.body, float(rounds))
-    parts = (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
-    return tuple((part, 0.5) for part in parts)
+    times = 0.5 if isinstance(stmt, Branch) else 1.0
+    return tuple((child, times) for child in children(stmt))
 
 
 def _samples(term: Term) -> list[dict[str, int]]:
@@ -187,50 +187,43 @@ class _Estimator:
         self.callees = callees
 
     def stmt(self, stmt: Stmt) -> Cost:
-        if isinstance(stmt, For):
-            body = self.stmt(stmt.body)
-            if stmt.kind == "serial":
-                body += Cost(instructions=self.costs.branch)
-            return body.times(average_trips(stmt))
-        if isinstance(stmt, Seq):
-            total = Cost()
-            for child in stmt.stmts:
-                total += self.stmt(child)
-            return total
-        if isinstance(stmt, If):
-            share = holds_share(stmt)
-            body = self.stmt(stmt.body).times(share)
-            if stmt.otherwise is not None:
-                body += self.stmt(stmt.otherwise).times(1 - share)
-            return body + Cost(instructions=2)
-        if isinstance(stmt, (Branch, While)):
-            total = self.expr(stmt.condition) + Cost(instructions=2)
-            for part, times in parts_of_choice(stmt):
-                total += self.stmt(part).times(times)
-            return total
         if isinstance(stmt, Call):
             return self.call(stmt)
+        total = self.own(stmt)
+        for part, times in self.parts(stmt):
+            total += self.stmt(part).times(times)
+        return total
+
+    def parts(self, stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
+        return parts(stmt)
+
+    def own(self, stmt: Stmt) -> Cost:
+        """What a statement costs beside the statements in it."""
         assert not isinstance(stmt, Block)
-        value = self.expr(stmt.value)
-        if stmt.buffer.scope == "register":
-            return value
-        return value + Cost(stores=1, instructions=self.costs.store)
+        if isinstance(stmt, For):
+            is_serial = stmt.kind == "serial"
+            return Cost(instructions=self.costs.branch * average_trips(stmt) * is_serial)
+        if isinstance(stmt, Store):
+            stored = Cost(stores=1, instructions=self.costs.store)
+            value = self.expr(stmt.value)
+            return value if stmt.buffer.scope == "register" else value + stored
+        total = self.all(expressions(stmt))
+        return total if isinstance(stmt, Seq) else total + Cost(instructions=2)
 
     def call(self, call: Call) -> Cost:
-        from edgec.loop.microkernel import get_microkernel, meaning_of
+        from edgec.loop.microkernel import get_microkernel, meaning_of_call, stated_instructions
 
         if call.callee in TRACES:
             return Cost()
         if call.callee in self.callees:
             return self.callees[call.callee] + Cost(instructions=2 * len(call.args) + 8)
         kernel = get_microkernel(call.callee)
-        values = [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
         pointers = sum(isinstance(a, BufferRef) for a in call.args)
-        if kernel.instructions is not None:
-            count = kernel.instructions(**dict(zip(kernel.sizes, values, strict=True)))
+        count = stated_instructions(kernel, call)
+        if count is not None:
             return Cost(instructions=count + pointers + 4)
-        meaning = meaning_of(kernel, (*values, *(0 for _ in kernel.indices)))
-        return self.stmt(lower_blocks(meaning.body)) + Cost(instructions=pointers + 4)
+        body = lower_blocks(meaning_of_call(kernel, call).body)
+        return self.stmt(body) + Cost(instructions=pointers + 4)
 
     def expr(self, expr: Expr) -> Cost:
         if isinstance(expr, (Const, IndexValue)):
@@ -285,19 +278,59 @@ class _Estimator:
 class _CodeEstimator(_Estimator):
     """Counts what is written instead of what runs: loops once, both ways of a condition."""
 
-    def stmt(self, stmt: Stmt) -> Cost:
+    def parts(self, stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
+        if isinstance(stmt, For) and stmt.kind != "serial":
+            return parts(stmt)
+        return tuple((child, 1.0) for child in children(stmt))
+
+    def own(self, stmt: Stmt) -> Cost:
         if isinstance(stmt, For) and stmt.kind == "serial":
             bounds = 2.0 if stmt.stop.constant is not None else 4.0
-            return self.stmt(stmt.body) + Cost(instructions=self.costs.branch + bounds)
-        if isinstance(stmt, If):
-            body = self.stmt(stmt.body) + Cost(instructions=2)
-            return body if stmt.otherwise is None else body + self.stmt(stmt.otherwise)
-        if isinstance(stmt, (Branch, While)):
-            total = self.expr(stmt.condition) + Cost(instructions=2)
-            for part in children(stmt):
-                total += self.stmt(part)
-            return total
-        return super().stmt(stmt)
+            return Cost(instructions=self.costs.branch + bounds)
+        return super().own(stmt)
 
     def call(self, call: Call) -> Cost:
         return Cost(instructions=len(call.args) + 2)
+
+
+#: The function itself, in `instructions_by_callee`.
+OWN = ""
+
+
+def instructions_by_callee(
+    func: PrimFunc, callees: Mapping[str, PrimFunc] | None = None
+) -> dict[str, float]:
+    """Instructions of one call by name of what runs: `OWN`, microkernels, other callees.
+
+    What a callee calls is counted there, not with the callee.
+    """
+    callees = callees or {}
+    found: dict[str, float] = {}
+    below = {name: instructions_by_callee(callee) for name, callee in callees.items()}
+    for call, times in _calls(lower_blocks(func.body), 1.0):
+        for name, count in _of_call(call, below).items():
+            found[name] = found.get(name, 0.0) + count * times
+    total = estimate(func, callees=callees).instructions
+    return {OWN: max(total - sum(found.values()), 0.0), **found}
+
+
+def _of_call(call: Call, below: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Instructions of one call, by what runs; `below` has those of each callee."""
+    from edgec.loop.microkernel import get_microkernel, meaning_of_call, stated_instructions
+
+    if call.callee in TRACES:
+        return {}
+    if call.callee in below:
+        return {name or call.callee: count for name, count in below[call.callee].items()}
+    kernel = get_microkernel(call.callee)
+    stated = stated_instructions(kernel, call)
+    if stated is None:
+        stated = estimate(meaning_of_call(kernel, call)).instructions
+    return {call.callee: stated}
+
+
+def _calls(stmt: Stmt, times: float) -> list[tuple[Call, float]]:
+    """All calls inside, and how often each is made."""
+    if isinstance(stmt, Call):
+        return [(stmt, times)]
+    return [found for part, often in parts(stmt) for found in _calls(part, times * often)]

@@ -28,8 +28,9 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
 from edgec.loop.nest import loop_of_steps, nest_of_stage
-from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, as_array
-from edgec.numerics.term import Term, Var, as_term
+from edgec.loop.on_arrays import bound_on, gathered, index_grids, run_stage
+from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, name_of
+from edgec.numerics.term import Term, as_term
 
 Bound = Union[int, Term, Callable[..., Any]]
 ReduceAxis = tuple[str, Bound, Bound]
@@ -67,61 +68,13 @@ class Tensor:
                 f"{self.name} has {len(self.shape)} dimensions, {len(indices)} indices were given"
             )
         if self.owner.arrays is not None:
-            return ArrayValue(self._gather(self.owner.arrays[self.name], indices))
+            return ArrayValue(gathered(self, self.owner.arrays[self.name], indices))
         if any(isinstance(i, ExprValue) for i in indices):
             exprs = tuple(
                 i.expr if isinstance(i, ExprValue) else IndexValue(as_term(i)) for i in indices
             )
             return ExprValue(Gather(self.buffer, exprs))
         return ExprValue(Load(self.buffer, tuple(as_term(i) for i in indices)))
-
-    def _gather(self, array: Array, indices: tuple[Any, ...]) -> Array:
-        grids = []
-        for position, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
-            grid = index.array if isinstance(index, ArrayValue) else np.asarray(index)
-            bad = (grid < 0) | (grid >= extent)
-            if bad.any():
-                if self.owner.mask is None or (bad & self.owner.mask).any():
-                    raise ContractError(
-                        f"index {position} of {self.name} leaves 0..{extent}",
-                        details=(f"it ranges over {grid.min()}..{grid.max()}",),
-                    )
-                grid = np.clip(grid, 0, extent - 1)
-            grids.append(grid)
-        axes = [_moving_axis(grid) for grid in grids]
-        known = [axis for axis in axes if axis is not None and axis >= 0]
-        if None in axes or len(set(known)) < len(known):
-            return np.asarray(array[tuple(np.broadcast_arrays(*grids))])
-        return _taken(array, grids, [axis for axis in axes if axis is not None])
-
-
-def _moving_axis(grid: Array) -> int | None:
-    """The only axis along which an index changes, -1 if there is none, None if there are more."""
-    moving = [axis for axis, extent in enumerate(grid.shape) if extent > 1]
-    if len(moving) > 1:
-        return None
-    return moving[0] if moving else -1
-
-
-def _taken(array: Array, grids: Sequence[Array], axes: Sequence[int]) -> Array:
-    """Elements at indices of which each changes along an axis of its own, without big indices."""
-    lines = [grid.reshape(-1) for grid in grids]
-    array = array[tuple(_as_slice(line) for line in lines)]
-    for position, line in enumerate(lines):
-        if _as_slice(line) == slice(None):
-            array = np.take(array, line, position)
-    order = sorted(range(len(axes)), key=lambda position: axes[position])
-    array = array.transpose(order)[(0,) * axes.count(-1)]
-    rank = max((grid.ndim for grid in grids), default=0)
-    return array[tuple(slice(None) if axis in axes else None for axis in range(rank))]
-
-
-def _as_slice(line: Array) -> slice:
-    """The indices of a vector as a slice; `slice(None)` if their distances differ."""
-    first, step = int(line[0]), int(line[1] - line[0]) if line.size > 1 else 1
-    if step <= 0 or (line.size > 2 and (np.diff(line) != step).any()):
-        return slice(None)
-    return slice(first, first + (line.size - 1) * step + 1, step)
 
 
 @dataclass(frozen=True)
@@ -290,11 +243,11 @@ class Definition:
 
     def _may_be_empty(self, stage: Stage) -> bool:
         """Whether some element has no reduce step, so that init must be a block of its own."""
-        grids = _grids(stage.shape)
+        grids = list(index_grids(stage.shape))
         if stage.steps is not None:
             grids.insert(0, np.arange(stage.steps.count).reshape((-1, *[1] * len(grids))))
         for _, start, stop in stage.reduce_axes:
-            if np.any(_bound(start, grids) >= _bound(stop, grids)):
+            if np.any(bound_on(start, grids) >= bound_on(stop, grids)):
                 return True
         return False
 
@@ -310,7 +263,7 @@ class Definition:
             if given is None:
                 self.arrays[name] = np.zeros(tensor.shape, dtype=tensor.dtype)
                 continue
-            if given.shape != tensor.shape or str(given.dtype) != tensor.dtype:
+            if given.shape != tensor.shape or name_of(given.dtype) != tensor.dtype:
                 raise ContractError(
                     f"{name} is {given.dtype}{list(given.shape)}, "
                     f"not {tensor.dtype}{list(tensor.shape)}"
@@ -321,45 +274,10 @@ class Definition:
                 stages = list(group)
                 for step in range(1 if steps is None else steps.count):
                     for stage in stages:
-                        self._evaluate_stage(stage, self.arrays, step)
+                        run_stage(stage, self.arrays, step)
             return {s.target.name: self.arrays[s.target.name] for s in self.stages}
         finally:
             self.arrays, self.mask = None, None
-
-    def _evaluate_stage(self, stage: Stage, arrays: dict[str, Array], step: int) -> None:
-        grids = _grids(stage.shape)
-        at = [np.asarray(step), *grids] if stage.steps is not None else grids
-        dtype = stage.target.dtype
-        value = np.broadcast_to(as_array(stage.init(*at), dtype), stage.shape)
-        if stage.update is not None:
-            bounds = [(_bound(start, at), _bound(stop, at)) for _, start, stop in stage.reduce_axes]
-            for offset in np.ndindex(*(int(stop.max() - start.min()) for start, stop in bounds)):
-                point = [int(b[0].min()) + s for b, s in zip(bounds, offset, strict=True)]
-                self.mask = _mask(point, bounds, stage.shape)
-                steps = [np.asarray(p) for p in point]
-                new = as_array(stage.update(ArrayValue(value), *at, *steps), dtype)
-                value = new if self.mask is None else np.where(self.mask, new, value)
-            self.mask = None
-        if str(value.dtype) != dtype:
-            raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
-        if stage.at is None and stage.shape == stage.target.shape:
-            arrays[stage.target.name] = np.array(value)
-            return
-        where = grids if stage.at is None else list(stage.at(*at))
-        full = np.broadcast_arrays(*(np.asarray(w) for w in where), np.empty(stage.shape))[:-1]
-        arrays[stage.target.name][tuple(full)] = value
-
-
-def _mask(
-    point: Sequence[int], bounds: Sequence[tuple[Array, Array]], shape: tuple[int, ...]
-) -> Array | None:
-    """Which elements have this reduce point; None if all do."""
-    if all(start.ndim == stop.ndim == 0 for start, stop in bounds):
-        return None
-    mask = np.ones(shape, dtype=bool)
-    for position, (start, stop) in zip(point, bounds, strict=True):
-        mask = mask & (start <= position) & (position < stop)
-    return mask
 
 
 def _axis_names(body: Callable[..., Any], count: int) -> tuple[str, ...]:
@@ -369,21 +287,3 @@ def _axis_names(body: Callable[..., Any], count: int) -> tuple[str, ...]:
     if len(parameters) != count:
         raise ContractError(f"the body takes {len(parameters)} indices, the shape has {count}")
     return tuple(p.name for p in parameters)
-
-
-def _grids(shape: tuple[int, ...]) -> list[Array]:
-    grids = []
-    for position, extent in enumerate(shape):
-        form = [1] * len(shape)
-        form[position] = extent
-        grids.append(np.arange(extent).reshape(form))
-    return grids
-
-
-def _bound(bound: Bound, grids: list[Array]) -> Array:
-    if isinstance(bound, (Term, Var)):
-        value = as_term(bound).constant
-        if value is None:
-            raise ContractError(f"reduce bound {bound} must be a function of the spatial indices")
-        return np.asarray(value)
-    return np.asarray(bound(*grids) if callable(bound) else bound)

@@ -20,7 +20,7 @@ def plane_element(x: Tensor, at: tuple[Any, ...], height: int, width: int, fill:
     """x[at], or `fill` where `at`'s row or column lies outside of x; `at` is (n, h, w, c)."""
     n, h, w, c = at
     inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
-    row, column = (minimum(maximum(i, 0), e - 1) for i, e in ((h, height), (w, width)))
+    row, column = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
     return select(inside, x[n, row, column, c], fill)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgec.errors import ContractError
 from edgec.loop import signal_intrinsics
 from edgec.loop.dtype import wrap
-from edgec.numerics import fixed_point, float_math
+from edgec.numerics import fixed_point, float_math, narrow_float
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 #: The offset with which `multiply_add_high` rounds half up.
@@ -201,7 +201,31 @@ def _float_function(
     )  # fmt: skip
 
 
+def _on_arrays(
+    name: str, args: str, dtype: str, function: Callable[..., np.ndarray], header: str, cost: int
+) -> IntrinsicDef:
+    """A function whose meaning is one on arrays. args: dtypes, separated by spaces."""
+    kinds = tuple(args.split())
+    return IntrinsicDef(
+        name, kinds, dtype,
+        lambda *x: function(*(np.asarray(v, k) for v, k in zip(x, kinds, strict=True))).item(),
+        f"ec_{name}", header, cost, function,
+    )  # fmt: skip
+
+
+def _view(dtype: str) -> Callable[..., np.ndarray]:
+    return lambda x: np.asarray(x).view(dtype)
+
+
 for _definition in (
+    _on_arrays("widen_f32", "uint32 int32 int32 int32 int32", "float32",
+               narrow_float.widened, "ec_float.h", 20),
+    _on_arrays("narrow_f32", "float32 int32 int32 int32 int32 int32", "uint32",
+               narrow_float.narrowed, "ec_float.h", 30),
+    _on_arrays("bits_from_f32", "float32", "uint32", _view("uint32"), "ec_math.h", 1),
+    _on_arrays("f32_from_bits", "uint32", "float32", _view("float32"), "ec_math.h", 1),
+    _on_arrays("bits_from_f64", "float64", "uint64", _view("uint64"), "ec_math.h", 2),
+    _on_arrays("f64_from_bits", "uint64", "float64", _view("float64"), "ec_math.h", 2),
     _float_function("exp", float_math.exp, 35),
     _float_function("log", float_math.log, 50),
     _float_function("sigmoid", float_math.sigmoid, 60),

@@ -277,7 +277,7 @@ class PrimFunc:
     Params have scope arena (inputs and outputs, in this order), constant (weights and tables)
     or scratch; allocs have scope register (C locals). Which arena address or weight a parameter
     is appears only at the call, so structurally equal functions are emitted once. `indices` are
-    int32 arguments behind the pointers.
+    int32 arguments after the pointers.
     """
 
     name: str

@@ -15,6 +15,7 @@ from edgec.loop.dtype import bits
 from edgec.loop.ir import PrimFunc, shared
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
+from edgec.numerics.narrow_float import stored_in
 
 #: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
 #: inputs of every pixel are gathered as pairs of int16, three pixels side by side; PADDED_COLUMNS:
@@ -25,30 +26,18 @@ COLUMNS, PADDED_COLUMNS, ROW = "columns", "padded_columns", "row"
 OFFSET_ROW, PLAIN_ROW = "offset_row", "plain_row"
 PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW, PLAIN_ROW)
 
-#: Forms for vectors of bytes, which read inputs and weights as they lie in memory. MATRIX: a plain
-#: matrix product [pixels, channels]. WINDOW_ROWS: a convolution, whose windows read a copy of the
-#: input with its padding; COLUMN_ROWS: the windows of that copy are gathered one after the other.
-MATRIX, WINDOW_ROWS, COLUMN_ROWS = "matrix", "window_rows", "column_rows"
-ROWS = (WINDOW_ROWS, COLUMN_ROWS)
-
 #: Forms of recurrences whose steps are products of inputs as they lie in memory, by weights as
-#: those of PLAIN_ROW, and of MATRIX.
+#: those of PLAIN_ROW, and as they are.
 STEP_ROWS, STEP_MATRICES = "step_rows", "step_matrices"
 STEPS = (STEP_ROWS, STEP_MATRICES)
 
 #: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
 #: `edgec.loop.gathered.rows_at_once` says.
 COLUMN_PLANES = "column_planes"
-#: Form of depthwise convolutions that read their windows where they are.
-DEPTHWISE_WINDOWS = "depthwise_windows"
-#: Form of convolutions of either kind that read windows of one channel where they are.
-PLANE_WINDOWS = "plane_windows"
 #: Form of sums of two int8 tensors whose products keep the upper words, see `edgec.ops.linear_sum`.
 FLOORED = "floored"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
-
-WHOLE_WINDOWS = (COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
 
 
 class Lowering:
@@ -75,13 +64,12 @@ class Lowering:
     @property
     def is_product(self) -> bool:
         """Whether the group is lowered as a matrix product."""
-        return self.form in PRODUCTS or self.form == MATRIX
+        return self.form in PRODUCTS
 
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are told for each channel, and may be without a shift."""
-        forms = (*ROWS, *STEPS, COLUMN_PLANES, DEPTHWISE_WINDOWS, PLANE_WINDOWS)
-        return self.is_product or self.form in forms
+        return self.is_product or self.form in (*STEPS, COLUMN_PLANES)
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape in which a value is computed."""
@@ -91,15 +79,16 @@ class Lowering:
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""
-        return self.definition.input(name, shape, dtype)
+        return self.definition.input(name, shape, stored_in(dtype))
 
     def output(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """Declare the group's output; the last node of the group writes it."""
-        return self.definition.output(name, self.stored(shape), dtype)
+        return self.definition.output(name, self.stored(shape), stored_in(dtype))
 
     def table(self, name: str, array: Array) -> Tensor:
         """A constant array; its name gets a number if it is taken."""
         name = self.unique(name)
+        array = array.view(stored_in(array.dtype.name))
         self.tables[name] = array
         return self.definition.constant(name, array.shape, array.dtype.name)
 
@@ -123,7 +112,7 @@ class Lowering:
         if self.target is not None:
             return self.definition.compute(self.target, body, **options)
         return self.definition.compute(
-            self.unique(name), body, shape=self.stored(shape), dtype=dtype, **options
+            self.unique(name), body, shape=self.stored(shape), dtype=stored_in(dtype), **options
         )
 
     def reduce(

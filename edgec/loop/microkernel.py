@@ -8,7 +8,7 @@ it is built for follow them as int32 arguments.
     register(Microkernel("ec_mk_dot4_s8", dot4, sizes=("k",), header="common/dot4_s8.h"))
 
 A kernel may read several constants of its meaning as one array, in the order of use (`Stream`);
-and its meaning may depend on index terms, which are int32 arguments behind the sizes.
+and its meaning may depend on index terms, which are int32 arguments after the sizes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Microkernel:
 
     `meaning(**sizes)` is the nest it stands for. `needs` are features a core must have; `header`
     is its file below `runtime_c/kernels/`. `alignment` is the bytes each pointer must be
-    aligned to, by parameter, and `reads_past` how many bytes behind the last element may be read
+    aligned to, by parameter, and `reads_past` how many bytes past the last element may be read
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
     inputs come before the first write: only then may output and input overlap freely. `in_order`
     names the meaning's outermost loop and a number: the kernel takes so many of its steps at a
@@ -137,17 +137,28 @@ def is_microkernel(name: str) -> bool:
     return name in _REGISTRY
 
 
-def _meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:
+def _sizes_of_call(kernel: Microkernel, call: Call) -> list[int]:
+    return [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
+
+
+def meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:
     """The nest that a call stands for, its indices 0."""
-    sizes = [arg.value for arg in call.args if isinstance(arg, Const)][: len(kernel.sizes)]
-    return meaning_of(kernel, (*(int(n) for n in sizes), *(0 for _ in kernel.indices)))
+    return meaning_of(kernel, (*_sizes_of_call(kernel, call), *(0 for _ in kernel.indices)))
+
+
+def stated_instructions(kernel: Microkernel, call: Call) -> float | None:
+    """The instructions of a call as the kernel states them; None where it does not."""
+    if kernel.instructions is None:
+        return None
+    sizes = dict(zip(kernel.sizes, _sizes_of_call(kernel, call), strict=True))
+    return float(kernel.instructions(**sizes))
 
 
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:
     """The pointers of a microkernel's call, and how many elements its meaning has behind each."""
     kernel = get_microkernel(call.callee)
     refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
-    params = kernel.pointers(_meaning_of_call(kernel, call))
+    params = kernel.pointers(meaning_of_call(kernel, call))
     return [(ref, param.elements) for ref, param in zip(refs, params, strict=True)]
 
 
@@ -159,7 +170,7 @@ def written_by(call: Call) -> frozenset[Buffer]:
     kernel = _REGISTRY.get(call.callee)
     if kernel is None:
         return frozenset(ref.buffer for ref in refs if ref.buffer.scope != "constant")
-    meaning = _meaning_of_call(kernel, call)
+    meaning = meaning_of_call(kernel, call)
     written = writes(meaning.body)
     pairs = zip(kernel.pointers(meaning), refs, strict=True)
     return frozenset(ref.buffer for param, ref in pairs if param in written)

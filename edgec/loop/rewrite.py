@@ -221,22 +221,35 @@ def walk(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[
         yield from walk(child, (*path, stmt))
 
 
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions directly in a statement: a stored value, a condition, a call's arguments."""
+    if isinstance(stmt, Store):
+        return (stmt.value,)
+    if isinstance(stmt, (Branch, While)):
+        return (stmt.condition,)
+    if isinstance(stmt, Call):
+        return tuple(arg for arg in stmt.args if not isinstance(arg, BufferRef))
+    return ()
+
+
 def subexpressions(expr: Expr) -> Iterator[Expr]:
     """The expression and everything inside."""
     yield expr
-    inside: tuple[Expr, ...] = ()
-    if isinstance(expr, Gather):
-        inside = expr.indices
-    elif isinstance(expr, Binary):
-        inside = (expr.left, expr.right)
-    elif isinstance(expr, Cast):
-        inside = (expr.value,)
-    elif isinstance(expr, Select):
-        inside = (expr.condition, expr.yes, expr.no)
-    elif isinstance(expr, Intrinsic):
-        inside = expr.args
-    for part in inside:
+    for part in operands(expr):
         yield from subexpressions(part)
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly in an expression."""
+    if isinstance(expr, Binary):
+        return (expr.left, expr.right)
+    if isinstance(expr, Cast):
+        return (expr.value,)
+    if isinstance(expr, Select):
+        return (expr.condition, expr.yes, expr.no)
+    if isinstance(expr, Intrinsic):
+        return expr.args
+    return expr.indices if isinstance(expr, Gather) else ()
 
 
 def buffers_of(func: PrimFunc) -> dict[str, Buffer]:

@@ -30,6 +30,8 @@ from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
+from edgec.loop.primitives.flatten import flatten
+from edgec.loop.primitives.flatten_steps import flatten_steps
 from edgec.loop.primitives.fold_offset import fold_offset
 from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.gather import gather
@@ -158,6 +160,11 @@ class Schedule:
         made: str = self._apply(gather, block=block, buffer=buffer, name=name)
         return made
 
+    def flatten_steps(self, block: str) -> str:
+        """Sum over one axis where a sum goes over several; returns the name of its loop."""
+        name: str = self._apply(flatten_steps, block=block)
+        return name
+
     def fold_offset(self, block: str, buffer: str) -> None:
         """Add what a sum adds to each input once, to the constant it starts from."""
         func, made = fold_offset(self.func, block, buffer)
@@ -216,6 +223,12 @@ class Schedule:
     def transform_layout(self, buffer: str, packing: str) -> None:
         """Store a constant in another order, such as "OHWI -> O/4 H W I O%4"."""
         self._repack(buffer, self._apply(layout.transform_layout, buffer=buffer, packing=packing))
+
+    def flatten(self, buffer: str, first: int, last: int) -> None:
+        """Make one dimension of neighbouring ones of a buffer."""
+        repack = self._apply(flatten, buffer=buffer, first=first, last=last)
+        if next(p for p in self.func.params if p.name == buffer).scope == "constant":
+            self._repack(buffer, repack)
 
     def pack_nibbles(self, buffer: str) -> None:
         """Store a constant of numbers in [-8, 7] as two to a byte."""
@@ -392,6 +405,6 @@ REPLAYABLE = frozenset(
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
-        "pad_reads", "pad_copy", "gather", "fold_offset", "spread",
+        "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
     }
 )  # fmt: skip

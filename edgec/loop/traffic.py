@@ -10,28 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.loop.cost import average_trips, holds_share, parts_of_choice
+from edgec.loop.cost import parts
 from edgec.loop.dtype import bits
-from edgec.loop.ir import (
-    TRACES,
-    Branch,
-    Buffer,
-    BufferRef,
-    Call,
-    Const,
-    Expr,
-    For,
-    Gather,
-    If,
-    Load,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
-from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.loop.rewrite import subexpressions
+from edgec.loop.ir import TRACES, Buffer, BufferRef, Call, Gather, Load, PrimFunc, Stmt, Store
+from edgec.loop.microkernel import get_microkernel, meaning_of_call
+from edgec.loop.rewrite import expressions, subexpressions
 from edgec.loop.simplify import lower_blocks
 
 WORD_BYTES = 4
@@ -73,36 +56,25 @@ class _Counting:
         self.callees = callees
 
     def stmt(self, stmt: Stmt) -> _Found:
-        if isinstance(stmt, For):
-            return _sum((self.stmt(stmt.body), average_trips(stmt)))
-        if isinstance(stmt, Seq):
-            return _sum(*((self.stmt(child), 1.0) for child in stmt.stmts))
-        if isinstance(stmt, If):
-            share = holds_share(stmt)
-            parts = [(self.stmt(stmt.body), share)]
-            if stmt.otherwise is not None:
-                parts.append((self.stmt(stmt.otherwise), 1.0 - share))
-            return _sum(*parts)
-        if isinstance(stmt, (Branch, While)):
-            chosen = [(self.stmt(part), times) for part, times in parts_of_choice(stmt)]
-            return _sum((self.expr(stmt.condition), 1.0), *chosen)
         if isinstance(stmt, Call):
             return self.call(stmt)
-        assert isinstance(stmt, Store)
-        found = self.expr(stmt.value)
-        _count(found, stmt.buffer)
-        return found
+        found = self.read(stmt)
+        if isinstance(stmt, Store):
+            _count(found, stmt.buffer)
+        return _sum((found, 1.0), *((self.stmt(part), times) for part, times in parts(stmt)))
 
-    def expr(self, expr: Expr) -> _Found:
+    def read(self, stmt: Stmt) -> _Found:
+        """What the expressions directly in a statement read."""
         found: _Found = {}
-        for part in subexpressions(expr):
-            if isinstance(part, (Load, Gather)):
-                _count(found, part.buffer)
+        for expr in expressions(stmt):
+            for part in subexpressions(expr):
+                if isinstance(part, (Load, Gather)):
+                    _count(found, part.buffer)
         return found
 
     def call(self, call: Call) -> _Found:
         refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
-        found = _sum(*((self.expr(a), 1.0) for a in call.args if not isinstance(a, BufferRef)))
+        found = self.read(call)
         if call.callee in TRACES:
             return found
         own = self.callees.get(call.callee) or _kernel_traffic(call)
@@ -115,8 +87,7 @@ class _Counting:
 def _kernel_traffic(call: Call) -> list[Traffic]:
     """What a microkernel accesses through each of its pointers."""
     kernel = get_microkernel(call.callee)
-    values = [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
-    meaning = meaning_of(kernel, (*values, *(0 for _ in kernel.indices)))
+    meaning = meaning_of_call(kernel, call)
     counts = traffic(meaning)
     if kernel.stream is not None:
         first, *others = kernel.stream.sources

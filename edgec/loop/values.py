@@ -7,6 +7,7 @@ index *arrays* it computes on NumPy arrays, all elements at once (`ArrayValue`).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, Union
 
 import numpy as np
@@ -25,6 +26,13 @@ Index = Union[Term, Var, int, Array]
 Operand = Union["Value", int, float]
 #: Floats below it have all halves, and 1.5 * 2**23 more of them no fraction.
 MOST_BOUNDED = 2.0**22
+#: NumPy's functions for operations of the loop IR, where their meaning is C's.
+FUNCTIONS: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum,
+    "max": np.maximum, "div": np.true_divide, "shl": np.left_shift, "shr": np.right_shift,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lt": np.less,
+    "le": np.less_equal, "eq": np.equal,
+}  # fmt: skip
 
 
 class Value:
@@ -133,6 +141,10 @@ class ExprValue(Value):
         return ExprValue(Binary(op, left, right))
 
 
+#: NumPy makes the name of a dtype anew each time, which takes longer than a small sum.
+name_of = lru_cache(str)
+
+
 class ArrayValue(Value):
     """A value that is an array: the same element for every point of an index grid."""
 
@@ -142,7 +154,7 @@ class ArrayValue(Value):
     @property
     def dtype(self) -> str:
         """The element type."""
-        return str(self.array.dtype)
+        return name_of(self.array.dtype)
 
     def _literal(self, value: int | float) -> Value:
         return ArrayValue(np.asarray(value, dtype=self.dtype))
@@ -150,24 +162,53 @@ class ArrayValue(Value):
     def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
         second = self._with(other)
         assert isinstance(second, ArrayValue)
+        if isinstance(second, Accumulator):
+            return second._binary(op, self, swap=not swap)
         pair = (second.array, self.array) if swap else (self.array, second.array)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return ArrayValue(_apply(op, *pair))
+            return ArrayValue(apply(op, *pair))
 
 
-def _apply(op: str, a: Array, b: Array) -> Array:
-    if op == "div" and not is_float(str(a.dtype)):
+class NotAChain(Exception):
+    """The elements of an `Accumulator` are needed."""
+
+
+class Accumulator(ArrayValue):
+    """What a reduction has come to, unknown yet: operations on it are noted, as a chain.
+
+    chain: the operation, its other operand, and whether that is the first one.
+    """
+
+    def __init__(self, dtype: str, chain: tuple[tuple[str, Array, bool], ...] = ()) -> None:
+        self.known = dtype
+        self.chain = chain
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.known
+
+    @property
+    def array(self) -> Array:  # type: ignore[override]
+        """Not known. Raises NotAChain."""
+        raise NotAChain
+
+    def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
+        second = self._with(other)
+        assert isinstance(second, ArrayValue)
+        if op in ("lt", "le", "eq"):
+            raise NotAChain
+        return Accumulator(self.known, (*self.chain, (op, second.array, swap)))
+
+
+def apply(op: str, a: Array, b: Array) -> Array:
+    """An operation of the loop IR on arrays, as C computes it."""
+    if op == "div" and a.dtype.kind != "f":
         down = a // b
         return np.asarray(down + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
-    if op in ("min", "max") and is_float(str(a.dtype)):  # C's comparison, also of NaNs and zeros
+    if op in ("min", "max") and a.dtype.kind == "f":  # C's comparison, also of NaNs and zeros
         return float_minimum(a, b) if op == "min" else float_maximum(a, b)
-    function = {
-        "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum,
-        "max": np.maximum, "div": np.true_divide, "shl": np.left_shift, "shr": np.right_shift,
-        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lt": np.less,
-        "le": np.less_equal, "eq": np.equal,
-    }[op]  # fmt: skip
-    return np.asarray(function(a, b))
+    return np.asarray(FUNCTIONS[op](a, b))
 
 
 def _choose(op: Literal["min", "max"], left: Any, right: Any) -> Any:
@@ -176,7 +217,7 @@ def _choose(op: Literal["min", "max"], left: Any, right: Any) -> Any:
     if isinstance(right, Value):
         return right._binary(op, left, swap=True)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return _apply(op, np.asarray(left), np.asarray(right))
+        return apply(op, np.asarray(left), np.asarray(right))
     result = (terms.minimum if op == "min" else terms.maximum)(left, right)
     return result if result.constant is None else result.constant
 

@@ -153,7 +153,8 @@ def peak_bytes(
 ) -> int:
     """What the arena of such a run takes."""
     problem = placement_problem(function, groups, variants, io=options.io)
-    return plan_memory(problem, node_limit=TRIAL_NODES).peak_bytes[ARENA]
+    nodes = min(TRIAL_NODES, options.plan_nodes)
+    return plan_memory(problem, node_limit=nodes).peak_bytes[ARENA]
 
 
 def _choose(

@@ -9,18 +9,52 @@ output may take over the input's bytes, as far as the chosen variant's loops all
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from edgec.graph.ir import Constant, Function, Value
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
-from edgec.passes.lower_groups import LoweredGroup, Variant
+from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant
 
 ARENA = "arena"
 STATE = "state"  # persistent: kept from one run to the next
-ALIGN_BYTES = 4  # what the widest access of emitted code to an activation needs
+ALIGN_BYTES = 4  # what kernels need of an activation of any dtype
+
+
+def align_bytes(dtypes: Iterable[str]) -> int:
+    """What a buffer is aligned to in which values of these dtypes lie."""
+    return max((ALIGN_BYTES, *(np.dtype(dtype).itemsize for dtype in dtypes)))
+
+
+def scratch_align_bytes(variant: Variant, place: ScratchPlace) -> int:
+    """What a place of scratch is aligned to."""
+    return align_bytes(p.dtype for p in variant.function.params if p.name in place.offsets)
+
+
+def value_aligns(
+    function: Function, roots: Mapping[Value, Value], merged: Mapping[Value, Value] | None = None
+) -> Mapping[Value, int]:
+    """By value with a place of its own, what that is aligned to.
+
+    Views, outputs in place and what bodies hand on share what others lie in: functions with bodies
+    have one alignment for all.
+    """
+    inner = [value.type.dtype for _, value in function.inner_values()]
+    values = list(function.values())
+    if inner:
+        widest = align_bytes([*inner, *(v.type.dtype for v in values)])
+        return dict.fromkeys(values, widest)
+    found: dict[Value, int] = {}
+    for value in values:
+        place = roots.get(value, value)
+        place = (merged or {}).get(place, place)
+        for each in (place, value):
+            found[each] = max(found.get(each, ALIGN_BYTES), align_bytes([value.type.dtype]))
+    return found
 
 
 def scratch_name(position: int, place: str = "") -> str:
@@ -50,7 +84,14 @@ def placement_problem(
         for scratch in variant.places:
             name = scratch_name(position, scratch.name)
             buffers.append(
-                Buffer(name, scratch.size_bytes, position, position + 1, ALIGN_BYTES, (ARENA,))
+                Buffer(
+                    name,
+                    scratch.size_bytes,
+                    position,
+                    position + 1,
+                    scratch_align_bytes(variant, scratch),
+                    (ARENA,),
+                )
             )
         overlaps += stored.overlaps(position, variant, with_same_place=not merge)
     return Problem(tuple(buffers), tuple(overlaps), (Region(ARENA, capacity_bytes),))
@@ -73,6 +114,7 @@ class StoredValues:
         self.groups = groups
         self.merged = merged or {}
         self.roots = storage(function)
+        self.aligns = value_aligns(function, self.roots, self.merged)
         self.start, self.stop = lifetimes(function, groups, self.roots)
         self.outside = outside_values(function, self.roots, io)
         for value, place in self.merged.items():
@@ -83,7 +125,7 @@ class StoredValues:
     def buffers(self) -> tuple[Buffer, ...]:
         """One for each value that has a place of its own in the arena."""
         return tuple(
-            Buffer(v.name, v.type.nbytes, self.start[v], self.stop[v], ALIGN_BYTES, (ARENA,))
+            Buffer(v.name, v.type.nbytes, self.start[v], self.stop[v], self.aligns[v], (ARENA,))
             for v in self.start
             if v not in self.outside and v not in self.merged
         )
@@ -150,9 +192,10 @@ def with_states(problem: Problem, function: Function) -> Problem:
         return problem
     stop = max((buffer.stop for buffer in problem.buffers), default=1)
     buffers = tuple(
-        Buffer(s.before.name, s.before.type.nbytes, 0, stop, ALIGN_BYTES, (STATE,))
+        Buffer(s.before.name, s.before.type.nbytes, 0, stop, align_bytes([s.before.type.dtype]),
+               (STATE,))
         for s in function.states
-    )
+    )  # fmt: skip
     return replace(
         problem, buffers=problem.buffers + buffers, regions=(*problem.regions, Region(STATE))
     )

@@ -20,7 +20,9 @@ from edgec.memory.layout import (
     ARENA,
     lifetimes,
     outside_values,
+    scratch_align_bytes,
     scratch_distances,
+    value_aligns,
     variant_distances,
 )
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
@@ -110,6 +112,7 @@ class Pieces:
         self.groups = groups
         self.members = members
         self.roots = storage(function)
+        self.aligns = value_aligns(function, self.roots)
         self.start, self.stop = lifetimes(function, groups, self.roots)
         self.io = io
         self.outside = outside_values(function, self.roots, io)
@@ -156,7 +159,7 @@ class Pieces:
     def live(self, first: int, last: int) -> list[Buffer]:
         """Values from outside that exist while groups `first` to `last` run."""
         return [
-            Buffer(v.name, v.type.nbytes, 0, 1, ALIGN_BYTES, (ARENA,))
+            Buffer(v.name, v.type.nbytes, 0, 1, self.aligns[v], (ARENA,))
             for v in self._live[first]
             if not first <= self.position.get(v, -1) <= last
         ]
@@ -173,7 +176,7 @@ class Pieces:
     def outputs(self, last: int) -> list[Buffer]:
         """What group `last` makes, unless it lies elsewhere."""
         return [
-            Buffer(value.name, value.type.nbytes, 0, 1, ALIGN_BYTES, (ARENA,))
+            Buffer(value.name, value.type.nbytes, 0, 1, self.aligns[value], (ARENA,))
             for value in self.groups[last].group.outputs
             if value not in self.outside
         ]
@@ -192,7 +195,14 @@ class Pieces:
         pieces = []
         for variant in lowered.variants:
             scratch = [
-                Buffer(f"scratch.{place.name}", place.size_bytes, 0, 1, ALIGN_BYTES, (ARENA,))
+                Buffer(
+                    f"scratch.{place.name}",
+                    place.size_bytes,
+                    0,
+                    1,
+                    scratch_align_bytes(variant, place),
+                    (ARENA,),
+                )
                 for place in variant.places
             ]
             buffers = (*self.live(position, position), *self.outputs(position), *scratch)

@@ -144,7 +144,13 @@ def choose_variants(
     With `function` the choice sees the lifetimes of all values; without it, each group is judged
     by its own scratch and instructions.
     """
-    from edgec.memory.layout import ALIGN_BYTES, ARENA, StoredValues, scratch_name
+    from edgec.memory.layout import (
+        ALIGN_BYTES,
+        ARENA,
+        StoredValues,
+        scratch_align_bytes,
+        scratch_name,
+    )
 
     if all(len(lowered.variants) == 1 for lowered in groups):
         return tuple(lowered.variants[0] for lowered in groups)
@@ -170,7 +176,10 @@ def choose_variants(
                 )
                 for at, v in enumerate(lowered.variants)
             ),
-            ALIGN_BYTES,
+            max(
+                (scratch_align_bytes(v, place) for v in lowered.variants for place in v.places),
+                default=ALIGN_BYTES,
+            ),
             (ARENA,),
         )
         for position, lowered in enumerate(groups)

@@ -14,23 +14,29 @@ onnx    ONNX Runtime: float32(accumulator) * float32 multiplier, rounded half to
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from edgec.errors import TypeMismatch
 
 IntArray = npt.NDArray[np.int64]
 Rounding = Literal["tflm", "single", "tflm16", "onnx"]
 ROUNDINGS: tuple[Rounding, ...] = ("tflm", "single", "tflm16", "onnx")
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+#: Bits by which TFLite's kernels shift accumulators of int32 left at most, and those of int64.
+MOST_SHIFT, MOST_SHORT_SHIFT = 30, 7
 
 
-def quantize_multiplier(real: float) -> tuple[int, int]:
+def quantize_multiplier(real: float, most_shift: int = MOST_SHIFT) -> tuple[int, int]:
     """(multiplier, shift) with real ~= multiplier * 2**(shift - 31), multiplier in [2**30, 2**31).
 
     Source: TFLite `QuantizeMultiplier`: frexp, round half away from zero to 31 bits, shifts under
-    -31 give zero, shifts over 30 saturate.
+    -31 give zero. Raises TypeMismatch for shifts over `most_shift`: TFLite's kernels shift
+    int32 by them, which C does not define.
     """
     if real == 0.0:
         return 0, 0
@@ -41,9 +47,24 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
         shift += 1
     if shift < -31:
         return 0, 0
-    if shift > 30:
-        return INT32_MAX, 30
+    if shift > most_shift:
+        raise _too_large(real, most_shift)
     return multiplier, shift
+
+
+def check_factors(factors: Iterable[float], rounding: Rounding) -> None:
+    """Raise TypeMismatch for a factor that the rounding has no multiplier and shift for."""
+    if rounding != "onnx":
+        fit = short_multiplier if rounding == "tflm16" else quantize_multiplier
+        for factor in factors:
+            fit(factor)
+
+
+def _too_large(real: float, most: int) -> TypeMismatch:
+    return TypeMismatch(
+        f"a factor of {real:g} between scales is too large; fewer than 2**{most} are possible",
+        hint="a scale in the file is wrong: quantize the model again with samples of its input",
+    )
 
 
 def short_multiplier(real: float) -> tuple[int, int]:
@@ -51,11 +72,11 @@ def short_multiplier(real: float) -> tuple[int, int]:
 
     Source: TFLite's MultiplyByQuantizedMultiplier for int64: the upper 16 bits of
     `quantize_multiplier`, rounded half up and held below 2**15. shift is from 8 to 46. Raises
-    ValueError for a real number of 2**7 or more, which TFLite does not define.
+    TypeMismatch for a real number of 2**7 or more, which TFLite does not define.
     """
     multiplier, exponent = quantize_multiplier(real)
-    if exponent > 7:
-        raise ValueError(f"a factor of {real} is too large for int64 accumulators")
+    if exponent > MOST_SHORT_SHIFT:
+        raise _too_large(real, MOST_SHORT_SHIFT)
     short = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
     return short, 15 - exponent
 

@@ -135,31 +135,26 @@ def erf(x: Any) -> FloatArray:
 
 
 def sqrt(x: Any) -> FloatArray:
-    """The square root, correctly rounded; NaN for negative numbers."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.sqrt(np.asarray(x, _F)))
 
 
 def rsqrt(x: Any) -> FloatArray:
-    """1 / sqrt(x), with both roundings."""
     with np.errstate(all="ignore"):
         return np.asarray(_F(1) / sqrt(x))
 
 
 def floor(x: Any) -> FloatArray:
-    """The largest integer that is no larger."""
     with np.errstate(all="ignore"):
         return np.asarray(np.floor(np.asarray(x, _F)))
 
 
 def ceil(x: Any) -> FloatArray:
-    """The smallest integer that is no smaller."""
     with np.errstate(all="ignore"):
         return np.asarray(np.ceil(np.asarray(x, _F)))
 
 
 def round(x: Any) -> FloatArray:
-    """The nearest integer, ties to even."""
     with np.errstate(all="ignore"):
         return np.asarray(np.rint(np.asarray(x, _F)))
 

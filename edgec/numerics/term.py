@@ -50,8 +50,6 @@ class FloorMod:
 
 @dataclass(frozen=True)
 class Min:
-    """The smaller of two terms."""
-
     left: Term
     right: Term
 
@@ -61,8 +59,6 @@ class Min:
 
 @dataclass(frozen=True)
 class Max:
-    """The larger of two terms."""
-
     left: Term
     right: Term
 
@@ -149,7 +145,6 @@ class Term:
         return None if self.parts else self.offset
 
     def variables(self) -> frozenset[Var]:
-        """Every variable that the term depends on."""
         return self._variables
 
     def bounds(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import edgec.ops.copy  # noqa: F401  registers what is named here
-from edgec.graph.evaluate import evaluate_constant
+from edgec.graph.evaluate import ends, evaluate_constant
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Movement
 from edgec.ops.copy import Copy
@@ -17,14 +17,13 @@ from edgec.passes.rewriter import Rewriter
 
 
 def fold_constants(function: Function) -> Function:
-    """The function without nodes whose inputs are all constants."""
     return Rewriter(function).run(_visit)
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     if not inputs or not all(isinstance(value, Constant) for value in inputs):
         return None
-    if node.op.movement is Movement.COPY:
+    if node.op.movement is Movement.COPY or not ends(node):
         return None
     return [
         _copied(rewriter, node, value, constant) if value in rewriter.old.results else constant

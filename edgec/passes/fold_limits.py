@@ -1,7 +1,7 @@
 """Limits of stored integers go into the operator that makes them.
 
 A file may use fewer numbers than a dtype has, as 0..127 of uint8 or six bits of int8: its
-QuantizeLinear then has a Clip behind it, which import makes a requantize to the same parameters.
+QuantizeLinear then has a Clip after it, which import makes a requantize to the same parameters.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Fold:
         )
 
     def _chain(self, value: Value) -> list[Node]:
-        """The operator that makes a value and the views behind it that nothing else reads."""
+        """The operator that makes a value and the views after it that nothing else reads."""
         chain: list[Node] = []
         while len(self.readers.get(value, [])) == 1 and value not in self.results:
             if value not in self.producers:

@@ -4,7 +4,7 @@ conv(x, w, b) * m + a = conv(x, w * m, b * m + a). The products with constants a
 double and rounded once; sums may differ from the unfolded ones in their last bits. A reshape that
 keeps the channels' axis may stand between, as one does where a product of matrices has three axes.
 
-Where weights are dequantized, `fold_stored_biases` makes an addition behind a product of matrices
+Where weights are dequantized, `fold_stored_biases` makes an addition after a product of matrices
 its bias, and leaves weights and their scales as they are stored.
 """
 
@@ -25,12 +25,12 @@ FOLDED = (Arithmetic.SUM, Arithmetic.DIFFERENCE, Arithmetic.PRODUCT)
 
 
 def fold_scales(function: Function) -> Function:
-    """The function without `mul`, `add` and `sub` of channel constants behind products."""
+    """The function without `mul`, `add` and `sub` of channel constants after products."""
     return Rewriter(function).run(_Fold(function, is_stored=False))
 
 
 def fold_stored_biases(function: Function) -> Function:
-    """The function without `add` of channel constants behind `dense` of dequantized weights."""
+    """The function without `add` of channel constants after `dense` of dequantized weights."""
     return Rewriter(function).run(_Fold(function, is_stored=True))
 
 
@@ -88,7 +88,7 @@ class _Fold:
     def _made(
         self, rewriter: Rewriter, node: Node, above: Node, operands: Sequence[Value]
     ) -> Sequence[Value]:
-        """The product of these operands in place of itself and what was behind it."""
+        """The product of these operands in place of itself and what came after it."""
         builder = rewriter.builder
         (output,) = node.outputs
         is_viewed = above.output.type.shape != output.type.shape

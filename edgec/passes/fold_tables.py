@@ -4,7 +4,7 @@ What an operator makes of each element alone, the others being constants of one 
 answer for each of the 256 stored values. The operators themselves compute all of them.
 
 1. A function that turns every stored value into itself is another view of the same bytes.
-2. Two functions behind one another are one table.
+2. Two functions in a row are one table.
 3. Arithmetic on many elements is a table: that is less than half of its instructions.
 """
 
@@ -113,7 +113,7 @@ def table_of(node: Node) -> Array | None:
         types.append(TensorType(arrays[-1].shape, value.type.dtype, value.type.quant))
     try:
         outputs = node.op.infer(node.attrs, *types)
-    except TypeMismatch:  # it tells channels apart
+    except TypeMismatch:  # it treats channels differently
         return None
     (table,) = node.op.evaluate(node.attrs, arrays, types, outputs)
     return np.asarray(table)

@@ -1,6 +1,6 @@
 """Group nodes that become one PrimFunc.
 
-A group starts at a node and takes in the element-wise nodes behind it while each intermediate
+A group starts at a node and takes in the element-wise nodes after it while each intermediate
 value has one reader and is not a result: a convolution takes its requantize. Views join no group:
 they are other shapes of the same bytes.
 """
@@ -31,17 +31,14 @@ class Group:
 
     @property
     def output(self) -> Value:
-        """The value that the group makes, the first if there are several."""
         return self.outputs[0]
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """All values that the group makes."""
         return self.nodes[-1].outputs
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Source nodes that the group stands for, each once."""
         return tuple(dict.fromkeys(s for node in self.nodes for s in node.sources))
 
     @property
@@ -51,7 +48,6 @@ class Group:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one run."""
         return sum(node.macs for node in self.nodes)
 
 

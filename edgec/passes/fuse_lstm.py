@@ -41,7 +41,7 @@ def fused_lstm(
     """The sequence that the integer LSTM makes; None where the parameters do not allow it.
 
     above: the float LSTM. integers: what is under its operands' dequantize nodes. node: the
-    quantize behind its sequence.
+    quantize after its sequence.
     """
     operands = [value for value in integers if value is not None]
     quant = node.attrs.output

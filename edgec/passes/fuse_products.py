@@ -10,8 +10,8 @@ import numpy as np
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.traits import StoredAs
 from edgec.graph.types import Array, Quant
-from edgec.numerics.fixed_point import Rounding
-from edgec.ops.requantize import MOST_SHORT_FACTOR, Requantize, RequantizeAttrs
+from edgec.numerics.fixed_point import MOST_SHORT_SHIFT, Rounding
+from edgec.ops.requantize import Requantize, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
 
 
@@ -45,7 +45,7 @@ def accumulate(
     factors = multipliers(
         x.type.quant.scale[0], weights.type.quant.scale, result.quant.scale[0], rounding
     )
-    if rounding == "tflm16" and max(factors) >= MOST_SHORT_FACTOR:
+    if rounding == "tflm16" and max(factors) >= 2**MOST_SHORT_SHIFT:
         return None
     accumulators = rewriter.builder.op(
         above.op,

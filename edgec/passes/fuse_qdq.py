@@ -13,7 +13,7 @@ and output, and rounding `onnx`:
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x; with others it is an integer requantize,
    or a table of int8 to int8.
-6. A reshape or transpose moves before the dequantize that it reads, and behind the quantize of a
+6. A reshape or transpose moves before the dequantize that it reads, and after the quantize of a
    convolution or dense layer.
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
@@ -161,7 +161,7 @@ def _rescaled(
 def _behind_views(
     rewriter: Rewriter, above: Node, quant: Quant, bounds: tuple[int, int]
 ) -> tuple[list[Node], Node, tuple[int, int]]:
-    """Views behind a sum of products, first the first, the sum, and the bounds of clips between.
+    """Views after a sum of products, first the first, the sum, and the bounds of clips between.
 
     Views of what is quantized per tensor may as well be of integers: those of products of matrices
     of more than two axes, and of convolutions over one. There are no views if no sum is found.

@@ -1,7 +1,7 @@
 """Let go of clamps that can never fire: the intervals of what comes in prove it.
 
 A bound that no result reaches becomes the dtype's own, which storing keeps anyway: a maximum pool
-behind a ReLU need not clamp again, and functions that differ in such bounds alone become one.
+after a ReLU need not clamp again, and functions that differ in such bounds alone become one.
 """
 
 from __future__ import annotations

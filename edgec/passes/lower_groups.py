@@ -24,7 +24,7 @@ from edgec.passes.channel_intervals import intervals_of
 from edgec.passes.fuse_groups import Group
 from edgec.targets.target import Target
 
-#: Several scratch parameters of a function lie one behind the other, each aligned to this.
+#: Several scratch parameters of a function lie one after the other, each aligned to this.
 SCRATCH_ALIGN = 4
 
 
@@ -92,7 +92,6 @@ class Variant:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """What its constants take."""
         return sum(array.nbytes for array in self.constants.values())
 
     @cached_property
@@ -152,7 +151,7 @@ class LoweredGroup:
 def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> LoweredGroup:
     """Write the group's loops and let the target schedule them.
 
-    With `until_free`, forms behind one with a variant without scratch are left out: they are
+    With `until_free`, variants after one with a variant without scratch are left out: they are
     slower, and matter only for where the output may lie.
     """
     values: dict[str, Value] = {}
@@ -189,7 +188,7 @@ def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]
 
 
 def _one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
-    """All scratch parameters one behind the other."""
+    """All scratch parameters one after the other."""
     offsets: dict[str, int] = {}
     behind = 0
     for name, size in scratch_parts(function).items():

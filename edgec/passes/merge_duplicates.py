@@ -5,7 +5,7 @@
    channel by channel keep them equal.
 2. A convolution or dense that reads several equal channels reads the first alone, with the sum of
    their weights, wherever all these sums can be stored. The sums that it accumulates are the same
-   integers, also behind padding, where all channels read as the zero point.
+   integers, also after padding, where all channels read as the zero point.
 
 The others are then read by nobody, and `shrink_channels` removes them and the filters that make
 them.
@@ -23,7 +23,7 @@ from edgec.graph.types import Array
 from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
 
-#: What tells the channels of a value apart, one for each index of its last axis.
+#: What distinguishes the channels of a value, one for each index of its last axis.
 Keys = tuple[Hashable, ...]
 #: Name of a value -> channel -> the first one that always holds the same.
 Equal = dict[str, dict[int, int]]

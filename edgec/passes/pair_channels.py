@@ -157,10 +157,7 @@ class _Reorder:
             )
         if x in self.orders and products.inputs is not None:
             data = data.take(self.orders[x], products.inputs)
-        return (
-            _constant(rewriter, w, data, quant),
-            _constant(rewriter, b, bias, b.type.quant),
-        )
+        return (_constant(rewriter, w, data, quant), _constant(rewriter, b, bias, b.type.quant))
 
 
 def _ordered_origin(value: Value, order: Order | None) -> Origin | None:

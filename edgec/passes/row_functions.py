@@ -44,17 +44,14 @@ class RowGroup:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The activations that come in by rows."""
         return self.group.activations
 
     @property
     def height(self) -> int:
-        """Rows of the inputs."""
         return self.inputs[0].type.shape[1]
 
     @property
     def rows(self) -> int:
-        """Rows of the output."""
         return self.group.output.type.shape[1]
 
     @cached_property
@@ -161,12 +158,10 @@ class RowSum:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The activation that comes in by rows."""
         return self.group.activations
 
     @property
     def rows(self) -> int:
-        """Rows of the input."""
         return self.inputs[0].type.shape[1]
 
 

@@ -41,7 +41,6 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 
 
 def run_passes(function: Function, rounding: Rounding) -> Function:
-    """The function after all passes."""
     for _, run in PASSES:
         function = run(function, rounding)
     return function

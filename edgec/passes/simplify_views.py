@@ -17,7 +17,6 @@ from edgec.passes.rewriter import Rewriter
 
 
 def simplify_views(function: Function) -> Function:
-    """Leave only views that matter."""
     return Rewriter(function).run(_visit)
 
 

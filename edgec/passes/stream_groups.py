@@ -44,13 +44,7 @@ from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import (
-    LoweredGroup,
-    RowPart,
-    ScratchPlace,
-    Variant,
-    scratch_parts,
-)
+from edgec.passes.lower_groups import LoweredGroup, RowPart, ScratchPlace, Variant, scratch_parts
 from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
@@ -70,7 +64,6 @@ class Member:
 
     @property
     def output(self) -> Value:
-        """The value that the member makes."""
         return self.rows.group.output
 
 

@@ -21,8 +21,6 @@ _Frame = tuple[dict[str, Any], bytes]
 
 
 class Channel:
-    """A running worker; every failure of it is a RunFailed, and ends it."""
-
     def __init__(self, command: list[str] | None = None) -> None:
         """Start `command`, the worker by default. Raises ToolMissing if it cannot start."""
         environment = dict(os.environ)
@@ -90,7 +88,6 @@ class Channel:
         return answer, data
 
     def close(self) -> None:
-        """End the worker; harmless when it has ended."""
         if not self._open:
             return
         self._open = False
@@ -108,7 +105,6 @@ class Channel:
                 stream.close()
 
     def _fail(self, message: str) -> NoReturn:
-        """End the worker and raise."""
         self._process.kill()
         self.close()
         tail = self._stderr.decode(errors="replace").strip().splitlines()[-8:]

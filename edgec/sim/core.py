@@ -98,12 +98,7 @@ class CoreSimulator:
     """
 
     def __init__(
-        self,
-        elf: Path,
-        core: str,
-        *,
-        trace_symbol: str = "ec_trace",
-        native: bool = True,
+        self, elf: Path, core: str, *, trace_symbol: str = "ec_trace", native: bool = True
     ) -> None:
         """Start a worker and load `elf`; `core` is one of CORES.
 
@@ -177,12 +172,10 @@ class CoreSimulator:
         self.close()
 
     def close(self) -> None:
-        """End the worker; harmless when called twice."""
         self._channel.close()
 
     @property
     def symbols(self) -> Mapping[str, int]:
-        """Addresses by name, the Thumb bit of functions cleared."""
         return self._addresses
 
     def symbol(self, name: str) -> Symbol:
@@ -229,11 +222,9 @@ class CoreSimulator:
         self._next_private = self._layout.private_base
 
     def write(self, address: int, data: bytes) -> None:
-        """Write memory, read-only memory too. Raises RunFailed where nothing is mapped."""
         self._ask({"command": "write", "address": address}, bytes(data))
 
     def read(self, address: int, size: int) -> bytes:
-        """Read memory. Raises RunFailed where nothing is mapped."""
         return self._ask({"command": "read", "address": address, "size": size})[1]
 
     def call(

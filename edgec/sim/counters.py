@@ -79,19 +79,15 @@ class PythonCounter:
         self._callback = BLOCK_CALLBACK(count)
 
     def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
-        """See Counter."""
         return ctypes.cast(self._callback, ctypes.c_void_p), ctypes.c_void_p(0)
 
     def reset(self) -> None:
-        """See Counter."""
         self._counts.clear()
 
     def blocks(self) -> list[Block]:
-        """See Counter."""
         return [(key & 0xFFFFFFFF, key >> 32, count) for key, count in list(self._counts.items())]
 
     def consistent(self) -> bool:
-        """See Counter."""
         return True
 
 
@@ -111,15 +107,12 @@ class NativeCounter:
         )
 
     def callback(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
-        """See Counter."""
         return ctypes.c_void_p(self._entry), self._biased
 
     def reset(self) -> None:
-        """See Counter."""
         self._table[:] = np.zeros(1, _SLOT)
 
     def blocks(self) -> list[Block]:
-        """See Counter."""
         used: npt.NDArray[np.intp] = np.nonzero(self._table["count"])[0]
         rows = self._table[used]
         addresses = self.code.address + 2 * used
@@ -128,7 +121,6 @@ class NativeCounter:
         )
 
     def consistent(self) -> bool:
-        """See Counter."""
         return not bool(self._table["conflicts"].any())
 
 

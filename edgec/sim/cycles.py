@@ -37,14 +37,7 @@ _FIXED_COST = {
 }
 _REFILL = 2
 # Inside an IT block these are written with a condition and then count as any instruction.
-_PLAIN_IN_IT = frozenset(
-    {
-        Kind.BRANCH,
-        Kind.TABLE_BRANCH,
-        Kind.DIVIDE,
-        Kind.VECTOR_MOVE_PAIR,
-    }
-)
+_PLAIN_IN_IT = frozenset({Kind.BRANCH, Kind.TABLE_BRANCH, Kind.DIVIDE, Kind.VECTOR_MOVE_PAIR})
 _SINGLE = frozenset({Kind.LOAD, Kind.STORE, Kind.VECTOR_LOAD, Kind.VECTOR_STORE})
 _B_NARROW, _B_NARROW_MASK = 0xE000, 0xF800
 

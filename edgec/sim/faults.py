@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from edgec.build.instruction import Instruction
+from edgec.build.thumb import needs
 from edgec.errors import RunFailed
 from edgec.sim.guard import Span, count_bytes, describe_place
 from edgec.sim.image import Image, Layout
-from edgec.sim.legal import missing_feature
+from edgec.sim.thumb import is_wide
+from edgec.targets.core import CORES
 
+#: What instructions need, by the words of `edgec.build.thumb.needs`.
+_FEATURES = {
+    "thumb2": "32-bit Thumb-2 instructions, IT, CBZ",
+    "dsp": "DSP instructions",
+    "fpu": "FPU",
+    "fpu_double": "double-precision FPU",
+    "v8m": "Armv8-M instructions",
+    "mve": "vector extension (MVE)",
+}
 _SENTENCES = {
     "svc": "executes SVC, but there is no operating system",
     "breakpoint": "executes a breakpoint",
@@ -98,3 +110,9 @@ def _explain_access(
     return RunFailed(
         f"{where} {verb} {count_bytes(size)} at 0x{address:08x}, {place}", details=tuple(details)
     )
+
+
+def missing_feature(first: int, second: int, core: str) -> str | None:
+    """Return in words what an instruction needs and `core` lacks, or None."""
+    feature = needs(Instruction(0, first, second if is_wide(first) else -1))
+    return None if not feature or CORES[core].has(feature) else _FEATURES[feature]

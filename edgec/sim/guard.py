@@ -20,7 +20,6 @@ class Span:
 
     @property
     def end(self) -> int:
-        """Address after the last byte."""
         return self.address + self.size
 
 
@@ -62,7 +61,6 @@ def describe_place(address: int, size: int, write: bool, spans: Sequence[Span]) 
 
 
 def count_bytes(number: int) -> str:
-    """Return `1 byte` or `12 bytes`."""
     return f"{number} byte{'' if number == 1 else 's'}"
 
 

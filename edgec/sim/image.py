@@ -46,7 +46,6 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """Address after the last byte."""
         return self.address + self.size
 
 
@@ -63,7 +62,6 @@ class CodeSection:
     marks: tuple[tuple[int, bool], ...]
 
     def runs(self) -> list[tuple[int, int, bool]]:
-        """Return (start, stop, is_code) pieces that cover the section in order."""
         end = self.address + len(self.data)
         marks = list(self.marks)
         if not marks or marks[0][0] > self.address:
@@ -76,11 +74,9 @@ class CodeSection:
         ]
 
     def bytes_between(self, start: int, stop: int) -> bytes:
-        """Return the bytes [start, stop), addresses of this section."""
         return self.data[start - self.address : stop - self.address]
 
     def instructions(self) -> Iterator[Located]:
-        """Yield all instructions of the section, data left out."""
         for start, stop, is_code in self.runs():
             if is_code:
                 yield from sweep(self.bytes_between(start, stop), start)

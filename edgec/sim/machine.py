@@ -144,15 +144,12 @@ class Machine:
         self._uc.mem_map(address, size, rights)
 
     def unmap(self, address: int, size: int) -> None:
-        """Take mapped memory away. Raises unicorn.UcError where nothing is mapped."""
         self._uc.mem_unmap(address, size)
 
     def write(self, address: int, data: bytes) -> None:
-        """Write memory, read-only memory too. Raises unicorn.UcError where nothing is mapped."""
         self._uc.mem_write(address, data)
 
     def read(self, address: int, size: int) -> bytes:
-        """Read memory. Raises unicorn.UcError where nothing is mapped."""
         return bytes(self._uc.mem_read(address, size))
 
     def add_code(self, address: int, data: bytes) -> None:
@@ -165,12 +162,7 @@ class Machine:
         self._counters.append(counter)
 
     def _add_raw_hook(
-        self,
-        kind: int,
-        callback: ctypes.c_void_p,
-        user_data: ctypes.c_void_p,
-        begin: int,
-        end: int,
+        self, kind: int, callback: ctypes.c_void_p, user_data: ctypes.c_void_p, begin: int, end: int
     ) -> int:
         """Add a hook past the bindings, whose callbacks cost three times as much."""
         handle = ctypes.c_size_t()

@@ -34,13 +34,7 @@ class Kind(Enum):
 
 # What faults on an address that is not a multiple of four, on every core (DDI 0403, A3.2.1).
 ALIGNED_KINDS = frozenset(
-    {
-        Kind.DUAL,
-        Kind.MULTIPLE,
-        Kind.VECTOR_LOAD,
-        Kind.VECTOR_STORE,
-        Kind.VECTOR_MULTIPLE,
-    }
+    {Kind.DUAL, Kind.MULTIPLE, Kind.VECTOR_LOAD, Kind.VECTOR_STORE, Kind.VECTOR_MULTIPLE}
 )
 
 
@@ -56,7 +50,6 @@ class Instruction:
 
 
 def is_wide(halfword: int) -> bool:
-    """Return whether a first halfword starts a 32-bit instruction."""
     return halfword >= 0xE800
 
 
@@ -79,7 +72,6 @@ class Located:
 
     @property
     def size(self) -> int:
-        """Bytes: 2 or 4."""
         return 4 if is_wide(self.first) else 2
 
 
@@ -117,33 +109,39 @@ def decode(first: int, second: int) -> Instruction:
     return _decode_wide(first, second) if is_wide(first) else _decode_narrow(first)
 
 
-_NARROW_OTHER = Instruction(Kind.OTHER, 2)
 _WIDE_OTHER = Instruction(Kind.OTHER, 4)
 
 
+#: Kinds of 16-bit instructions, the first row that fits: a mask and its bits.
+_NARROW: tuple[tuple[int, int, Kind], ...] = (
+    (0xF800, 0x4800, Kind.LOAD),  # LDR literal
+    (0xFE00, 0x5000, Kind.STORE),  # register offset: STR, STRH, STRB
+    (0xFE00, 0x5200, Kind.STORE),
+    (0xFE00, 0x5400, Kind.STORE),
+    (0xF000, 0x5000, Kind.LOAD),
+    (0xE800, 0x6800, Kind.LOAD),  # immediate offset
+    (0xE800, 0x6000, Kind.STORE),
+    (0xE800, 0x8800, Kind.LOAD),  # half-words, SP relative
+    (0xE800, 0x8000, Kind.STORE),
+    (0xFE00, 0xB400, Kind.MULTIPLE),  # PUSH
+    (0xFE00, 0xBC00, Kind.MULTIPLE),  # POP
+    (0xF500, 0xB100, Kind.CONDITIONAL_BRANCH),  # CBZ, CBNZ
+    (0xF000, 0xC000, Kind.MULTIPLE),  # STM, LDM
+    (0xFE00, 0xDE00, Kind.OTHER),  # UDF, SVC
+    (0xF000, 0xD000, Kind.CONDITIONAL_BRANCH),
+    (0xF800, 0xE000, Kind.BRANCH),  # B
+    (0xFF07, 0x4700, Kind.BRANCH),  # BX, BLX
+)
+
+
 def _decode_narrow(h: int) -> Instruction:
-    top = h >> 12
-    if h >> 11 == 0b01001:  # LDR literal
-        return Instruction(Kind.LOAD, 2)
-    if top == 0b0101:  # register offset
-        return Instruction(Kind.STORE if (h >> 9) & 7 < 3 else Kind.LOAD, 2)
-    if top in (0b0110, 0b0111, 0b1000, 0b1001):  # immediate offset, SP relative
-        return Instruction(Kind.LOAD if h & 0x800 else Kind.STORE, 2)
-    if h & 0xFE00 == 0xB400:  # PUSH
-        return Instruction(Kind.MULTIPLE, 2, (h & 0x1FF).bit_count())
-    if h & 0xFE00 == 0xBC00:  # POP
-        return Instruction(Kind.MULTIPLE, 2, (h & 0x1FF).bit_count(), bool(h & 0x100))
-    if h & 0xF500 == 0xB100:  # CBZ, CBNZ
-        return Instruction(Kind.CONDITIONAL_BRANCH, 2)
     if it_length(h):
         return Instruction(Kind.IT, 2)
-    if top == 0b1100:  # STM, LDM
-        return Instruction(Kind.MULTIPLE, 2, (h & 0xFF).bit_count())
-    if top == 0b1101 and (h >> 8) & 0xF < 14:
-        return Instruction(Kind.CONDITIONAL_BRANCH, 2)
-    if h >> 11 == 0b11100 or h & 0xFF07 == 0x4700:  # B; BX, BLX
-        return Instruction(Kind.BRANCH, 2)
-    return _NARROW_OTHER
+    kind = next((kind for mask, bits, kind in _NARROW if h & mask == bits), Kind.OTHER)
+    if kind is not Kind.MULTIPLE:
+        return Instruction(kind, 2)
+    listed = 0xFF if h >> 12 == 0b1100 else 0x1FF  # PUSH and POP have LR and PC too
+    return Instruction(kind, 2, (h & listed).bit_count(), h & 0xFF00 == 0xBD00)
 
 
 def _decode_wide(h: int, s: int) -> Instruction:

@@ -31,7 +31,6 @@ class Worker:
         self._capstone: Any = None
 
     def handle(self, header: dict[str, Any], payload: bytes) -> Reply:
-        """Answer one request."""
         command = header["command"]
         if command == "open":
             return self._open(header)
@@ -111,7 +110,6 @@ class Worker:
         return reply, payload
 
     def _disassemble(self, machine: Machine, address: int) -> str:
-        """Return the instruction at an address as text, its encoding if that has no meaning."""
         code = b""
         for size in (4, 2):  # the last halfword of a region, too
             try:

@@ -12,7 +12,7 @@ schedules to the menu of the group.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edgec.loop.ir import PrimFunc
@@ -50,7 +50,8 @@ class Nest:
     tables: the function's constants, by parameter. window: that of sums over windows, where the
     operator knows it. in_rows: the function makes one row of an image, as in layers that stream.
     sums: how the group sums as its operators write it, whatever form `func` has. form:
-    that in which it was lowered.
+    that in which it was lowered. paired: as for `Target`. begun: the first steps, which made `func`
+    and `tables`.
     """
 
     func: PrimFunc
@@ -61,6 +62,25 @@ class Nest:
     in_rows: bool = False
     sums: Sums | None = None
     form: str = DIRECT
+    paired: bool = False
+    begun: Schedule | None = None
+
+    def schedule(self) -> Schedule:
+        """A schedule that goes on from the first steps, if there are any."""
+        begun = self.begun
+        if begun is None:
+            return Schedule(self.func)
+        return replace(
+            begun, trace=[*begun.trace], repacked={**begun.repacked}, packed={**begun.packed},
+            folded={**begun.folded},
+        )  # fmt: skip
+
+    def after(self, schedule: Schedule, window: Window | None = None) -> Nest:
+        """The nest that first steps make; window: that of its sums, if they changed it."""
+        tables = {name: schedule.table(name, self.tables) for name in self.tables}
+        return replace(
+            self, func=schedule.func, tables=tables, window=window or self.window, begun=schedule
+        )
 
     @cached_property
     def temporaries(self) -> frozenset[str]:
@@ -116,6 +136,8 @@ class Nest:
 #: Whether a rule may be for a nest, and the schedules of it.
 Match = Callable[[Nest], bool]
 Apply = Callable[[Nest], list[Schedule]]
+#: First steps that several rules share; ScheduleError where a nest has not what they change.
+Prepare = Callable[[Nest], Nest]
 
 
 def never(nest: Nest, found: list[Schedule]) -> bool:
@@ -137,7 +159,8 @@ class Rule:
     must not have. kernels: patterns (as of file names) of the kernels that its schedules call.
     levels: of `--optimize`; all if empty. is_assembly: the kernels are slow without assembly, and
     `--no-asm` does without them. ends_menu: whether rules after it are left out, asked where it
-    found schedules. form: the nest that `apply` gets is lowered in this form.
+    found schedules. form: the nest that `apply` gets is lowered in this form. prepare: first steps,
+    of whose nest `apply` makes its schedules.
     """
 
     name: str
@@ -150,6 +173,7 @@ class Rule:
     is_assembly: bool = False
     ends_menu: Callable[[Nest, list[Schedule]], bool] = never
     form: str = field(default=DIRECT, kw_only=True)
+    prepare: Prepare | None = field(default=None, kw_only=True)
 
     def is_for(self, core: Core, options: Options) -> bool:
         """Whether a core has what it needs, and the options allow it."""

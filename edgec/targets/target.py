@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import edgec.targets.kernels  # noqa: F401  registers what rules name
+from edgec.errors import ScheduleError
 from edgec.graph.ir import Node
 from edgec.graph.traits import Storage
 from edgec.loop.lowering import Lowering
@@ -17,7 +18,6 @@ from edgec.targets.common import loops
 from edgec.targets.common.sums import find_sums
 from edgec.targets.core import Core
 from edgec.targets.cortex_m import rules as cortex_m
-from edgec.targets.dsp.matrix import pairs_channels
 from edgec.targets.riscv import rules as riscv
 from edgec.targets.rule import DIRECT, PLAIN, Nest, Rule, loop_rescaling
 from edgec.targets.x86 import rules as x86
@@ -49,12 +49,15 @@ class Offer:
 class Target:
     """What schedules the loops for a core, as the options say.
 
-    in_rows: functions are single rows of images, as layers that stream run.
+    in_rows: functions are single rows of images, as layers that stream run. paired: channels
+    stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
+    are fast, but may take more scratch and code than loops.
     """
 
     core: Core
     options: Options
     in_rows: bool = False
+    paired: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -62,7 +65,7 @@ class Target:
         return tuple(r for r in RULES[self.core.isa] if r.is_for(self.core, self.options))
 
     def menu(self, lower: Lower) -> Iterator[list[Offer]]:
-        """The schedules of a group, the fastest first: rule by rule of one form, then the next.
+        """The schedules of a group, the fastest first: those of rules that begin alike together.
 
         lower: writes the group's loops.
         """
@@ -70,10 +73,16 @@ class Target:
         plain = self._nest(as_defined, PLAIN)
         plain = replace(plain, sums=find_sums(plain.func))
         rules = (rule for rule in self.rules if rule.match(plain))
-        for form, those in groupby(rules, key=lambda rule: rule.form):
-            lowering = as_defined if form == PLAIN else lower(form, self.rescaling)
+        for (form, prepare), those in groupby(rules, key=lambda rule: (rule.form, rule.prepare)):
+            is_defined = form == PLAIN or (form == DIRECT and not self.rescaling)
+            lowering = as_defined if is_defined else lower(form, self.rescaling)
             nest = replace(self._nest(lowering, form), sums=plain.sums)
             offers: list[Offer] = []
+            if prepare is not None:
+                try:
+                    nest = prepare(nest)
+                except ScheduleError:
+                    continue
             for rule in those:
                 found = rule.apply(nest)
                 offers += [Offer(schedule, lowering) for schedule in found]
@@ -84,7 +93,7 @@ class Target:
     def _nest(self, lowering: Lowering, form: str) -> Nest:
         return Nest(
             lowering.build(), lowering.tables, lowering.window, self.core, self.options,
-            self.in_rows, form=form,
+            self.in_rows, form=form, paired=self.paired,
         )  # fmt: skip
 
     def is_whole(self, members: Sequence[Node], following: Node) -> bool:
@@ -101,7 +110,7 @@ class Target:
         if dtype == "float32":
             is_limited = following.op.is_limit and not others  # kernels do that
             return self.core.is_embedded and self.core.has("fpu") and not is_limited
-        is_much_faster = self.core.has("mve") or self.options.optimize == "time"
+        is_much_faster = self.core.has("mve") or self.paired
         if not self.core.has("dsp") or not (is_much_faster or isinstance(following.op, ByTable)):
             return False
         is_rescaled = [member.op.storage for member in others] == [Storage.REQUANTIZE]
@@ -110,8 +119,8 @@ class Target:
 
     @property
     def pairs_channels(self) -> bool:
-        """Whether channels may stand in another order, for kernels that take them two by two."""
-        return pairs_channels(self.core, self.options)
+        """Whether it has kernels that take channels two by two."""
+        return self.core.has("dsp") and not self.core.has("mve")
 
     @property
     def rescaling(self) -> str:
@@ -128,4 +137,5 @@ def target_for(core: Core, options: Options) -> Target:
     """The target of a core. Kernels for vectors are assembly, and C in their place is slow."""
     if options.no_asm:
         core = replace(core, features=core.features - {"mve"})
-    return Target(core, options)
+    target = Target(core, options)
+    return replace(target, paired=target.pairs_channels and options.optimize == "time")

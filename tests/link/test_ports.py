@@ -47,7 +47,7 @@ def test_choice_is_the_users_where_it_is_not_clear(connected) -> None:
         find_port(board)
     assert caught.value.details[1] == "COM8  a port  USB 0483:374b  066B"
     connected(port("COM1"), port("COM2"))
-    with pytest.raises(RunFailed, match=r"there are several serial ports$"):
+    with pytest.raises(RunFailed, match=r"there are several serial ports\n"):
         find_port(load_board("stm32"))
     connected()
     with pytest.raises(LinkError, match="has no serial port"):

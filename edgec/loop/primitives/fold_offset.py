@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Cast, Load, PrimFunc, Store
+from edgec.loop.ir import Cast, If, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import with_changes
 from edgec.loop.primitives.sum_term import SumTerm, find_term
 from edgec.loop.primitives.tensorize import Packed
@@ -41,7 +41,11 @@ def fold_offset(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, Pack
     others = [index for axis, index in enumerate(weight.indices) if axis not in own]
     if len(own) != 1 or any(not index.variables() <= steps for index in others):
         raise ScheduleError(f"fold_offset: the weights of {block} are not those of an output")
-    if any((loop.stop - loop.start).constant is None for loop in term.loops):
+    outputs = {var for a in term.block.axes if a.kind != "reduce" for var in a.binding.variables()}
+    moved = [a for a in term.block.axes if a.kind == "reduce" and a.binding.variables() & outputs]
+    is_guarded = any(isinstance(stmt, If) for stmt in term.above)
+    varies = any((loop.stop - loop.start).constant is None for loop in term.loops)
+    if moved or is_guarded or varies:
         raise ScheduleError(f"fold_offset: not every output of {block} adds all products")
     for index, extent in zip(weight.indices, weight.buffer.shape, strict=True):
         if index not in start.indices and index.bounds() != (0, extent - 1):

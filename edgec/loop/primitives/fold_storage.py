@@ -41,7 +41,7 @@ def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple
             u[j] = g(t[j], t[j+1], t[j+2])            u[j] = g(t[j % 3], t[(j+1) % 3], t[(j+2) % 3])
         } }                                       } }
 
-    With `contiguous`, the rows that are alive stay one behind the other, as a callee that is given
+    With `contiguous`, the rows that are alive stay one after the other, as a callee that is given
     a pointer to several wants them: they move down before new ones are written, and row r is at
     t[r - base(i)], base(i) being the first one alive in step i of the innermost loop around all
     uses.

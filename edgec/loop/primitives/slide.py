@@ -28,7 +28,7 @@ def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:
     e(i) is the number of steps that the rows made before step i suffice for, here
     max(i - 2, 0). Every row is made once, and `fold_storage` can then keep the last few only.
 
-    Requires: `loop` stands on its own behind the nest that holds `into`, steps from 0 and does not
+    Requires: `loop` stands on its own after the nest that holds `into`, steps from 0 and does not
     carry a reduction; nothing between the two uses what it writes or writes what it reads; `into`
     runs through its steps once, and `e` has a closed form. A row that both write, such as a sum
     that replaces one of its operands, waits until the nest needs it no more.
@@ -92,7 +92,7 @@ def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) ->
                 raise ScheduleError(f"slide: loop {name} does not run through its steps once")
             step = at
         for row in range(touch.first, touch.stop):
-            # What is done behind the loop is done at its next step.
+            # What is done after the loop is done at its next step.
             used[touch.buffer, row] = step + (at is None)
             if touch.is_write:
                 written[touch.buffer, row] = used[touch.buffer, row]

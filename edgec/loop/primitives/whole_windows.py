@@ -7,9 +7,10 @@ from itertools import product
 from math import prod
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Axis, Block, Buffer, For, Load, PrimFunc, Stmt, Store
+from edgec.loop.ir import Axis, Block, Buffer, Cast, For, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
 from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term
+from edgec.loop.rewrite import Substitute
 from edgec.loop.values import ExprValue, Value, index, select
 from edgec.numerics.term import Term, Var, as_term, maximum, minimum
 
@@ -23,10 +24,13 @@ def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple
               + (x[h + k - 1] + 5) * w[k]              x[max(h + k - 1, 0)] : -5) + 5) * w[k]
         } }                                      } }
 
-    Requires: bounds that vary leave out just what is outside of the buffer, the sum starts in
-    the block, and the number that stands for what is outside fits in the buffer's dtype. axes: the
-    dimensions that are looked at, also where all is inside, as kernels do it.
+    A loop with fixed bounds that leaves out weights, `for k in 1..3`, goes over all of them, too.
+
+    Requires: bounds leave out just what is outside of the buffer, the sum starts in the block, and
+    the number that stands for what is outside fits in the buffer's dtype. axes: the dimensions that
+    are looked at, also where all is inside, as kernels do it.
     """
+    func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_reads", func, block, buffer, axes)
     load = term.read
     assert isinstance(load, Load)
@@ -58,9 +62,11 @@ def pad_copy(
                                                     acc[h] = acc[h] + (padded[h + k] + 5) * w[k]
                                                 } }
 
-    The copy's dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
+    A loop with fixed bounds that leaves out weights goes over all of them, too. The copy's
+    dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
     the name of the copy, which is also that of its block.
     """
+    func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_copy", func, block, buffer, axes)
     load, source = term.read, term.source
     assert isinstance(load, Load)
@@ -99,7 +105,7 @@ def _copied(
                 if inside is None
                 else (inside & (index(place) >= 0) & (index(place) < extent))
             )
-            place = minimum(maximum(place, 0), extent - 1)
+            place = maximum(0, minimum(place, extent - 1))
         indices.append(place)
     assert inside is not None
     value = select(inside, ExprValue(Load(term.source, tuple(indices))), _fill(term))
@@ -147,8 +153,51 @@ def is_clipped(func: PrimFunc, block: str) -> bool:
     return any((loop.stop - loop.start).constant is None for loop in loops)
 
 
+def leaves_out_weights(func: PrimFunc, block: str, buffer: str) -> bool:
+    """Whether a loop with fixed bounds leaves out weights at every place."""
+    return bool(_short_axes(find_term("pad_reads", func, block, buffer)))
+
+
+def _short_axes(term: SumTerm) -> list[tuple[Axis, int]]:
+    """Steps of the sum that do not reach all weights along a dimension, and its extent."""
+    weight = term.weight
+    while isinstance(weight, Cast):
+        weight = weight.value
+    if not isinstance(weight, Load):
+        return []
+    steps = {as_term(axis.var): axis for axis in term.block.axes if axis.kind == "reduce"}
+    pairs = zip(weight.indices, weight.buffer.shape, strict=True)
+    return [(steps[at], size) for at, size in pairs if at in steps and at.bounds() != (0, size - 1)]
+
+
+def _with_all_weights(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
+    """The function with variables that have a value for every weight; loops keep their bounds."""
+    for axis, extent in _short_axes(find_term("pad_reads", func, block, buffer)):
+        term = find_term("pad_reads", func, block, buffer)
+        loop = next((each for each in term.loops if axis.binding == as_term(each.var)), None)
+        if loop is None:
+            raise ScheduleError(f"pad_reads: {axis.var} of {block} is no loop")
+        wide, place = (
+            replace(axis.var, start=0, stop=extent),
+            replace(loop.var, start=0, stop=extent),
+        )
+        whole = Substitute({axis.var: as_term(wide)})
+        init = None if term.block.init is None else whole.stmt(term.block.init)
+        axes = tuple(replace(a, var=wide) if a.var == axis.var else a for a in term.block.axes)
+        made = replace(term.block, axes=axes, init=init, body=whole.stmt(term.block.body))
+        func = with_changes(func, [(term.block, made)])
+        loop, _ = find_loop(func, loop.var.name)
+        body = Substitute({loop.var: as_term(place)}).stmt(loop.body)
+        func = with_changes(func, [(loop, replace(loop, var=place, body=body))])
+    return func
+
+
 def _varying(term: SumTerm) -> list[For]:
-    return [loop for loop in term.loops if (loop.stop - loop.start).constant is None]
+    """The loops that leave something out."""
+    return [
+        loop for loop in term.loops
+        if (loop.start.constant, loop.stop.constant) != (loop.var.start, loop.var.stop)
+    ]  # fmt: skip
 
 
 def _leaving(term: SumTerm) -> tuple[int, ...]:

@@ -1,14 +1,23 @@
-"""First steps of schedules whose windows are whole: offsets folded, inputs gathered."""
+"""First steps of schedules whose windows are whole: offsets folded, inputs padded or gathered."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from edgec.errors import ScheduleError
 from edgec.loop.primitives.fold_offset import adds_offset
-from edgec.loop.primitives.whole_windows import is_clipped
+from edgec.loop.primitives.whole_windows import is_clipped, leaves_out_weights
+from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.targets.common.nests import decompose, find_param, output_loops
 from edgec.targets.rule import Nest
 
 #: Rows and columns of an image [N, H, W, C].
 IMAGE_AXES = (1, 2)
+#: Constants that rescale sums.
+FACTORS = ("multiplier", "shift", "scale")
 
 
 def fold_offsets(schedule: Schedule, buffer: str = "x") -> None:
@@ -25,3 +34,82 @@ def gathered(nest: Nest) -> Schedule:
         fold_offsets(schedule)
     schedule.gather("acc", "x", "col")
     return schedule
+
+
+def spread_factors(schedule: Schedule, tables: Mapping[str, Array]) -> None:
+    """Let each channel have a factor of its own."""
+    for name in FACTORS:
+        if name in tables and tables[name].shape == (1,):
+            schedule.spread(name, "out")
+
+
+def whole_windows(nest: Nest) -> Nest:
+    """Windows read where they are, all whole; the weights of each channel together."""
+    schedule, window = Schedule(nest.func), nest.window
+    if _reaches_outside(nest):
+        schedule.pad_reads("acc", "x", IMAGE_AXES)
+    elif window is not None:
+        window = replace(window, is_padded=False)
+    _finish(nest, schedule, "x")
+    if len(find_param(schedule.func, "w").shape) == 3:  # of depthwise windows
+        schedule.transform_layout("w", "HWO -> O H W")
+    return nest.after(schedule, window)
+
+
+def plain_matrix(nest: Nest) -> Nest:
+    """Products of matrices: dense, and convolutions whose windows are single pixels."""
+    if nest.window is not None and not nest.window.is_pixel:
+        raise ScheduleError("the windows are not single pixels")
+    schedule = Schedule(nest.func)
+    _finish(nest, schedule, "x")
+    return nest.after(schedule)
+
+
+def fuse_pixels(schedule: Schedule) -> str:
+    """Sum each output where it is stored, in one loop over all pixels; returns its name."""
+    *pixels, last = output_loops(schedule.func, "out", "out")
+    schedule.compute_at("acc", last)
+    decompose(schedule, "acc")
+    loop = pixels[0]
+    for inner in pixels[1:]:
+        loop = schedule.fuse(loop, inner)
+    schedule.simplify()
+    return loop if loop in loops_of(schedule.func.body) else last
+
+
+def padded_rows(nest: Nest) -> Nest:
+    """Windows of a copy of the input with its padding, if it has any."""
+    if nest.window is None or nest.window.is_pixel:
+        raise ScheduleError("there are no windows")
+    schedule, window, source = Schedule(nest.func), nest.window, "x"
+    if _reaches_outside(nest):
+        source = schedule.pad_copy("acc", "x", "padded", (0, 1, 2, 3), IMAGE_AXES)
+    elif window is not None:
+        window = replace(window, is_padded=False)
+    _finish(nest, schedule, source)
+    return nest.after(schedule, window)
+
+
+def padded_columns(nest: Nest) -> Nest:
+    """The windows of that copy one after the other in `col`, each of one dimension."""
+    rows = padded_rows(nest)
+    schedule, window = rows.schedule(), rows.window
+    if len(find_param(schedule.func, "w").shape) == 3:
+        if window is None or window.shape[2] != 1:
+            raise ScheduleError("each channel has windows of its own")
+        schedule.transform_layout("w", "HWO -> O H W")
+    names = {param.name for param in schedule.func.params}
+    schedule.flatten_steps("acc")
+    schedule.gather("acc", "padded" if "padded" in names else "x", "col")
+    schedule.flatten("w", 1, len(find_param(schedule.func, "w").shape) - 1)
+    return nest.after(schedule, window)
+
+
+def _reaches_outside(nest: Nest) -> bool:
+    """Whether loops leave out padding, at some places or at all of them."""
+    return is_clipped(nest.func, "acc") or leaves_out_weights(nest.func, "acc", "x")
+
+
+def _finish(nest: Nest, schedule: Schedule, source: str) -> None:
+    fold_offsets(schedule, source)
+    spread_factors(schedule, nest.tables)

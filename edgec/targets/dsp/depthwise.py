@@ -133,8 +133,8 @@ def window_schedules(nest: Nest) -> list[Schedule]:
     Rows of windows that step by two have a kernel of their own: it is fast, but takes code beside
     that for all windows, and no output may follow its input as closely.
     """
-    func, tables, window = nest.func, nest.tables, nest.window
-    limits = find_limits(func)
+    tables, window = nest.tables, nest.window
+    limits = find_limits(nest.func)
     if window is None or limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
     constants = settled(tables, limits.rescaling, limits.zero_point)
@@ -143,8 +143,8 @@ def window_schedules(nest: Nest) -> list[Schedule]:
     found = []
     by_rows = not nest.is_small or window.stride[0] == 1
     for schedule in (
-        _row_schedule(func, window, constants, limits) if by_rows else None,
-        _window_schedule(func, window, constants, limits),
+        _row_schedule(nest, window, constants, limits) if by_rows else None,
+        _window_schedule(nest, window, constants, limits),
     ):
         if schedule is not None:
             replace_constants(schedule, tables, constants)
@@ -153,17 +153,18 @@ def window_schedules(nest: Nest) -> list[Schedule]:
 
 
 def _row_schedule(
-    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
+    nest: Nest, window: Window, constants: Mapping[str, Array], limits: Limits
 ) -> Schedule | None:
     """Rows of 3x3 windows, one channel after the other. Where windows step by one, whole images
     have faster ways.
     """
+    func = nest.func
     rows, stride = find_param(func, "out").shape[1], window.stride[0]
     if (limits.rescaling, limits.zero_point) != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
         return None
     if not fits_stream(constants, TFLM) or not fits_row(window, rows):
         return None
-    schedule = Schedule(func)
+    schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
     kernel = get_microkernel(KERNELS[stride])
     try:
@@ -178,7 +179,7 @@ def _row_schedule(
 
 
 def _window_schedule(
-    func: PrimFunc, window: Window, constants: Mapping[str, Array], limits: Limits
+    nest: Nest, window: Window, constants: Mapping[str, Array], limits: Limits
 ) -> Schedule | None:
     """A pixel at a time, four channels at once."""
     rescaling = limits.rescaling
@@ -188,7 +189,7 @@ def _window_schedule(
     ends = {"out_zero_point": limits.zero_point}
     if rescaling.result == "int16":
         ends = {"least": limits.minimum, "most": limits.maximum}
-    schedule = Schedule(func)
+    schedule, func = nest.schedule(), nest.func
     _, high, wide, channel = output_loops(func, "out", "out")
     rows = find_param(func, "out").shape[1]
     try:

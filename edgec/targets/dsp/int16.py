@@ -7,7 +7,7 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
-from edgec.targets.common.gathered import gathered
+from edgec.targets.common.gathered import gathered, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM16_TO_8
 from edgec.targets.common.limits import find_ending, find_limits
 from edgec.targets.common.matrix import tensorize_window
@@ -16,9 +16,6 @@ from edgec.targets.dsp.kernels.matrix_int16 import ALL_SUMS, UNIT
 from edgec.targets.dsp.kernels.windows import CHANNELS
 from edgec.targets.dsp.kernels.windows_int16 import LIMITED, MOST_COLUMNS, WINDOWS
 from edgec.targets.rule import Nest
-
-#: Constants that rescale sums.
-FACTORS = ("multiplier", "shift", "scale")
 
 
 def schedule_shorts(nest: Nest) -> list[Schedule]:
@@ -73,9 +70,7 @@ def _prepared(nest: Nest) -> Schedule:
     """
     is_point = nest.window is None or nest.window.is_point
     schedule = Schedule(nest.func) if is_point else gathered(nest)
-    for name in FACTORS:
-        if name in nest.tables and nest.tables[name].shape == (1,):
-            schedule.spread(name, "out")
+    spread_factors(schedule, nest.tables)
     return schedule
 
 
@@ -106,7 +101,7 @@ def schedule_short_windows(nest: Nest) -> list[Schedule]:
     ends = {name: number for name, number in ends.items() if name in kernel.sizes}
     if window.shape[2] % CHANNELS or window.kernel[1] > MOST_COLUMNS:
         return []
-    schedule = Schedule(func)
+    schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
     pixel = f"{high}*{window.out_width}" if find_param(func, "out").shape[1] > 1 else "0"
     try:

@@ -14,7 +14,6 @@ from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
-from edgec.options import Options
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
     has_plain_scales,
@@ -26,7 +25,6 @@ from edgec.targets.common.constant_channels import (
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
-from edgec.targets.core import Core
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
 from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
@@ -38,21 +36,13 @@ END = "_end"
 MOST_TAPS = 80
 
 
-def pairs_channels(core: Core, options: Options) -> bool:
-    """Whether channels may stand in another order, for kernels that take them two by two.
-
-    It brings weights of -128 to these kernels, which are fast, but take scratch and code.
-    """
-    return options.optimize == "time" and core.has("dsp") and not core.has("mve")
-
-
 def product_schedules(nest: Nest) -> list[Schedule]:
     """A group lowered as a product, with weights of all bits that they may have."""
 
     def scheduled(*, in_rows: bool = False, nibbles: bool = False) -> Schedule | None:
         return schedule_product(
             nest.func, nest.form, nest.tables, nest.window, nest.core.features,
-            paired=pairs_channels(nest.core, nest.options), in_rows=in_rows, nibbles=nibbles,
+            paired=nest.paired, in_rows=in_rows, nibbles=nibbles,
         )  # fmt: skip
 
     short = scheduled(nibbles=True) if 4 in nest.weight_bits else None
@@ -105,6 +95,8 @@ def schedule_product(
         if form == OFFSET_ROW or in_rows or found_bits is None:
             return None
         stored, group = found_bits
+    elif rescaling is ONNX and not by_three and len(set(constants["scale"].tolist())) == 1:
+        stored = "_shared"
     schedule = Schedule(func)
     sizes = {"channels": channels, "zero_point": zero_point}
     if rescaling is ONNX_TO_16:

@@ -24,7 +24,7 @@ def schedule_plane_windows(nest: Nest) -> list[Schedule]:
     constants = settled(tables, TFLM, ZERO_POINT)
     if not fits_stream(constants, TFLM):
         return []
-    schedule = Schedule(func)
+    schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
     try:
         schedule.compute_at("acc", channel)

@@ -6,17 +6,16 @@ from edgec.loop.ir import Load, Store
 from edgec.loop.lowering import (
     COLUMN_PLANES,
     COLUMNS,
-    DEPTHWISE_WINDOWS,
     FLOORED,
     OFFSET_ROW,
     PADDED_COLUMNS,
     PLAIN_ROW,
-    PLANE_WINDOWS,
     ROW,
     STEP_ROWS,
 )
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
+from edgec.targets.common.gathered import whole_windows
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.depthwise import column_schedules, window_schedules
@@ -93,7 +92,7 @@ SHORTS = (
         "channels' windows of int16", rescaled("int16", Kind.CHANNEL_WINDOWS),
         schedule_short_windows,
         needs=DSP, kernels=("ec_depthwise_windows_*s16*_dsp",), is_assembly=True,
-        form=DEPTHWISE_WINDOWS,
+        form=PLAIN, prepare=whole_windows,
     ),
 )  # fmt: skip
 
@@ -104,7 +103,8 @@ PRODUCTS = (
     ),
     Rule(
         "windows of one channel", rescaled("int8", Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
-        schedule_plane_windows, needs=DSP, kernels=("ec_plane_*",), form=PLANE_WINDOWS,
+        schedule_plane_windows, needs=DSP, kernels=("ec_plane_*",), form=PLAIN,
+        prepare=whole_windows,
     ),
     *(
         Rule(
@@ -126,7 +126,7 @@ PRODUCTS = (
     Rule(
         "channels' windows", rescaled("int8", Kind.CHANNEL_WINDOWS), window_schedules,
         needs=DSP, kernels=("ec_depthwise_windows*_dsp", "ec_depthwise_row*"),
-        form=DEPTHWISE_WINDOWS,
+        form=PLAIN, prepare=whole_windows,
     ),
 )  # fmt: skip
 

@@ -12,12 +12,12 @@ from edgec.errors import ScheduleError
 from edgec.loop.dtype import bits
 from edgec.loop.intrinsics import INT32_MAX
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
+from edgec.targets.common.gathered import fuse_pixels
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
@@ -41,9 +41,8 @@ def schedule_vectors(nest: Nest) -> list[Schedule]:
     For time, taps of depthwise windows may be paired anew, so that weights of -128 fit. Weights are
     stored in four bits only where they fit; in eight where they do not.
     """
-    func, form, tables, window = nest.func, nest.form, nest.tables, nest.window
-    bits = nest.weight_bits
-    limits = find_limits(func)
+    tables, window, bits = nest.tables, nest.window, nest.weight_bits
+    limits = find_limits(nest.func)
     if limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
     if limits.rescaling.result == "int8" and not _fits_scales(tables):
@@ -54,23 +53,32 @@ def schedule_vectors(nest: Nest) -> list[Schedule]:
         storages = [limits, short] if 8 in bits else [short]
     found = []
     for rows, limits in product(_rows_at_once(nest), storages):
-        schedule = Schedule(func)
+        schedule = nest.schedule()
         try:
-            if form == MATRIX:
-                _matrix(schedule, limits, window)
-            elif form == WINDOW_ROWS and _is_depthwise(nest):
+            if is_matrix(nest):
+                _matrix(schedule, limits)
+            elif _has_columns(nest):
+                _column_rows(schedule, limits, window, rows)
+            elif _is_depthwise(nest):
                 if limits.rescaling in RESCALINGS:
                     _require_pairs(tables["w"], nest.is_fast or rows == 1)
                     _require_room(tables)
                 _depthwise_rows(schedule, limits, window, rows)
-            elif form == WINDOW_ROWS:
-                _window_rows(schedule, limits, window, rows)
             else:
-                _column_rows(schedule, limits, window, rows)
+                _window_rows(schedule, limits, window, rows)
         except ScheduleError:
             continue
         found.append(schedule)
     return found
+
+
+def is_matrix(nest: Nest) -> bool:
+    """Whether it is a product of matrices."""
+    return nest.window is None or nest.window.is_pixel
+
+
+def _has_columns(nest: Nest) -> bool:
+    return "col" in nest.temporaries
 
 
 def _is_depthwise(nest: Nest) -> bool:
@@ -79,7 +87,7 @@ def _is_depthwise(nest: Nest) -> bool:
 
 def _fits_nibbles(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
     """Whether there are kernels by weights of four bits, and these are such weights."""
-    is_known = not _is_depthwise(nest) or nest.form == COLUMN_ROWS
+    is_known = not _is_depthwise(nest) or _has_columns(nest)
     depth = w.size // find_param(nest.func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
 
@@ -90,7 +98,7 @@ def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
         return replace(limits, weights=NIBBLES)
     if limits.rescaling is not ONNX or _is_depthwise(nest):
         return None
-    rows = w.reshape(len(w), w.shape[1] if nest.form == WINDOW_ROWS else 1, -1)
+    rows = w.reshape(len(w), 1 if is_matrix(nest) or _has_columns(nest) else w.shape[1], -1)
     step = step_of(rows)
     return replace(limits, weights=GROUPS, slices=step) if step else None
 
@@ -100,19 +108,19 @@ def _rows_at_once(nest: Nest) -> list[int]:
 
     Neighbouring rows share most of what they read; scratch is what that costs.
     """
-    func, form, window = nest.func, nest.form, nest.window
-    if form == MATRIX or window is None:
+    func, window, has_columns = nest.func, nest.window, _has_columns(nest)
+    if is_matrix(nest) or window is None:
         return [1]
     _, height, width, _ = find_param(func, "out").shape
     itemsize = itemsize_of(func)
-    if form == WINDOW_ROWS and not (window.is_padded and _is_depthwise(nest)):
+    if not has_columns and not (window.is_padded and _is_depthwise(nest)):
         return [1]  # a convolution takes much longer than a copy
     inner = window.padded(height) if window.is_padded else window
     row_bytes = inner.shape[1] * inner.shape[2] * itemsize if window.is_padded else 0
     parts = [rows for rows in range(1, height + 1) if height % rows == 0]
     found = [r for r in parts if _rows_read(window, r) * row_bytes <= MOST_PADDED]
     most = {max(found, default=1), 1}
-    if form == COLUMN_ROWS:
+    if has_columns:
         most.add(max((r for r in found if _fits_columns(window, r, width, itemsize)), default=1))
     return sorted(most, reverse=True)
 
@@ -132,25 +140,22 @@ def _rows_read(window: Window, rows: int) -> int:
     return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
 
 
-def _matrix(schedule: Schedule, limits: Limits, window: Window | None) -> None:
+def _matrix(schedule: Schedule, limits: Limits) -> None:
     """All pixels in one call: the output follows the input through memory."""
-    if window is not None and not window.is_pixel:
-        raise ScheduleError("the windows are not single pixels")
-    pixels, channels = find_param(schedule.func, "out").shape
-    depth = find_param(schedule.func, "w").shape[1]
-    schedule.compute_at("acc", "out_d1")
-    schedule.decompose_reduction("acc", "acc_k")
-    schedule.simplify()
+    out = find_param(schedule.func, "out")
+    channels, depth = out.shape[-1], find_param(schedule.func, "w").shape[-1]
+    pixels = out.elements // channels
+    loop = fuse_pixels(schedule)
     if pixels == 1 and channels >= DENSE_UNIT:
         sizes = {"depth": depth, "channels": channels, **limits.sizes}
-        schedule.tensorize("out_d1", limits.kernel("dense"), sizes)
+        schedule.tensorize(loop, limits.kernel("dense"), sizes)
         return
     _require_channels(channels)
     sizes = {
         "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize("out_d0" if pixels > 1 else "out_d1", limits.kernel("conv"), sizes)
+    schedule.tensorize(loop, limits.kernel("conv"), sizes)
 
 
 def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
@@ -266,9 +271,9 @@ def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
     if rows > 1:
         outer, row = schedule.split("out_d1", rows, tail="exact")
     schedule.compute_at("acc", "out_d3")
-    columns = next((param for param in schedule.func.params if param.name == "col"), None)
-    if columns is not None:
-        together = _fits_columns(window, rows, columns.shape[2], itemsize_of(schedule.func))
+    if any(param.name == "col" for param in schedule.func.params):
+        width = find_param(schedule.func, "out").shape[2]
+        together = _fits_columns(window, rows, width, itemsize_of(schedule.func))
         schedule.compute_at("col", outer if together else row, scope="scratch")
     if window.is_padded:
         schedule.compute_at("padded", outer, scope="scratch")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.loop.lowering import COLUMN_ROWS, MATRIX, STEP_MATRICES, WINDOW_ROWS
+from edgec.loop.lowering import STEP_MATRICES
 from edgec.targets.common.elements import schedule_mul
+from edgec.targets.common.gathered import padded_columns, padded_rows, plain_matrix
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.pools import schedule_pool
@@ -12,12 +13,12 @@ from edgec.targets.dsp.steps import schedule_steps
 from edgec.targets.dsp.svdf import schedule_time
 from edgec.targets.helium.elements import schedule_linear_sum, schedule_mean, schedule_real_mean
 from edgec.targets.helium.matrix import schedule_vectors
-from edgec.targets.rule import Nest, Rule, always
+from edgec.targets.rule import PLAIN, Nest, Prepare, Rule, always
 
 MVE = frozenset({"mve"})
 
 
-def _products(name: str, form: str, *kinds: Kind) -> Rule:
+def _products(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
     def match(nest: Nest) -> bool:
         return rescaled("int8", *kinds)(nest) or rescaled("int16", *kinds)(nest)
 
@@ -25,7 +26,7 @@ def _products(name: str, form: str, *kinds: Kind) -> Rule:
         name, match, schedule_vectors, needs=MVE,
         kernels=("ec_conv_*_mve", "ec_dense_*_mve", "ec_depthwise_*_mve", "ec_columns_*_mve",
                  "ec_pad_rows_*_mve"),
-        form=form,
+        form=PLAIN, prepare=prepare,
     )  # fmt: skip
 
 
@@ -37,10 +38,10 @@ RECURRENT = (
 )  # fmt: skip
 
 PRODUCTS = (
-    _products("matrices", MATRIX, Kind.WINDOWS, Kind.MATRIX),
-    _products("channels' windows side by side", COLUMN_ROWS, Kind.CHANNEL_WINDOWS),
-    _products("rows of windows", WINDOW_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
-    _products("windows side by side", COLUMN_ROWS, Kind.WINDOWS),
+    _products("matrices", plain_matrix, Kind.WINDOWS, Kind.MATRIX),
+    _products("channels' windows side by side", padded_columns, Kind.CHANNEL_WINDOWS),
+    _products("rows of windows", padded_rows, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+    _products("windows side by side", padded_columns, Kind.WINDOWS),
 )
 
 #: Whole functions on vectors: nothing else is offered.

@@ -12,16 +12,16 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import INT32_MAX
-from edgec.loop.lowering import COLUMN_ROWS, MATRIX, WINDOW_ROWS
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
+from edgec.targets.common.gathered import fuse_pixels, padded_columns, padded_rows, plain_matrix
 from edgec.targets.common.kernels.rescaling import RESCALINGS
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.rules import rescaled
-from edgec.targets.rule import Nest, Rule
+from edgec.targets.rule import PLAIN, Nest, Prepare, Rule
 from edgec.targets.x86 import floats
 from edgec.targets.x86.kernels.products import GROUP, vectors_of
 from edgec.targets.x86.kernels.rows import PAD_ROWS
@@ -35,12 +35,12 @@ def _schedules(nest: Nest) -> list[Schedule]:
     limits = find_limits(nest.func)
     if limits is None or limits.rescaling not in RESCALINGS or not _fits(nest.tables):
         return []
-    schedule, window = Schedule(nest.func), nest.window
+    schedule, window = nest.schedule(), nest.window
     suffix = vectors_of(nest.core.features).suffix
     try:
-        if nest.form == MATRIX:
-            _matrix(schedule, limits, window, suffix)
-        elif window is None or find_param(nest.func, "out").shape[0] != 1:
+        if window is None or window.is_pixel:
+            _matrix(schedule, limits, suffix)
+        elif find_param(nest.func, "out").shape[0] != 1:
             return []
         elif len(find_param(nest.func, "w").shape) == 3:  # [height, width, channel]
             _depthwise(schedule, limits, window, suffix)
@@ -64,21 +64,17 @@ def _fits(tables: Mapping[str, Array]) -> bool:
     return bool(np.all((down >= 0) & (down < 32) & (most + rounding + 128 <= INT32_MAX)))
 
 
-def _matrix(schedule: Schedule, limits: Limits, window: Window | None, suffix: str) -> None:
+def _matrix(schedule: Schedule, limits: Limits, suffix: str) -> None:
     """All pixels in one call: the output may follow the input through memory."""
-    if window is not None and not window.is_pixel:
-        raise ScheduleError("the windows are not single pixels")
-    pixels, channels = find_param(schedule.func, "out").shape
-    depth = find_param(schedule.func, "w").shape[1]
+    out = find_param(schedule.func, "out")
+    channels, depth = out.shape[-1], find_param(schedule.func, "w").shape[-1]
+    pixels = out.elements // channels
     _require_group(depth)
-    schedule.compute_at("acc", "out_d1")
-    schedule.decompose_reduction("acc", "acc_k")
-    schedule.simplify()
+    loop = fuse_pixels(schedule)
     sizes = {
         "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    loop = "out_d0" if pixels > 1 else "out_d1"
     schedule.tensorize(loop, limits.rescaling.kernel("conv", suffix), sizes)
 
 
@@ -158,16 +154,17 @@ def _tensorize_padding(schedule: Schedule, window: Window) -> None:
     schedule.tensorize(loop, PAD_ROWS, sizes, {"row": "0"})
 
 
-def _products(name: str, form: str, *kinds: Kind) -> Rule:
+def _products(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
     return Rule(
         name, rescaled("int8", *kinds), _schedules, needs=frozenset({"avx2"}),
-        kernels=("ec_conv_*", "ec_depthwise_*", PAD_ROWS), form=form,
+        kernels=("ec_conv_*", "ec_depthwise_*", PAD_ROWS),
+        form=PLAIN, prepare=prepare,
     )  # fmt: skip
 
 
 RULES = (
     *floats.RULES,
-    _products("matrices", MATRIX, Kind.WINDOWS, Kind.MATRIX),
-    _products("rows of windows", WINDOW_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
-    _products("windows side by side", COLUMN_ROWS, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+    _products("matrices", plain_matrix, Kind.WINDOWS, Kind.MATRIX),
+    _products("rows of windows", padded_rows, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+    _products("windows side by side", padded_columns, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
 )

@@ -314,3 +314,17 @@ def test_long_lines_break_inside_100_columns() -> None:
     broken = wrapped(line)
     assert all(len(part) <= 100 for part in broken)
     assert " ".join(part.strip() for part in broken) == line.strip()
+
+
+@pytest.mark.parametrize("op", ["sub", "div"])
+def test_what_is_taken_off_keeps_its_parentheses(op: str, tmp_path: Path) -> None:
+    """a - (b - c) is not a - b - c; floats have no casts that would keep them apart."""
+    first, second = (np.array([1.5, -4, 9, 0.25], np.float32) + n for n in (0, 3))
+    a, b = (Buffer(name, (4,), "float32", "arena") for name in "ab")
+    i = Var("i", 0, 4)
+    inner = Binary(op, load(b, i), load(a, i))
+    for name, value in (("right", Binary(op, load(a, i), inner)),
+                        ("left", Binary(op, inner, load(b, i)))):  # fmt: skip
+        (tmp_path / name).mkdir()
+        func = pointwise("float32", "float32", value, a, b, i)
+        check(func, {"a": first, "b": second, "out": np.zeros(4, np.float32)}, tmp_path / name)

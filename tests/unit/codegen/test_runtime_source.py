@@ -6,8 +6,11 @@ import re
 
 import pytest
 
-from edgec.codegen.runtime_source import needed_functions, runtime_functions
+from edgec.codegen.runtime_source import needed_functions, read_header, runtime_functions
 from edgec.errors import ContractError
+from edgec.loop.microkernel import all_microkernels
+from edgec.resources import resource_dir
+from edgec.targets import kernels as _kernels  # noqa: F401  registers them
 
 
 def test_callees_come_before_callers() -> None:
@@ -32,6 +35,20 @@ def test_every_header_function_is_found() -> None:
         assert code.count("{") == code.count("}"), function.name
         called = {call for call in function.calls if call.startswith("ec_")}
         assert called <= set(functions), function.name
+
+
+def test_headers_of_kernels_have_them() -> None:
+    folder = resource_dir("runtime_c") / "kernels"
+    for kernel in all_microkernels():
+        assert re.search(rf"\b{kernel.name}\(", read_header(folder / kernel.header)), kernel.name
+
+
+def test_variants_have_the_values_of_their_parameters() -> None:
+    functions = runtime_functions()
+    for name, stored in (("ec_conv_row_f32_f16", 2), ("ec_conv_row_f32_s4", 0)):
+        text = functions[name].text
+        assert f"ec_row_of_sums_f32(out, x, stream, {stored}," in text
+        assert "EC_OF" not in text and "EC_STORED" not in text
 
 
 def test_macros_come_with_what_names_them() -> None:

@@ -104,3 +104,35 @@ def test_states_are_the_last_parameters_and_results_and_keep_their_type(good: Fu
     floats = Constant("half", TensorType((2,), "float32"), data=np.zeros(2, np.float32))
     with pytest.raises(ContractError, match=r"state %x is int8\[2\], its initial value float32"):
         verify_function(replace(good, states=(replace(state, initial=floats),)))
+
+
+def with_body(body: Function) -> Function:
+    """A function whose only node has this body."""
+    x = Value("x", T)
+    node = Node(Holder(), NoAttrs(), (x,), (Value("y", T),), "n", bodies=(body,))
+    return Function("main", (x,), (node,), node.outputs)
+
+
+class Holder(StubOp):
+    """An operator with one body, which gives what its input is."""
+
+    name = "holder"
+    attrs_class = NoAttrs
+
+    def infer_bodies(self, attrs, bodies, *inputs):  # type: ignore[no-untyped-def]
+        return inputs
+
+
+def test_bodies_are_functions_without_states(good: Function) -> None:
+    plain = replace(good, name="body", states=())
+    verify_function(with_body(plain))
+    with pytest.raises(ContractError, match="function body: a body has states"):
+        verify_function(with_body(replace(good, name="body")))
+    with pytest.raises(ContractError, match="function body: node 'n' reads undefined %x"):
+        verify_function(with_body(replace(plain, params=())))
+
+
+def test_another_number_of_outputs_is_another_type(good: Function) -> None:
+    for outputs in ((), (Value("y", T), Value("z", T))):
+        with pytest.raises(ContractError, match="has another output type"):
+            verify_function(with_node(good, outputs=outputs))

@@ -7,7 +7,6 @@ from edgec.loop.cost import (
     CORTEX_M0,
     CORTEX_M4,
     average_trips,
-    costs_for,
     estimate,
     estimate_code_bytes,
 )
@@ -53,11 +52,6 @@ def test_scheduled_convolution_is_cheaper_on_every_core():
         assert better.instructions < 0.6 * worse.instructions
         assert better.multiplies == worse.multiplies
         assert better.loads < worse.loads
-
-
-def test_costs_follow_features():
-    assert costs_for(frozenset()) is CORTEX_M0
-    assert costs_for(frozenset({"thumb2", "dsp"})) is CORTEX_M4
 
 
 def test_code_is_counted_as_written_not_as_run():

@@ -20,6 +20,8 @@ from edgec.loop.primitives import (
     compute_at,
     compute_inline,
     cut,
+    flatten,
+    flatten_steps,
     fold_offset,
     fold_storage,
     gather,
@@ -43,7 +45,8 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, complement, compute_at, compute_inline, cut, fold_offset, fold_storage, gather,
+    cache, complement, compute_at, compute_inline, cut, flatten, flatten_steps, fold_offset,
+    fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling,
     shifts, slide, spread, steps, storage, tensorize, whole_windows, simplify_module,
 )  # fmt: skip

@@ -82,6 +82,10 @@ ARGUMENTS = {
     "requantize_onnx": (accumulators, lambda: 0.0123),
     "one_over_one_plus_x": (lambda: np.abs(accumulators()) % 2**31,),
     "rounding_divide_by_power_of_two": (accumulators, lambda: 5),
+    "f32_from_bits": (lambda: np.arange(0, 2**32 - 2**22, 123456789),),
+    "f64_from_bits": (lambda: np.arange(0, 2**62, 2**55 + 12345),),
+    "widen_f32": (lambda: np.arange(256), lambda: 8, lambda: 3, lambda: 7, lambda: 1),
+    "narrow_f32": (None, lambda: 8, lambda: 2, lambda: 15, lambda: 0, lambda: 1),
 }
 
 

@@ -24,7 +24,9 @@ from edgec.loop.verify import verify_func
 from edgec.loop.window import clipped
 
 #: Primitives tried here.
-WINDOWING = ("pad_reads", "pad_copy", "gather", "fold_offset", "spread")
+WINDOWING = (
+    "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
+)  # fmt: skip
 
 
 def windows(choose: random.Random) -> PrimFunc:
@@ -33,7 +35,7 @@ def windows(choose: random.Random) -> PrimFunc:
     kernel, top, below = choose.randint(1, 3), choose.randint(0, 2), choose.randint(0, 2)
     reach = (kernel - 1) * dilation + 1
     top, below = min(top, reach - 1), min(below, reach - 1)
-    extent = choose.randint(reach, reach + 3)
+    extent = choose.randint(max(reach - top - below, dilation), reach + 3)
     outs = (extent + top + below - reach) // stride + 1
     channels, outputs = choose.randint(1, 3), choose.randint(1, 3)
     by_channel = choose.random() < 0.4
@@ -80,6 +82,10 @@ def one(s: Schedule, choose: random.Random) -> str:
         "gather": lambda: s.gather("acc", source, "col"),
         "fold_offset": lambda: s.fold_offset("acc", source),
         "spread": lambda: s.spread("m", "out"),
+        "flatten": lambda: s.flatten(
+            choose.choice([*sources[1:], "w", "acc"]), *sorted(choose.sample(range(3), 2))
+        ),
+        "flatten_steps": lambda: s.flatten_steps("acc"),
         "split": lambda: s.split(choose.choice(sorted(loops_of(s.func.body))), 2),
     }
     name = choose.choice(sorted(tries))
@@ -119,6 +125,38 @@ def test_random_schedules_keep_the_meaning() -> None:
     assert set(WINDOWING) <= set(applied), applied
 
 
+@pytest.mark.parametrize(("padding", "kept"), [((1, 0), 2), ((0, 1), 2)])
+@pytest.mark.parametrize("copy", [False, True])
+def test_a_row_whose_window_is_always_clipped(
+    padding: tuple[int, int], kept: int, copy: bool
+) -> None:
+    b = Definition("f")
+    x, w = b.input("x", (kept,), "int8"), b.constant("w", (3, 2), "int8")
+    bias, out = b.constant("bias", (2,), "int32"), b.output("out", (1, 2), "int32")
+    first, last = clipped(kept, 3, 1, 1, padding[0])
+    rows = ("k", lambda h, c: first(h), lambda h, c: last(h))
+    b.reduce(
+        out, [rows], name="acc", init=lambda h, c: bias[c],
+        update=lambda acc, h, c, k: acc + (int32(x[h + k - padding[0]]) + 9) * int32(w[k, c]),
+    )  # fmt: skip
+    s, source = Schedule(b.build()), "x"
+    arrays = {
+        "x": np.arange(3, 3 + kept, dtype=np.int8), "bias": np.array([100, 7], np.int32),
+        "w": np.array([[2, -5], [11, 4], [-3, 1]], np.int8),
+    }  # fmt: skip
+    expected = interpret(s.func, arrays)["out"]
+    with pytest.raises(ScheduleError, match="all products"):
+        s.fold_offset("acc", "x")
+    if copy:
+        source = s.pad_copy("acc", "x", "padded", [0], [0])
+    else:
+        s.pad_reads("acc", "x", [0])
+    s.fold_offset("acc", source)
+    verify_func(s.func)
+    now = {name: s.table(name, arrays) if name != "x" else arrays["x"] for name in arrays}
+    assert np.array_equal(interpret(s.func, now)["out"], expected), print_func(s.func)
+
+
 def half(clips: bool) -> PrimFunc:
     """Sums over windows of three whose loop leaves out one that is inside, or none."""
     b = Definition("f")
@@ -140,6 +178,8 @@ def half(clips: bool) -> PrimFunc:
         (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
+        (True, lambda s: s.flatten_steps("acc"), "not its steps"),
+        (False, lambda s: s.flatten("x", 0, 1), "no dimensions 0 to 1"),
         (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
     ],
 )

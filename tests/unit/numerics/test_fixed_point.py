@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgec.errors import TypeMismatch
 from edgec.numerics import fixed_point as fp
 
 int32s = st.integers(fp.INT32_MIN, fp.INT32_MAX)
@@ -41,11 +42,22 @@ def test_quantize_multiplier_is_the_nearest_with_31_bits(real: float) -> None:
         (1 - 2**-40, (2**30, 1)),  # rounds up to the next power of two
         (2.0**-33, (0, 0)),  # below the smallest
         (2.0**-32, (2**30, -31)),
-        (2.0**31, (fp.INT32_MAX, 30)),  # above the largest
+        (2.0**29, (2**30, 30)),
+        (2.0**30 - 1, ((2**30 - 1) * 2, 30)),  # the largest shift
     ],
 )
 def test_quantize_multiplier_at_its_edges(real: float, expected: tuple[int, int]) -> None:
     assert fp.quantize_multiplier(real) == expected
+
+
+@pytest.mark.parametrize("rounding", ["tflm", "single", "tflm16"])
+def test_factors_that_no_shift_holds_are_refused(rounding: fp.Rounding) -> None:
+    """TFLite's kernels shift an int32 by more than 30 bits then, which C does not define."""
+    most = 2.0**7 if rounding == "tflm16" else 2.0**30
+    fp.check_factors([most * 0.99, 2.0**-40], rounding)
+    with pytest.raises(TypeMismatch, match="too large; fewer than 2"):
+        fp.check_factors([0.5, most], rounding)
+    fp.check_factors([2.0**40], "onnx")
 
 
 @given(st.floats(1e-8, 127.9))
@@ -58,7 +70,7 @@ def test_short_multiplier_is_near_with_15_bits(real: float) -> None:
 def test_short_multiplier_at_its_edges() -> None:
     assert fp.short_multiplier(0.0) == (0, 15)
     assert fp.short_multiplier(1 - 2**-20) == (0x7FFF, 15)  # not rounded up to 2**15
-    with pytest.raises(ValueError, match="too large"):
+    with pytest.raises(TypeMismatch, match="too large"):
         fp.short_multiplier(128.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, Stream, get_microkernel, register
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Value, cast, clamp, int32
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, SHARED, TFLM, Rescaling
@@ -213,6 +214,18 @@ def unpack_stream(
     return {"bias": bias, "w": w, **tables}
 
 
+def pack_shared(arrays: Mapping[str, Array], unit: int) -> Array:
+    """A stream that begins with the scale of all channels, as a pair has it, and ends with none."""
+    first = _pack_onnx(arrays, 0, 0, 0).astype(np.int32)
+    return np.concatenate([first, pack_stream(SHARED, arrays, unit)])
+
+
+def unpack_shared(words: Array, quads: int, channels: int, unit: int) -> Mapping[str, Array]:
+    """The constants in such a stream, flat, by their names in the meaning."""
+    found: Mapping[str, Array] = unpack_stream(SHARED, words[2:], quads, channels, unit)
+    return {**found, "scale": np.full(channels, words[:1].astype(np.int32).view(np.float32))}
+
+
 def _wrapped(value: int) -> int:
     return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
 
@@ -266,19 +279,34 @@ def stream_words(rescaling: Rescaling, quads: int, channels: int, unit: int) -> 
 
 
 def _stream(rescaling: Rescaling, unit: int, quads_of: Any) -> Stream:
+    head = np.zeros(2 if rescaling is ONNX and unit == TWO_PAIRS else 0, np.int32)
+
     def words(channels: int, zero_point: int, **size: int) -> int:
-        return stream_words(rescaling, quads_of(**size), channels, unit)
+        return len(head) + stream_words(rescaling, quads_of(**size), channels, unit)
 
     def pack(arrays: Mapping[str, Array], channels: int, zero_point: int, **size: int) -> Array:
-        return pack_stream(rescaling, arrays, unit, zero_point)
+        return np.concatenate([head, pack_stream(rescaling, arrays, unit, zero_point)])
 
     def unpack(array: Array, channels: int, zero_point: int, **size: int) -> Mapping[str, Array]:
         found: Mapping[str, Array] = unpack_stream(
-            rescaling, array, quads_of(**size), channels, unit, zero_point
+            rescaling, array[len(head) :], quads_of(**size), channels, unit, zero_point
         )
         return found
 
     return Stream(rescaling.sources, words, pack, unpack)
+
+
+def _shared_stream(unit: int) -> Stream:
+    def words(octets: int, channels: int, zero_point: int) -> int:
+        return 2 + stream_words(SHARED, 2 * octets, channels, unit)
+
+    def pack(arrays: Mapping[str, Array], **_: int) -> Array:
+        return pack_shared(arrays, unit)
+
+    def unpack(array: Array, octets: int, channels: int, zero_point: int) -> Mapping[str, Array]:
+        return unpack_shared(array, 2 * octets, channels, unit)
+
+    return Stream(ONNX.sources, words, pack, unpack)
 
 
 def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
@@ -332,3 +360,9 @@ def _register(rescaling: Rescaling) -> None:
 
 for _rescaling in RESCALINGS:
     _register(_rescaling)
+#: The same kernels, where all channels have one scale, as in layers that are quantized as a whole.
+for _name in ("matrix_1", "matrix_1_plain"):
+    _kernel = get_microkernel(ONNX.kernel(_name))
+    register(
+        replace(_kernel, name=ONNX.kernel(f"{_name}_shared"), stream=_shared_stream(TWO_PAIRS))
+    )

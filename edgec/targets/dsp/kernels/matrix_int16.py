@@ -1,8 +1,7 @@
 """Matrix products of int16 and int8, pixel by pixel.
 
-They are in `matrix_s16.h` and, with results of int8, in `matrix_s16_to_s8.h`, in the folders `dsp`
-and `helium` of `runtime_c/kernels/`.
-Those of `dsp` take four inputs at a time; what is left of others is in `matrix_s16_tail.h` there.
+They are in `matrix_s16.h` of the folders `dsp` and `helium` of `runtime_c/kernels/`. Those of `dsp`
+take four inputs at a time, and have variants for what is left of others.
 """
 
 from __future__ import annotations
@@ -69,11 +68,10 @@ class Sums:
         tail = "_tail" * self.has_tail
         return f"ec_matrix_1{tail}_s16{'_s8' if result == 'int8' else ''}{self.suffix}_{self.unit}"
 
-    def header(self, result: str) -> str:
-        """The file of the kernel with results of this dtype."""
-        kind = "_tail" if self.has_tail else "_to_s8" if result == "int8" else ""
-        folder = "helium" if self.unit == "mve" else self.unit
-        return f"{folder}/matrix_s16{kind}.h"
+    @property
+    def header(self) -> str:
+        """The file of the kernel."""
+        return f"{'helium' if self.unit == 'mve' else self.unit}/matrix_s16.h"
 
     def limits(self, result: str) -> tuple[str, ...]:
         """The last sizes of that kernel; int16 has no zero points."""
@@ -217,7 +215,7 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
             sums.kernel(result),
             partial(matrix_1, sums, result),
             sizes=("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result)),
-            header=sums.header(result),
+            header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
             stream=Stream(

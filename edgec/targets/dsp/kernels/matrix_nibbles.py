@@ -275,12 +275,15 @@ class _Products:
         sizes: tuple[str, ...] = (size, "channels", "zero_point")
         if storage == "groups":
             sizes, meaning = (size, "group", "channels", "zero_point"), _without_group(meaning)
+        kind = (
+            f"{rescaling.suffix}_groups" if storage == "groups" else rescaling.suffix or "_nibbles"
+        )
         register(
             Microkernel(
                 rescaling.kernel(f"{self.name}_{storage}"),
                 partial(meaning, rescaling),
                 sizes=sizes,
-                header=f"dsp/matrix_s8{rescaling.suffix}_{storage}.h",
+                header=f"dsp/matrix_s8{kind}.h",
                 needs=frozenset({"dsp"}) | rescaling.needs,
                 alignment=(("x", 4), ("bias", 4)),
                 stream=_stream(rescaling, unit, self.quads),

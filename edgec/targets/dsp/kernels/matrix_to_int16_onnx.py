@@ -83,7 +83,7 @@ def _register(
             ONNX_TO_16.kernel(name),
             meaning,
             sizes=("quads" if unit == PAIR else "octets", "channels", "minimum", "maximum"),
-            header=f"dsp/matrix_{ONNX_TO_16.file}",
+            header="dsp/matrix_s8_onnx.h",
             needs=frozenset({"dsp"}) | ONNX_TO_16.needs,
             alignment=(("x", 4), ("bias", 4)),
             stream=_stream(unit),

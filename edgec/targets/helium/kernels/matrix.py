@@ -378,6 +378,6 @@ class Products:
 
 
 for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
-    _products = Products(_rescaling, f"helium/matrix_{_rescaling.file}")
+    _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
     _products.register_dense(dense_instructions, 680)
     _products.register_conv(conv_instructions, 890)

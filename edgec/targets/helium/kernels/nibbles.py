@@ -142,7 +142,7 @@ def _conv_steps(
 
 
 for _rescaling in RESCALINGS:
-    _header = f"helium/matrix_s8{_rescaling.suffix}{NIBBLES}.h"
+    _header = f"helium/matrix_s8{_rescaling.suffix or NIBBLES}.h"
     Products(_rescaling, _header, Nibbles(flipped=8), NIBBLES).register_dense(
         _dense_instructions, 760
     )

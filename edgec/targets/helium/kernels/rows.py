@@ -72,7 +72,9 @@ def columns(
     x = b.input("x", (rows, width, channels), dtype)
     b.compute(
         to,
-        lambda p, k: x[k // run * dilation_h, p * stride_w + k % run // channels, k % channels],
+        lambda p, k: x[
+            k // run * dilation_h, p * stride_w + k % run // channels, k % run % channels
+        ],
     )
     return b.build()
 

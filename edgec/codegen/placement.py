@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from edgec.codegen.model_text import EmittedModel, make_text
 from edgec.codegen.program import Program, ProgramHomes
 from edgec.codegen.runtime_source import runtime_functions
-from edgec.loop.heat import OWN, heat
+from edgec.loop.cost import OWN, instructions_by_callee
 from edgec.loop.traffic import Traffic, add_traffic, traffic
 from edgec.memory.homes import Homes
 from edgec.memory.pins import Pins
@@ -57,7 +57,7 @@ def place_hot_code(
     emitted = make_text(program)
     statics = [
         static
-        for static in _code(emitted, function_bytes, _heat(program, emitted))
+        for static in _code(emitted, function_bytes, _instructions(program, emitted))
         if static.size_bytes and static.name not in program.homes.functions
     ]
     found = place_statics(statics, replace(homes, pins=Pins()), {}, copies=True)
@@ -93,18 +93,28 @@ def _code(
     ]
 
 
-def _heat(program: Program, emitted: EmittedModel) -> dict[str, float]:
+def _instructions(program: Program, emitted: EmittedModel) -> dict[str, float]:
     """Instructions of one inference by C function."""
     total: dict[str, float] = defaultdict(float)
     for step, name in zip(program.steps, emitted.step_functions, strict=True):
-        for callee, count in heat(step.function, program.callees).items():
+        by_callee = instructions_by_callee(step.function, program.callees)
+        for callee, count in by_callee.items():
             total[name if callee == OWN else emitted.callees.get(callee, callee)] += count
     known = runtime_functions()
     for kernel in [name for name in total if name in known]:
-        pending = list(known[kernel].calls)
-        while pending:  # what a kernel calls is a part of it
-            callee = pending.pop()
-            if callee in known and callee not in total:
-                total[callee] = total[kernel]
-                pending += known[callee].calls
+        for callee in _called_by(kernel, total.keys()):  # what a kernel calls is a part of it
+            total[callee] = total[kernel]
     return total
+
+
+def _called_by(kernel: str, counted: Collection[str]) -> list[str]:
+    """Functions of the runtime that a kernel reaches, without those counted by themselves."""
+    known = runtime_functions()
+    found: dict[str, None] = {}
+    pending = list(known[kernel].calls)
+    while pending:
+        callee = pending.pop()
+        if callee in known and callee not in counted and callee not in found:
+            found[callee] = None
+            pending += known[callee].calls
+    return [*found]

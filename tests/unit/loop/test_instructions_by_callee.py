@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.loop.cost import estimate
-from edgec.loop.heat import OWN, heat
+from edgec.loop.cost import OWN, estimate, instructions_by_callee
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import find_core
@@ -18,7 +17,9 @@ DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_i
 def test_parts_add_up(core: str, optimize: str) -> None:
     compiled = compile_model(DIGITS, find_core(core), Options(optimize=optimize))  # type: ignore[arg-type]
     callees = compiled.program.callees
-    found = [(step, heat(step.function, callees)) for step in compiled.program.steps]
+    found = [
+        (step, instructions_by_callee(step.function, callees)) for step in compiled.program.steps
+    ]
     for step, parts in found:
         total = estimate(step.function, callees=callees).instructions
         assert sum(parts.values()) == pytest.approx(total, rel=1e-6), step.title
