@@ -8,6 +8,7 @@ from pathlib import Path
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Module
 from edgec.graph.limits import DEFAULT_BUDGET, Budget
+from edgec.graph.types import Array
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
@@ -22,7 +23,7 @@ def import_model(
     *,
     match: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    values: Mapping[str, float] | None = None,
+    values: Mapping[str, float | Array] | None = None,
     budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.

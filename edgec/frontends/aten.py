@@ -35,13 +35,15 @@ Import = Callable[..., Result]
 class Call:
     """One node of the program: where its ONNX nodes go, and what torch says of its first result.
 
-    name: what reports call it. shape, dtype: of the first result.
+    name: what reports call it. shape, dtype: of the first result. used: which of several results
+    something reads.
     """
 
     builder: GraphBuilder
     name: str
     shape: tuple[int, ...]
     dtype: str
+    used: frozenset[int] = frozenset()
 
     def onnx(self, kind: str, *inputs: Operand, **attributes: Any) -> Value:
         """The first result of an ONNX node. Raises ImportFailed where no importer knows it."""
@@ -90,6 +92,12 @@ class Call:
             return operand
         if isinstance(operand, Constant):
             return self.builder.constant(f"{operand.name}.{dtype}", operand.data.astype(dtype))
+        if dtype == "bool":
+            zero = np.zeros((), operand.type.dtype)
+            return self.onnx("Not", self.onnx("Equal", operand, zero))
+        if operand.type.dtype == "bool":
+            ones, zeros = np.ones((), dtype), np.zeros((), dtype)
+            return self.onnx("Where", operand, ones, zeros)
         return self.onnx("Cast", operand, to=onnx_dtype(dtype))
 
     def shaped(self, x: Value, shape: Sequence[int]) -> Value:
@@ -143,7 +151,9 @@ def onnx_dtype(dtype: str) -> int:
 def axes_of(axes: int | Sequence[int] | None, type_: TensorType) -> list[int]:
     """Axes counted from the front; all of them for None or an empty list."""
     rank = len(type_.shape)
+    if not rank:
+        return []
     if axes is None or (not isinstance(axes, int) and not len(axes)):
         return list(range(rank))
     chosen = [axes] if isinstance(axes, int) else axes
-    return [axis % max(rank, 1) for axis in chosen]
+    return [axis % rank for axis in chosen]

@@ -36,6 +36,8 @@ def linear(call: Call, x: Value, weights: Value, bias: Value | None = None) -> R
 def prelu(call: Call, x: Value, slope: Value) -> Result:
     """x, or slope * x where x is negative; a slope for each channel, or one for all."""
     form = [slope.type.elements, *(1 for _ in x.type.shape[2:])]
+    if not x.type.shape:
+        return call.shaped(call.onnx("PRelu", call.shaped(x, [1]), call.shaped(slope, [1])), ())
     return call.onnx("PRelu", x, call.shaped(slope, form if len(x.type.shape) > 1 else [1]))
 
 
@@ -69,6 +71,8 @@ def attention(call: Call, query: Value, key: Value, value: Value, mask: Value | 
               dropout_p: float = 0, is_causal: bool = False, scale: float | None = None,
               enable_gqa: bool = False) -> Result:  # fmt: skip
     """softmax(query @ key^T * scale + mask) @ value."""
+    if dropout_p:
+        raise ImportFailed("dropout is random: call .eval() before the export")
     if enable_gqa:
         raise ImportFailed("grouped queries are not supported")
     rank, depth = len(query.type.shape), query.type.shape[-1]

@@ -28,6 +28,9 @@ _ARITHMETIC = {
 _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
                 "ge": "GreaterOrEqual"}  # fmt: skip
 _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+#: The same of truth values.
+_OF_TRUTHS = {"Mul": "And", "Max": "Or", "Min": "And", "Add": "Or", "BitwiseAnd": "And",
+              "BitwiseOr": "Or", "BitwiseXor": "Xor", "BitwiseNot": "Not"}  # fmt: skip
 _FLOATS = ("float32", "float16", "float64")
 
 
@@ -51,6 +54,9 @@ def _register() -> None:
     for name, kind in _UNARY.items():
 
         def unary(call: Call, x: Value, kind: str = kind) -> Result:
+            kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
+            if kind == "Not":
+                return call.onnx(kind, call.cast(x, "bool"))
             in_floats = call.dtype in _FLOATS
             return call.onnx(kind, call.cast(x, call.dtype) if in_floats else x)
 
@@ -58,6 +64,7 @@ def _register() -> None:
     for name, kind in _ARITHMETIC.items():
 
         def binary(call: Call, a: Operand, b: Operand, kind: str = kind) -> Result:
+            kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
             return call.onnx(kind, *_operands(call, call.dtype, a, b))
 
         aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.default")(binary)
@@ -104,6 +111,8 @@ def subtract_reversed(call: Call, a: Operand, b: Operand, alpha: float = 1) -> R
 
 def _scaled(call: Call, kind: str, a: Operand, b: Operand, alpha: float) -> Value:
     first, second = _operands(call, call.dtype, a, b)
+    if call.dtype == "bool":
+        return call.onnx(_OF_TRUTHS.get(kind, kind), first, second)
     if alpha != 1:
         second = call.onnx("Mul", second, call.like(alpha, call.dtype))
     return call.onnx(kind, first, second)
@@ -121,6 +130,92 @@ def divide(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None)
     if call.dtype in _FLOATS:
         return call.onnx("Floor", quotient)
     raise ImportFailed("a quotient of integers that is rounded down is not supported")
+
+
+@aten("atan2.default")
+def angle(call: Call, y: Value, x: Value) -> Result:
+    """The angle of the point (x, y), from -pi to pi."""
+    rise, run = (call.cast(value, call.dtype) for value in (y, x))
+    zero = call.like(0.0, call.dtype)
+    half = call.onnx("Atan", call.onnx("Div", rise, run))
+    sign = call.onnx("Where", call.onnx("Less", rise, zero), call.like(-math.pi, call.dtype),
+                     call.like(math.pi, call.dtype))  # fmt: skip
+    turned = call.onnx("Where", call.onnx("Less", run, zero), call.onnx("Add", half, sign), half)
+    origin = call.onnx("And", call.onnx("Equal", rise, zero), call.onnx("Equal", run, zero))
+    return call.onnx("Where", origin, zero, turned)
+
+
+@aten("_cdist_forward.default")
+def distances(call: Call, x: Value, y: Value, p: float, mode: int | None = None) -> Result:
+    """Distances by the norm p between all rows of two matrices."""
+    rows = call.shaped(x, (*x.type.shape[:-1], 1, x.type.shape[-1]))
+    columns = call.shaped(y, (*y.type.shape[:-2], 1, *y.type.shape[-2:]))
+    return _norm(call, call.onnx("Abs", call.onnx("Sub", rows, columns)), p)
+
+
+@aten("_pdist_forward.default")
+def distances_of_pairs(call: Call, x: Value, p: float = 2) -> Result:
+    """Distances by the norm p between the rows of a matrix, each pair once."""
+    pairs = [call.onnx("Gather", x, places, axis=0)
+             for places in np.triu_indices(x.type.shape[0], 1)]  # fmt: skip
+    return _norm(call, call.onnx("Abs", call.onnx("Sub", *pairs)), p)
+
+
+def _norm(call: Call, sizes: Value, p: float) -> Value:
+    """The norm p of sizes along the last axis."""
+    axis = ints([len(sizes.type.shape) - 1])
+    if p == math.inf:
+        return call.onnx("ReduceMax", sizes, axis, keepdims=0)
+    if p == 0:
+        sizes = call.onnx("Sign", sizes)
+    elif p == 2:
+        sizes = call.onnx("Mul", sizes, sizes)
+    elif p != 1:
+        sizes = call.onnx("Pow", sizes, call.like(p, call.dtype))
+    total = call.onnx("ReduceSum", sizes, axis, keepdims=0)
+    if p in (0, 1):
+        return total
+    return (
+        call.onnx("Sqrt", total)
+        if p == 2
+        else call.onnx("Pow", total, call.like(1 / p, call.dtype))
+    )
+
+
+@aten("sort.default")
+def sort(call: Call, x: Value, axis: int = -1, descending: bool = False) -> Result:
+    """Values in order along an axis, and where they were."""
+    count = x.type.shape[axis] if x.type.shape else 1
+    return top(call, x, count, axis, descending)
+
+
+@aten("sort.stable")
+def sort_stably(call: Call, x: Value, stable: bool = False, dim: int = -1,
+                descending: bool = False) -> Result:  # fmt: skip
+    """Values in order along an axis, equal ones in their old order, and where they were."""
+    return sort(call, x, dim, descending)
+
+
+@aten("topk.default")
+def top(call: Call, x: Value, count: int, axis: int = -1, largest: bool = True,
+        is_sorted: bool = True) -> Result:  # fmt: skip
+    """The largest or smallest along an axis in order, and where they were."""
+    if not x.type.shape:
+        return x, call.builder.constant(call.name, np.asarray(0, np.int64))
+    return call.onnx_all("TopK", x, ints([count]), results=2, axis=axis, largest=int(largest),
+                         sorted=1)  # fmt: skip
+
+
+@aten("any.default", "any.dim", "any.dims")
+def any_of(call: Call, x: Value, axes: int | Sequence[int] | None = None,
+           keep: bool = False) -> Result:  # fmt: skip
+    """Whether something is not zero along axes."""
+    counted = call.cast(call.cast(x, "bool"), "float32")
+    chosen = axes_of(axes, x.type)
+    if not chosen:
+        return call.cast(x, "bool")
+    most = call.onnx("ReduceMax", counted, ints(chosen), keepdims=int(keep))
+    return call.cast(most, call.dtype)
 
 
 @aten("trunc.default")
@@ -209,8 +304,14 @@ def leaky_relu(call: Call, x: Value, negative_slope: float = 0.01) -> Result:
 @aten("hardtanh.default", "clamp.default", "clamp.Tensor")
 def clamp(call: Call, x: Value, low: Operand = None, high: Operand = None) -> Result:
     """x within bounds, each of which may be absent."""
+    made = call.cast(x, call.dtype)
     bounds = [call.like(bound, call.dtype) for bound in (low, high)]
-    return call.onnx("Clip", call.cast(x, call.dtype), *bounds)
+    if not any(isinstance(bound, Value) for bound in bounds):
+        return call.onnx("Clip", made, *bounds)
+    for kind, bound in zip(("Max", "Min"), bounds, strict=True):
+        if bound is not None:
+            made = call.onnx(kind, made, *_operands(call, call.dtype, bound))
+    return made
 
 
 @aten("where.self")
@@ -299,7 +400,7 @@ def _reduced(
 ) -> Value:
     chosen = axes_of(axes, x.type)
     if not chosen:
-        return x
+        return call.cast(x, call.dtype)
     return call.onnx(kind, call.cast(x, call.dtype), ints(chosen), keepdims=int(keep))
 
 
@@ -312,6 +413,8 @@ def _place(call: Call, kind: str, x: Value, axis: int, keep: bool) -> Value | No
 
 
 def _argument(call: Call, kind: str, x: Value, axis: int | None, keep: bool) -> Value:
+    if not x.type.shape:
+        return call.builder.constant(call.name, np.asarray(0, np.int64))
     if axis is None:
         x, axis = call.shaped(x, [x.type.elements]), 0
     return call.onnx(kind, x, axis=axis % max(len(x.type.shape), 1), keepdims=int(keep))

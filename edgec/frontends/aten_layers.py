@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.aten import Call, Operand, Result, aten, ints, library
+from edgec.frontends.aten_windows import adaptive_average, largest, mean_of, pool_windows
 from edgec.graph.ir import Constant, Value
 
 
@@ -72,7 +74,9 @@ def _times(call: Call, x: Value, factor: float) -> Value:
 def max_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
              padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,),
              ceil_mode: bool = False) -> Result:  # fmt: skip
-    """The largest of each window; the indices are not computed."""
+    """The largest of each window, and its number in its plane where something reads it."""
+    if 1 in call.used:
+        return largest(call, x, pool_windows(call, x, 2, kernel, stride, padding, dilation))
     window = _window(kernel, stride, padding, ceil_mode)
     return _pooled(call, "MaxPool", x, {**window, "dilations": _repeated(dilation, 2)}), None
 
@@ -84,7 +88,9 @@ def average_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[i
                  ) -> Result:  # fmt: skip
     """The mean of each window."""
     if divisor_override is not None:
-        raise ImportFailed("a divisor of its own is not supported")
+        windows = pool_windows(call, x, 2, kernel, stride, padding, (1,))
+        sums = np.full_like(windows.counts(is_padded=False), divisor_override)
+        return mean_of(call, x, windows, sums)
     window = _window(kernel, stride, padding, ceil_mode)
     counted = int(count_include_pad and any(padding))
     return _pooled(call, "AveragePool", x, {**window, "count_include_pad": counted})
@@ -106,11 +112,11 @@ def average_pool_1d(call: Call, x: Value, kernel: Sequence[int], stride: Sequenc
 
 
 @aten("_adaptive_avg_pool2d.default")
-def adaptive_average_pool(call: Call, x: Value, size: Sequence[int]) -> Result:
+def adaptive_average_image(call: Call, x: Value, size: Sequence[int]) -> Result:
     """Means of equal parts of an image."""
     extents = x.type.shape[-2:]
     if any(extent % wanted for extent, wanted in zip(extents, size, strict=True)):
-        raise ImportFailed(f"{list(extents)} in {list(size)} parts of unequal size")
+        return adaptive_average(call, x, size)
     kernel = [extent // wanted for extent, wanted in zip(extents, size, strict=True)]
     return average_pool(call, x, kernel)
 
@@ -139,8 +145,25 @@ def batch_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, m
     channels = x.type.shape[1]
     scale = weight if weight is not None else np.ones(channels, np.float32)
     shift = bias if bias is not None else np.zeros(channels, np.float32)
-    made = call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
-    return made, None, None
+    batch, _, *extents = x.type.shape
+    image = x if len(extents) == 2 else call.shaped(x, [batch, channels, 1, math.prod(extents)])
+    made = call.onnx("BatchNormalization", image, scale, shift, mean, variance, epsilon=eps)
+    return call.shaped(made, x.type.shape), None, None
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def batch_norm_of_batch(call: Call, x: Value, weight: Value | None, bias: Value | None,
+                        training: bool, momentum: float, eps: float) -> Result:  # fmt: skip
+    """Normalization of each channel by its own statistics over the batch and all positions."""
+    rank, channels = len(x.type.shape), x.type.shape[1]
+    axes = [axis for axis in range(rank) if axis != 1]
+    mean, factor = _statistics(call, x, axes, eps, keep=True)
+    made = call.onnx("Mul", call.onnx("Sub", x, mean), factor)
+    form = [channels, *(1 for _ in x.type.shape[2:])]
+    for kind, operand in (("Mul", weight), ("Add", bias)):
+        if operand is not None:
+            made = call.onnx(kind, made, call.shaped(operand, form))
+    return made, call.shaped(mean, [channels]), call.shaped(factor, [channels])
 
 
 @aten("native_layer_norm.default")
@@ -150,7 +173,25 @@ def layer_norm(call: Call, x: Value, shape: Sequence[int], weight: Value | None,
     scale = weight if weight is not None else np.ones(tuple(shape), np.float32)
     operands: list[Operand] = [x, scale] if bias is None else [x, scale, bias]
     made = call.onnx("LayerNormalization", *operands, axis=-len(shape), epsilon=eps)
-    return made, None, None
+    if not call.used & {1, 2}:
+        return made, None, None
+    rank = len(x.type.shape)
+    return made, *_statistics(call, x, range(rank - len(shape), rank), eps, keep=True)
+
+
+def _statistics(
+    call: Call, x: Value, axes: Sequence[int], eps: float, *, keep: bool
+) -> tuple[Value, Value]:
+    """The mean and the reciprocal of the standard deviation over axes."""
+    mean = call.onnx("ReduceMean", x, ints(axes), keepdims=1)
+    centred = call.onnx("Sub", x, mean)
+    squares = call.onnx("ReduceMean", call.onnx("Mul", centred, centred), ints(axes), keepdims=1)
+    root = call.onnx("Sqrt", call.onnx("Add", squares, call.like(eps, x.type.dtype)))
+    found = mean, call.onnx("Div", call.like(1.0, x.type.dtype), root)
+    if keep:
+        return found
+    shape = [n for axis, n in enumerate(x.type.shape) if axis not in axes]
+    return call.shaped(found[0], shape), call.shaped(found[1], shape)
 
 
 @aten("native_group_norm.default")
@@ -165,7 +206,10 @@ def group_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, b
     for kind, operand in (("Mul", weight), ("Add", bias)):
         if operand is not None:
             made = call.onnx(kind, made, call.shaped(operand, form))
-    return made, None, None
+    if not call.used & {1, 2}:
+        return made, None, None
+    parts = call.shaped(x, [batch, groups, channels // groups * size])
+    return made, *_statistics(call, parts, (2,), eps, keep=False)
 
 
 @aten("_softmax.default")

@@ -8,7 +8,15 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.aten import Call, Operand, Result, aten, ints
-from edgec.graph.ir import Value
+from edgec.frontends.aten_maps import (
+    chosen,
+    chosen_by_index,
+    coordinates,
+    fixed,
+    numbered,
+    positions,
+)
+from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 
 
@@ -36,6 +44,8 @@ def overwrite(call: Call, x: Value, source: Value, non_blocking: bool = False) -
 @aten("permute.default")
 def permute(call: Call, x: Value, axes: Sequence[int]) -> Result:
     """Axes in another order."""
+    if not axes:
+        return x
     return call.onnx("Transpose", x, perm=tuple(axis % len(axes) for axis in axes))
 
 
@@ -105,12 +115,24 @@ def select(call: Call, x: Value, axis: int, index: int) -> Result:
 @aten("split_with_sizes.default", "split_with_sizes_copy.default")
 def split(call: Call, x: Value, sizes: Sequence[int], axis: int = 0) -> Result:
     """Parts of these sizes along an axis."""
+    if 0 in sizes:
+        stops = np.cumsum(sizes).tolist()
+        form = list(x.type.shape)
+        parts: list[Value] = []
+        for size, stop in zip(sizes, stops, strict=True):
+            form[axis] = size
+            part = cut(call, x, axis, stop - size, stop) if size else _made(call, np.zeros(form))
+            assert isinstance(part, Value)
+            parts.append(part)
+        return tuple(parts)
     return call.onnx_all("Split", x, ints(sizes), results=len(sizes), axis=axis)
 
 
 @aten("flip.default")
 def flip(call: Call, x: Value, axes: Sequence[int]) -> Result:
     """Axes in reversed order."""
+    if not axes or not x.type.shape:
+        return x
     chosen = [axis % len(x.type.shape) for axis in axes]
     least = np.iinfo(np.int64).min + 1
     return call.onnx("Slice", x, ints([-1] * len(chosen)), ints([least] * len(chosen)),
@@ -123,7 +145,7 @@ def pad(call: Call, x: Value, widths: Sequence[int], value: float = 0) -> Result
     return _padded(call, x, widths, "constant", call.like(value, call.dtype))
 
 
-@aten("reflection_pad1d.default", "reflection_pad2d.default")
+@aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
 def pad_by_reflection(call: Call, x: Value, widths: Sequence[int]) -> Result:
     """The mirrored border around a tensor."""
     return _padded(call, x, widths, "reflect", None)
@@ -159,34 +181,34 @@ def embedding(call: Call, weights: Value, indices: Value, *_: object) -> Result:
 @aten("index_select.default")
 def index_select(call: Call, x: Value, axis: int, indices: Value) -> Result:
     """These indices of an axis."""
+    if not x.type.shape:
+        return call.shaped(x, call.shape)
     return call.onnx("Gather", x, indices, axis=axis)
 
 
 @aten("gather.default")
 def gather(call: Call, x: Value, axis: int, indices: Value, sparse_grad: bool = False) -> Result:
     """An element for each index, the other coordinates its own."""
+    if not x.type.shape:
+        return call.onnx("Expand", x, ints(call.shape)) if call.shape else x
+    if isinstance(indices, Constant):
+        return chosen(call, numbered(x.type.shape)[coordinates(indices.data, axis)], x)
     return call.onnx("GatherElements", x, indices, axis=axis)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(call: Call, x: Value, indices: Sequence[Value | None]) -> Result:
-    """Indexing by tensors: of one axis, or of all leading axes together."""
+    """Indexing by tensors: of one axis, of all leading axes together, or by constants of any."""
     given = [(axis, value) for axis, value in enumerate(indices) if value is not None]
-    if len(given) == 1:
+    if len(given) == 1 and given[0][1].type.dtype != "bool":
         axis, places = given[0]
-        if places.type.dtype == "bool":
-            raise ImportFailed("the number of elements that a mask selects is not known")
         return call.onnx("Gather", x, places, axis=axis)
+    key = fixed(indices)
+    if key is not None:
+        return chosen_by_index(call, x, key)
     if [axis for axis, _ in given] != list(range(len(given))):
         raise ImportFailed("indices of several axes must be those of the first ones")
-    shape = np.broadcast_shapes(*(value.type.shape for _, value in given))
-    columns = []
-    for axis, value in given:
-        full = value if value.type.shape == shape else call.onnx("Expand", value, ints(shape))
-        negative = call.like(x.type.shape[axis], full.type.dtype)
-        wrapped = call.onnx("Mod", full, negative)
-        columns.append(call.shaped(wrapped, [*shape, 1]))
-    return call.onnx("GatherND", x, call.onnx("Concat", *columns, axis=-1))
+    return call.onnx("GatherND", x, positions(call, x, [value for _, value in given]))
 
 
 @aten("full.default", "full_like.default", "new_full.default", "scalar_tensor.default",

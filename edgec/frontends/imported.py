@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.evaluate import evaluate_constant
+from edgec.graph.evaluate import ends, evaluate_constant
 from edgec.graph.ir import Constant, Value
 from edgec.graph.limits import Spending
 from edgec.graph.provenance import Origin
@@ -23,7 +23,7 @@ def folded(
     for node in builder.nodes[first:]:
         inputs = [known.get(value, value) for value in node.inputs]
         is_known = all(isinstance(value, Constant) for value in inputs)
-        if node.op.storage is Storage.DEQUANTIZE or not is_known:
+        if node.op.storage is Storage.DEQUANTIZE or not is_known or not ends(node):
             return made
         spending.evaluate(node)
         known.update(zip(node.outputs, evaluate_constant(node, inputs), strict=True))

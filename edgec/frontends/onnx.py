@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import edgec.ops
-from edgec.errors import EdgecError, ImportFailed, TooLarge
+from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.imported import folded, named
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_external import external_tensors
@@ -21,7 +23,15 @@ from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
-from edgec.ops.op import MALFORMED_NODE, Importer, RawNode, find_importer, importer_kinds
+from edgec.ops.bodies import Body, given_value
+from edgec.ops.op import (
+    MALFORMED_NODE,
+    Importer,
+    NotConstant,
+    RawNode,
+    find_importer,
+    importer_kinds,
+)
 
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
@@ -35,14 +45,15 @@ def import_onnx(
     *,
     match: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    values: Mapping[str, float] | None = None,
+    values: Mapping[str, float | Array] | None = None,
     budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
 
     match: overrides the `rounding` of every requantize (default `onnx`). shapes: of inputs that the
     file gives symbolic extents, by name; without, only the first extent may be one (it is 1).
-    values: of inputs that are always this number, by name: constants, which decide branches.
+    values: of inputs that are always this number, or this array, by name: constants, which decide
+    branches and shapes.
     Raises ImportFailed for a file that is not ONNX, is damaged, refers to other files, has other
     symbolic extents, or uses operators that no importer knows (all are listed).
     """
@@ -101,7 +112,7 @@ class _GraphImporter:
         opset: int,
         rounding: str,
         shapes: Mapping[str, tuple[int, ...]],
-        values: Mapping[str, float],
+        values: Mapping[str, float | Array],
         budget: Budget,
     ) -> None:
         self.path = path
@@ -112,22 +123,29 @@ class _GraphImporter:
         self.rounding = rounding
         self.builder = GraphBuilder()
         self.values: dict[str, Value] = {}
+        self.wanted: set[str] = set()
         self.problems: list[str] = []
+        self.outer: _GraphImporter | None = None
+        self.captured: dict[Value, Value] = {}
+        self.declared: dict[str, Any] = {}
 
     def run(self, graph: Any) -> Any:
         self.initializers(graph)
         stored = stored_inputs(graph, self.values)
         self.inputs([entry for entry in graph.input if entry.name not in self.values], stored)
-        for number, node in enumerate(graph.node):
-            self.node(node, node.name or f"{node.op_type}#{number}")
+        self.nodes(graph)
         if self.problems:
             count = len(self.problems)
-            raise ImportFailed(
+            failure = ImportFailed(
                 f"{count} operator{'s' if count > 1 else ''} of {self.path.name}"
                 f" {'are' if count > 1 else 'is'} not supported",
                 details=tuple(self.problems),
-                hint="`edgec ops` lists what is supported",
+                hint=f"--input-value {min(self.wanted)}=… makes an input a constant"
+                if self.wanted
+                else "`edgec ops` lists what is supported",
             )
+            failure.inputs = tuple(sorted(self.wanted))
+            raise failure
         results = []
         for entry in graph.output:
             if entry.name not in self.values:
@@ -155,8 +173,12 @@ class _GraphImporter:
             )  # fmt: skip
 
     def fixed_input(self, name: str, type_: TensorType) -> Array:
-        """The one number that an input always is, in its shape and dtype."""
+        """The one number that an input always is, in its shape and dtype; or its elements."""
         number = self.fixed[name]
+        if isinstance(number, np.ndarray):
+            if (number.shape, number.dtype.name) != (type_.shape, type_.dtype):
+                raise ImportFailed(f"{self.path.name}: input {name!r} is {type_}, another is given")
+            return number
         with np.errstate(over="ignore", invalid="ignore"):
             data = np.full(type_.shape, number).astype(type_.dtype)
         if data.size and not np.isclose(float(data.flat[0]), number, rtol=1e-6, atol=0):
@@ -171,12 +193,30 @@ class _GraphImporter:
             origin = Origin(tensor.name, tuple(data.shape))
             self.values[tensor.name] = self.builder.constant(tensor.name, data, origin=origin)
 
+    def nodes(self, graph: Any, prefix: str = "") -> None:
+        self.declared.update((entry.name, entry) for entry in (*graph.value_info, *graph.output))
+        for number, node in enumerate(graph.node):
+            self.node(node, node.name or f"{prefix}{node.op_type}#{number}")
+
+    def find(self, name: str) -> Value | None:
+        """The value of a name; what a body reads from around it becomes a parameter."""
+        if name not in self.values and self.outer is not None:
+            value = self.outer.find(name)
+            if isinstance(value, Constant):
+                self.values[name] = self.builder.constant(
+                    value.name, value.data, value.type.quant, value.origin
+                )
+            elif value is not None:
+                self.values[name] = self.builder.param(value.name, value.type, value.origin)
+                self.captured[value] = self.values[name]
+        return self.values.get(name)
+
     def node(self, node: Any, name: str) -> None:
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         if kind == "Constant":
             self.constant_node(node, name)
             return
-        missing = [i for i in node.input if i and i not in self.values]
+        missing = [i for i in node.input if i and self.find(i) is None]
         if missing:
             if not self.problems:  # otherwise it follows from an unsupported node
                 raise ImportFailed(
@@ -185,16 +225,21 @@ class _GraphImporter:
                     hint="the graph is cyclic or damaged",
                 )
             return
-        importer = None if kind == "If" else find_importer("onnx", kind, self.opset)
+        importer = find_importer("onnx", kind, self.opset)
+        graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
         raw = RawNode(
             kind=kind,
             name=name,
-            attributes={a.name: self.attribute(a) for a in node.attribute} if importer else {},
+            attributes={a.name: self.attribute(a) for a in node.attribute if a.name not in graphs}
+            if importer
+            else {},
             inputs=tuple(self.values[i] if i else None for i in node.input),
             outputs=tuple(node.output),
-            output_types=(None,) * len(node.output),
+            output_types=tuple(map(self.declared_type, node.output)),
             opset=self.opset,
             rounding=self.rounding,
+            read_body=lambda body, given: self.read_body(name, graphs, body, given),
+            inline=lambda body, values: self.inline(name, graphs, body, values),
         )
         first = len(self.builder.nodes)
         try:
@@ -202,7 +247,7 @@ class _GraphImporter:
         except TooLarge:
             raise
         except EdgecError as error:
-            self.problems.append(f"{kind}  node {name!r}: {error.message}")
+            self.failed(f"{kind}  node {name!r}", error)
             return
         except MALFORMED_NODE as error:
             self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
@@ -210,38 +255,57 @@ class _GraphImporter:
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = named(self.builder, value, output, first)
 
+    def failed(self, what: str, error: EdgecError) -> None:
+        """Note what is not supported, and which inputs would decide it."""
+        if isinstance(error, NotConstant) and error.value is not None and not self.outer:
+            self.wanted.update(self.deciding(error.value))
+        self.problems.append(f"{what}: {error.message}")
+
+    def deciding(self, value: Value) -> set[str]:
+        """The names of the model's inputs that a value is computed from."""
+        found, seen = {value}, set[str]()
+        for node in reversed(self.builder.nodes):
+            if found.intersection(node.outputs):
+                found.update(node.inputs)
+        for param in found.intersection(self.builder.params):
+            seen.add(param.origin.tensor if param.origin else param.name)
+        return seen
+
     def imported(self, node: Any, raw: RawNode, importer: Importer | None) -> tuple[Value, ...]:
         """The outputs of a node: by its importer, of constants, or by its body in the standard."""
         is_known = raw.kind not in KEPT and all(
             operand is None or isinstance(operand, Constant) for operand in raw.inputs
         )
-        if raw.kind == "If":
-            condition = raw.inputs[0]
-            if not isinstance(condition, Constant):
-                raise ImportFailed("what it decides on is computed when the model runs")
-            self.branch(node, raw.name, is_true=bool(condition.data.reshape(-1)[0]))
-            return ()
         failure: Exception = ImportFailed(_not_supported(raw.kind, self.opset))
         first = len(self.builder.nodes)
         if importer is not None:
             try:
                 return self.by_importer(importer, raw)
-            except TooLarge:
+            except (TooLarge, BadNode):
                 raise
             except (EdgecError, *MALFORMED_NODE) as error:
                 failure = error
                 del self.builder.nodes[first:]
-        if is_known and node.domain in ("", "ai.onnx"):
+        has_body = any(a.HasField("g") for a in node.attribute)
+        if is_known and not has_body and node.domain in ("", "ai.onnx"):
             arrays = [o.data if isinstance(o, Constant) else None for o in raw.inputs]
-            results = computed(node, self.opset, arrays)
+            try:
+                results = computed(node, self.opset, arrays, self.spending)
+            except TooLarge:
+                raise
+            except ImportFailed as refusal:
+                raise (refusal if importer is None else failure) from None
             self.spending.take(sum(result.nbytes for result in results), raw.name)
             return tuple(
                 self.builder.constant(output, result, origin=Origin(output, result.shape))
                 for output, result in zip(filter(None, node.output), results, strict=True)
             )
-        if not self.by_body(node, raw):
-            raise failure
-        return ()
+        inner = self.by_body(node, raw)
+        if inner is None:
+            return ()
+        if importer is None and inner:
+            raise ImportFailed(f"{raw.kind} is not supported: it is made of {inner}")
+        raise failure
 
     def by_importer(self, importer: Importer, raw: RawNode) -> tuple[Value, ...]:
         """What an operator's importer makes, folded where it is constant."""
@@ -253,41 +317,83 @@ class _GraphImporter:
             raise ImportFailed("it makes more than 1 GiB")
         return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 
-    def by_body(self, node: Any, raw: RawNode) -> bool:
-        """Import the body that the standard gives an operator; False if that cannot be done."""
+    def by_body(self, node: Any, raw: RawNode) -> str | None:
+        """Import the body that the standard gives an operator; what cannot be done otherwise."""
         types = [None if operand is None else operand.type for operand in raw.inputs]
-        found = function_body(node, raw.kind, self.opset, types, raw.name)
+        attributes = {a.name: self.attribute(a) for a in node.attribute if not a.HasField("g")}
+        found = function_body(node, raw.kind, self.opset, types, raw.name, attributes)
         if found is None:
-            return False
+            return ""
         before, outer, first = self.problems, self.opset, len(self.builder.nodes)
         self.opset, nodes = found
         self.problems = []
         try:
             for inner in nodes:
                 self.node(inner, inner.name)
-            failed = bool(self.problems)
+            failed = self.problems[0] if self.problems else None
         finally:
             self.problems, self.opset = before, outer
-        if failed:
+        if failed is not None:
             del self.builder.nodes[first:]
             for output in node.output:
                 self.values.pop(output, None)
-        return not failed
+        return failed
 
-    def branch(self, node: Any, name: str, *, is_true: bool) -> None:
-        """The nodes of one branch of an `If`, as if they stood in its place."""
-        wanted = "then_branch" if is_true else "else_branch"
-        graphs = [a.g for a in node.attribute if a.name == wanted and a.HasField("g")]
-        if len(graphs) != 1 or len(graphs[0].output) != len(node.output):
-            raise ImportFailed(f"its {wanted} is not one graph with {len(node.output)} outputs")
-        self.initializers(graphs[0])
-        for number, inner in enumerate(graphs[0].node):
-            self.node(inner, inner.name or f"{name}/{inner.op_type}#{number}")
-        for output, entry in zip(node.output, graphs[0].output, strict=True):
-            if entry.name in self.values:
-                self.values[output] = self.values[entry.name]
-            elif not self.problems:
-                raise ImportFailed(f"its output {entry.name!r} is never computed")
+    def read_body(
+        self, node: str, graphs: Mapping[str, Any], name: str, given: Sequence[TensorType | Array]
+    ) -> Body:
+        """A body of a node, in a builder of its own."""
+        inner = copy(self)
+        inner.outer, inner.builder = self, GraphBuilder(name)
+        inner.values, inner.captured, inner.problems, inner.declared = {}, {}, [], {}
+        results = inner.graph(
+            node, graphs, name, [partial(given_value, inner.builder, given=each) for each in given]
+        )
+        if inner.problems:
+            raise ImportFailed(f"in its {name}: {'; '.join(inner.problems)}")
+        return Body(inner.builder, list(results), inner.captured)
+
+    def inline(
+        self, node: str, graphs: Mapping[str, Any], name: str, values: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """The nodes of a body, as if they stood in the place of its node."""
+        outside, problems = dict(self.values), self.problems
+        self.problems = []
+        try:
+            results = self.graph(node, graphs, name, [partial(_known, value) for value in values])
+            if self.problems:
+                raise ImportFailed(f"in its {name}: {'; '.join(self.problems)}")
+        finally:
+            self.values, self.problems = outside, problems
+        return results
+
+    def graph(
+        self,
+        node: str,
+        graphs: Mapping[str, Any],
+        name: str,
+        params: Sequence[Callable[[str], Value]],
+    ) -> tuple[Value, ...]:
+        """What a node's graph computes of values that `params` give by the name of each input."""
+        graph = graphs.get(name)
+        if graph is None or len(graph.input) != len(params):
+            raise ImportFailed(f"its {name} is not one graph with {len(params)} inputs")
+        self.initializers(graph)
+        for entry, param in zip(graph.input, params, strict=True):
+            self.values[entry.name] = param(entry.name)
+        self.nodes(graph, f"{node}/")
+        results = [(entry.name, self.find(entry.name)) for entry in graph.output]
+        for missing, value in results:
+            if not self.problems and value is None:
+                raise ImportFailed(f"its output {missing!r} is never computed")
+        return tuple(value for _, value in results if value is not None)
+
+    def declared_type(self, name: str) -> TensorType | None:
+        """The type of a value, if the file declares it with fixed extents."""
+        entry = self.declared.get(name)
+        shape = [d.dim_value for d in entry.type.tensor_type.shape.dim] if entry else []
+        known = entry is not None and entry.type.tensor_type.HasField("shape") and all(shape)
+        return self.input_type(entry) if known else None
 
     def constant_node(self, node: Any, name: str) -> None:
         for attribute in node.attribute:
@@ -332,7 +438,7 @@ class _GraphImporter:
         if attribute.type == AttributeProto.TENSOR:
             return self.array(attribute.t)
         if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            raise ImportFailed(f"{self.path.name}: subgraphs are not supported yet")
+            raise ImportFailed(f"{self.path.name}: attribute {attribute.name} is a graph")
         value = helper.get_attribute_value(attribute)
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
@@ -356,6 +462,8 @@ class _GraphImporter:
             raise ImportFailed(f"{self.path.name}: input {entry.name!r} has an unknown dtype")
         shape = []
         given = self.shapes.get(entry.name)
+        if given is not None and not tensor.HasField("shape"):
+            return TensorType(tuple(given), dtype)
         if given is not None and len(given) != len(tensor.shape.dim):
             raise ImportFailed(
                 f"{self.path.name}: input {entry.name!r} has {len(tensor.shape.dim)} dimensions,"
@@ -381,6 +489,10 @@ class _GraphImporter:
                     hint=f"such as --input-shape {entry.name}={example_shape(tensor)}",
                 )
         return TensorType(tuple(shape), dtype)
+
+
+def _known(value: Value, name: str) -> Value:
+    return value
 
 
 def _not_supported(kind: str, opset: int) -> str:

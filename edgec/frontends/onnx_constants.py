@@ -13,21 +13,48 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed
+from edgec.graph.limits import Spending
 from edgec.graph.types import DTYPES, Array
 
 #: Most elements of a constant that is computed: it is a shape, a mask or a table.
 MOST_ELEMENTS = 1 << 20
 
 
-def computed(node: Any, opset: int, operands: Sequence[Array | None]) -> tuple[Array, ...]:
+#: What the evaluator computes in time that grows as its operands and outputs do; of all else each
+#: element of an output may read each element of the operands, in a loop of Python.
+_LINEAR = frozenset((
+    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh",
+    "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike",
+    "Ceil", "Celu", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "Cosh",
+    "CumSum", "DequantizeLinear", "Div", "Elu", "Equal", "Exp", "Expand", "EyeLike", "Flatten",
+    "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max",
+    "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "PRelu",
+    "QuantizeLinear", "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Relu", "Reshape", "Round", "Scatter", "ScatterElements", "ScatterND",
+    "Selu", "Shape", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice", "Softplus",
+    "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu",
+    "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+))  # fmt: skip
+#: Steps that reading, checking and running one node takes.
+_NODE_STEPS = 10
+
+
+def computed(
+    node: Any, opset: int, operands: Sequence[Array | None], spending: Spending
+) -> tuple[Array, ...]:
     """The outputs of a node of the standard domain.
 
-    operands: in the order of its inputs, None for absent ones. Raises ImportFailed for outputs
-    that are too large or no tensors of numbers, and where the evaluator has no answer.
+    operands: in the order of its inputs, None for absent ones. spending: counts the work before it
+    is done. Raises ImportFailed for outputs that are too large or no tensors of numbers, for random
+    numbers, and where the evaluator has no answer; TooLarge where the work is beyond the budget.
     """
     import onnx
     from onnx.reference import ReferenceEvaluator
 
+    if node.op_type.startswith("Random") or node.op_type in ("Bernoulli", "Multinomial"):
+        raise ImportFailed("it makes random numbers")
     given = {
         name: operand
         for name, operand in zip(node.input, operands, strict=True)
@@ -36,6 +63,12 @@ def computed(node: Any, opset: int, operands: Sequence[Array | None]) -> tuple[A
     shapes = _output_shapes(onnx, node, opset, given)
     if any(math.prod(shape) > MOST_ELEMENTS for shape in shapes):
         raise ImportFailed(f"a constant of shape {list(shapes[0])}")
+    read = sum(array.size for array in given.values())
+    made = sum(math.prod(shape) for shape in shapes) if shapes else read
+    if node.op_type in _LINEAR:
+        spending.work(read + made, _NODE_STEPS, node.name or node.output[0])
+    else:
+        spending.work(max(read, 1) * made, _NODE_STEPS + made, node.name or node.output[0])
     inputs = [
         onnx.helper.make_tensor_value_info(
             name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape)
@@ -48,13 +81,14 @@ def computed(node: Any, opset: int, operands: Sequence[Array | None]) -> tuple[A
     opsets = [onnx.helper.make_opsetid(node.domain, opset)]
     try:
         with np.errstate(all="ignore"):
-            made = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=opsets)).run(
-                None, given
-            )
+            model = onnx.helper.make_model(graph, opset_imports=opsets)
+            found = ReferenceEvaluator(model).run(None, given)
     except Exception as error:  # each operator of the evaluator raises what it likes
         reason = str(error).partition("\n")[0][:120]
         raise ImportFailed(f"its constants cannot be computed ({reason})") from None
-    results = tuple(np.asarray(result) for result in made)
+    if any(isinstance(result, list) for result in found):
+        raise ImportFailed("it makes a sequence")
+    results = tuple(np.asarray(result) for result in found)
     if any(result.dtype.name not in DTYPES for result in results):
         raise ImportFailed("it makes constants of an unknown dtype")
     return results

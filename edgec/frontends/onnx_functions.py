@@ -1,4 +1,4 @@
-"""ONNX operators that the standard defines by others: their bodies take their place.
+"""ONNX operators that are defined by others: their bodies take their place.
 
 The onnx package has a body for about fifty operators, some for any node, some made for the types
 and attributes of one node. An operator without an importer of its own is imported through it.
@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from edgec.frontends.onnx_bodies import OPSET, Use, own_body
 from edgec.graph.types import TensorType
 
 
 def function_body(
-    node: Any, kind: str, opset: int, types: Sequence[TensorType | None], outer: str
+    node: Any,
+    kind: str,
+    opset: int,
+    types: Sequence[TensorType | None],
+    outer: str,
+    attributes: Mapping[str, Any],
 ) -> tuple[int, list[Any]] | None:
     """The opset and the nodes of a node's body, or None if the standard has none.
 
-    types: of the node's inputs, None for absent ones. outer: begins the names of what is inside.
-    The last nodes give the node's own outputs.
+    types: of the node's inputs, None for absent ones. attributes: of the node, as Python's.
+    outer: begins the names of what is inside. The last nodes give the node's own outputs.
     """
     import onnx
 
@@ -29,6 +35,24 @@ def function_body(
         schema: Any = onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
         return None
+    own = own_body(Use(kind, dict(attributes), tuple(types), len(node.output), opset))
+    if own is not None:
+        return OPSET, _inlined(own, node, {}, outer)
+    body = _standard_body(schema, node, opset, types)
+    if body is None:
+        return None
+    versions = [entry.version for entry in body.opset_import if entry.domain in ("", "ai.onnx")]
+    attributes_of = {a.name: a for a in schema_defaults(schema)}
+    attributes_of.update({a.name: a for a in node.attribute})
+    return max(versions, default=opset), _inlined(body, node, attributes_of, outer)
+
+
+def _standard_body(
+    schema: Any, node: Any, opset: int, types: Sequence[TensorType | None]
+) -> Any | None:
+    """The body that the standard gives a node, made for its types where it depends on them."""
+    import onnx
+
     body = onnx.FunctionProto()
     fitting = [v for v in schema.function_opset_versions if v <= opset]
     made_for_types = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
@@ -44,14 +68,15 @@ def function_body(
     if not text:
         return None
     body.ParseFromString(text)
-    versions = [entry.version for entry in body.opset_import if entry.domain in ("", "ai.onnx")]
-    attributes = {a.name: a for a in schema_defaults(schema)}
-    attributes.update({a.name: a for a in node.attribute})
+    return body
+
+
+def _inlined(body: Any, node: Any, attributes: Mapping[str, Any], outer: str) -> list[Any]:
+    """The nodes of a body, reading and making what the node does."""
     names = dict(zip(body.input, node.input, strict=False))
     names.update({inner: "" for inner in body.input[len(node.input) :]})
     names.update({inner: own for inner, own in zip(body.output, node.output, strict=False) if own})
-    nodes = [_renamed(inner, names, attributes, outer) for inner in body.node]
-    return max(versions, default=opset), nodes
+    return [_renamed(inner, names, attributes, outer) for inner in body.node]
 
 
 def schema_defaults(schema: Any) -> list[Any]:

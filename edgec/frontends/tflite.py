@@ -8,8 +8,11 @@ the tensor's number in their `Origin`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
+from edgec.ops.bodies import Body, given_value
 from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
@@ -59,7 +63,7 @@ def import_tflite(
     data = read_file(path)
     model = read_model(data, path.name)
     edgec.ops.load()
-    function = _GraphImporter(path.name, model, match or "tflm", budget).run()
+    function = _GraphImporter(path.name, model, match or "tflm", Spending(budget)).run()
     return Module({"main": function}, source=path.name, format="tflite")
 
 
@@ -76,12 +80,22 @@ def read_file(path: Path) -> bytes:
 class _GraphImporter:
     """Imports one graph operator by operator, collecting what is unsupported."""
 
-    def __init__(self, file: str, model: RawModel, match: str, budget: Budget) -> None:
+    def __init__(
+        self,
+        file: str,
+        model: RawModel,
+        match: str,
+        spending: Spending,
+        around: tuple[int, ...] = (),
+        number: int = 0,
+    ) -> None:
         self.file = file
-        self.spending = Spending(budget)
-        self.graph = model.main
+        self.model = model
+        self.spending = spending
+        self.around = (*around, number)  # the subgraphs that are being read
+        self.graph = model.graphs[number]
         self.match = match
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder(f"subgraph_{number}" if number else "main")
         self.values: dict[int, Value] = {}
         self.states: dict[int, Value] = {}  # of variable tensors
         self.unknown: set[int] = set()  # outputs of operators that could not be imported
@@ -93,17 +107,14 @@ class _GraphImporter:
     def run(self) -> Function:
         for number in self.graph.inputs:
             tensor = self.graph.tensors[number]
-            if number in self.values:
-                raise ImportFailed(f"{self.file}: tensor {number} is an input twice")
             try:
                 type_ = tensor_type(tensor)
             except ImportFailed as failure:
                 raise ImportFailed(
                     f"{self.file}: input {shown(tensor)}: {failure.message}", hint=failure.hint
                 ) from None
-            self.values[number] = self.builder.param(short_name(tensor), type_, origin(tensor))
-        for operator in self.graph.operators:
-            self.operator(operator)
+            self.param(number, type_)
+        results = self.results()
         if self.problems:
             count = len(self.problems)
             raise ImportFailed(
@@ -112,12 +123,58 @@ class _GraphImporter:
                 details=problem_lines(self.problems),
                 hint="`edgec ops` lists what is supported",
             )
+        return self.builder.finish(results)
+
+    def param(self, number: int, given: TensorType | Array) -> None:
+        """An input of the graph."""
+        tensor = self.graph.tensors[number]
+        if number in self.values:
+            raise ImportFailed(f"{self.file}: tensor {number} is an input twice")
+        value = given_value(self.builder, short_name(tensor), given)
+        self.values[number] = replace(value, origin=self.origin(tensor))
+        if self.builder.params and self.builder.params[-1] is value:
+            self.builder.params[-1] = self.values[number]
+
+    def results(self) -> list[Value]:
+        """What all operators compute for the graph's outputs; empty where there are problems."""
+        for operator in self.graph.operators:
+            self.operator(operator)
+        if self.problems:
+            return []
         for number in self.graph.outputs:
+            if number not in self.values and self.graph.tensors[number].data is not None:
+                self.constant(number)
             if number not in self.values:
                 raise ImportFailed(
                     f"{self.file}: output {shown(self.graph.tensors[number])} is never computed"
                 )
-        return self.builder.finish([self.values[number] for number in self.graph.outputs])
+        return [self.values[number] for number in self.graph.outputs]
+
+    def origin(self, tensor: RawTensor, shape: tuple[int, ...] | None = None) -> Origin:
+        """Provenance of what stands for a tensor; only those of the main graph have a number."""
+        found = origin(tensor, shape)
+        return found if len(self.around) == 1 else replace(found, index=None)
+
+    def read_body(
+        self, numbers: dict[str, Any], name: str, given: Sequence[TensorType | Array]
+    ) -> Body:
+        """The subgraph that an attribute names, on inputs of these types."""
+        number = numbers[name]
+        if not 0 < number < len(self.model.graphs) or number in self.around:
+            raise ImportFailed(f"its {name} is number {number} of {len(self.model.graphs)}")
+        inner = _GraphImporter(
+            self.file, self.model, self.match, self.spending, self.around, number
+        )
+        if len(inner.graph.inputs) != len(given):
+            raise ImportFailed(
+                f"its {name} takes {len(inner.graph.inputs)} inputs, {len(given)} are given"
+            )
+        for tensor, each in zip(inner.graph.inputs, given, strict=True):
+            inner.param(tensor, each)
+        results = inner.results()
+        if inner.problems:
+            raise ImportFailed(f"in its {name}: {'; '.join(problem_lines(inner.problems))}")
+        return Body(inner.builder, results)
 
     def find_writers(self) -> dict[int, int]:
         """The operator that computes each tensor; ImportFailed if two do or it is an input."""
@@ -158,6 +215,8 @@ class _GraphImporter:
 
     def append(self, operator: RawOperator, name: str) -> None:
         if operator.kind in VARIABLE_KINDS:
+            if len(self.around) > 1:
+                raise ImportFailed("variables in the bodies of IF and WHILE are not supported")
             value = self.variables.run(operator, self.operand, tensor_type, origin)
             if value is not None:
                 self.values[operator.outputs[0]] = value
@@ -182,6 +241,7 @@ class _GraphImporter:
             outputs=tuple(self.graph.tensors[n].name for n in operator.outputs),
             output_types=declared,
             rounding=rounding,
+            read_body=partial(self.read_body, operator.attributes),
         )
         first = len(self.builder.nodes)
         made = importer(self.builder, raw)
@@ -224,10 +284,15 @@ class _GraphImporter:
                 if computed
                 else f"reads {shown(tensor)}, which nothing computes and which has no data"
             )
+        return self.constant(number)
+
+    def constant(self, number: int) -> Value:
+        """The value of a tensor that has data."""
+        tensor = self.graph.tensors[number]
         type_ = tensor_type(tensor)
         self.spending.take(type_.nbytes, short_name(tensor))
         array = constant_array(tensor, type_)
-        value = self.builder.constant(short_name(tensor), array, type_.quant, origin(tensor))
+        value = self.builder.constant(short_name(tensor), array, type_.quant, self.origin(tensor))
         self.values[number] = value
         return value
 
@@ -243,13 +308,13 @@ class _GraphImporter:
     def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
         """The value with the provenance of the tensor that it stands for."""
         if isinstance(value, Constant):
-            return replace(value, origin=origin(tensor, value.type.shape))
+            return replace(value, origin=self.origin(tensor, value.type.shape))
         if value in self.builder.undefined:
             return value
         made = self.builder.nodes[first:]
         if not any(value in node.outputs for node in made):
             return value
-        fresh = Value(value.name, value.type, origin(tensor, value.type.shape))
+        fresh = Value(value.name, value.type, self.origin(tensor, value.type.shape))
 
         def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
             return tuple(fresh if v is value else v for v in values)

@@ -13,7 +13,7 @@
     batch_dims, block_size      int
     keep_dims, align_corners, half_pixel_centers    bool
     container, shared_name      text: which resource variable
-    init_subgraph               number of a subgraph
+    init_subgraph, then_subgraph, else_subgraph, cond_subgraph, body_subgraph   its number
     rank                        int, of an SVDF
     cell_clip, time_major       float and bool, of an LSTM
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
@@ -160,6 +160,20 @@ def _call_once(options: Any) -> dict[str, Any]:
     return {"init_subgraph": int(options.InitSubgraphIndex())}
 
 
+def _if(options: Any) -> dict[str, Any]:
+    return {
+        "then_subgraph": int(options.ThenSubgraphIndex()),
+        "else_subgraph": int(options.ElseSubgraphIndex()),
+    }
+
+
+def _while(options: Any) -> dict[str, Any]:
+    return {
+        "cond_subgraph": int(options.CondSubgraphIndex()),
+        "body_subgraph": int(options.BodySubgraphIndex()),
+    }
+
+
 def _svdf(options: Any) -> dict[str, Any]:
     return {"rank": int(options.Rank()), "fused_activation": _activation(options)}
 
@@ -223,6 +237,9 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "BATCH_MATMUL": ("BatchMatMulOptions", _batch_matmul),
     "REDUCE_MAX": ("ReducerOptions", _reducer),
     "REDUCE_MIN": ("ReducerOptions", _reducer),
+    "REDUCE_PROD": ("ReducerOptions", _reducer),
+    "REDUCE_ANY": ("ReducerOptions", _reducer),
+    "REDUCE_ALL": ("ReducerOptions", _reducer),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _resize),
     "LEAKY_RELU": ("LeakyReluOptions", _leaky_relu),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", _resize),
@@ -231,6 +248,8 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "VAR_HANDLE": ("VarHandleOptions", _var_handle),
     "CALL_ONCE": ("CallOnceOptions", _call_once),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", _sequence_lstm),
+    "IF": ("IfOptions", _if),
+    "WHILE": ("WhileOptions", _while),
     "SVDF": ("SVDFOptions", _svdf),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
 }

@@ -19,7 +19,9 @@ import numpy as np
 
 import edgec.frontends.aten_elements
 import edgec.frontends.aten_layers
-import edgec.frontends.aten_shapes  # the three register their operators
+import edgec.frontends.aten_maps
+import edgec.frontends.aten_shapes
+import edgec.frontends.aten_windows  # these register their operators
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed, ToolMissing
 from edgec.frontends.aten import Call, find_aten
@@ -39,7 +41,7 @@ _GETITEM = "getitem"
 def import_torch(path: Path) -> Module:
     """Read a `.pt2` file. Raises ImportFailed for one that is damaged or would run code."""
     _torch()
-    return _imported(load_program(checked_archive(path), path.name), path.name)
+    return import_decomposed(load_program(checked_archive(path), path.name), path.name)
 
 
 def load_program(archive: BinaryIO, name: str) -> Any:
@@ -47,7 +49,7 @@ def load_program(archive: BinaryIO, name: str) -> Any:
     torch = _torch()
     try:
         with warnings.catch_warnings(action="ignore"):
-            return _decomposed(torch.export.load(archive))
+            return decomposed(torch.export.load(archive))
     except Exception as error:  # whatever torch raises for a file that it cannot read
         raise ImportFailed(
             f"torch {torch.__version__} cannot read {name}",
@@ -62,11 +64,11 @@ def import_program(program: Any, source: str = "model.pt2") -> Module:
     Raises ImportFailed with every operator that is not supported, by module and source line.
     """
     with warnings.catch_warnings(action="ignore"):
-        decomposed = _decomposed(program)
-    return _imported(decomposed, source)
+        core = decomposed(program)
+    return import_decomposed(core, source)
 
 
-def _decomposed(program: Any) -> Any:
+def decomposed(program: Any) -> Any:
     """The program as Core ATen, and the composites that have an importer of their own.
 
     Quantization by torchao stays as it is: its operators have no decompositions.
@@ -80,7 +82,8 @@ def _decomposed(program: Any) -> Any:
     return program.run_decompositions(table)
 
 
-def _imported(program: Any, source: str) -> Module:
+def import_decomposed(program: Any, source: str) -> Module:
+    """`import_program` of what `decomposed` returned."""
     edgec.ops.load()
     function = _ProgramImporter(program, source).run()
     return Module({"main": function}, source=source, format="torch")
@@ -170,6 +173,7 @@ class _ProgramImporter:
                 self.values[node.name] = self.builder.param(
                     node.name, type_, Origin(node.name, type_.shape)
                 )
+                self.is_empty(node)
                 continue
             if spec.target not in stored:
                 raise ImportFailed(
@@ -219,6 +223,8 @@ class _ProgramImporter:
         if name == _GETITEM:
             self.values[node.name] = self.part(node)
             return
+        if self.is_empty(node) or name in _CHECKS:
+            return
         function = find_aten(name)
         layer = self.layer(node)
         if function is None:
@@ -246,12 +252,24 @@ class _ProgramImporter:
         else:
             self.values[node.name] = self.named(made, node.name, first)
 
+    def is_empty(self, node: Any) -> bool:
+        """Whether a result has no elements: it is a constant then, whatever makes it."""
+        value = node.meta.get("val")
+        extents = [extent for extent in getattr(value, "shape", ()) if isinstance(extent, int)]
+        if 0 not in extents:
+            return False
+        shape = self.static(value.shape, "a result")
+        empty = np.zeros(shape, self.dtype(value))
+        self.values[node.name] = self.builder.constant(node.name, empty)
+        return True
+
     def call(self, node: Any, layer: str) -> Call:
         value = node.meta.get("val")
         value = value[0] if isinstance(value, (tuple, list)) else value
         shape = self.static(value.shape, "a result") if hasattr(value, "shape") else ()
         dtype = self.dtype(value) if hasattr(value, "dtype") else "int64"
-        return Call(self.builder, layer, shape, dtype)
+        used = frozenset(user.args[1] for user in node.users if _is_part(user))
+        return Call(self.builder, layer, shape, dtype, used)
 
     def named(self, value: Value | None, name: str, first: int) -> Value | None:
         """The value under the program's name of it, if a new node makes it."""
@@ -306,8 +324,15 @@ class _ProgramImporter:
 
 #: A value that could not be imported.
 _MISSING = object()
+#: What torch checked when it exported.
+_CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
+           "aten._assert_scalar.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
+
+
+def _is_part(node: Any) -> bool:
+    return getattr(node.target, "__name__", "") == _GETITEM and len(node.args) == 2
 
 
 def _holds_missing(value: Any) -> bool:

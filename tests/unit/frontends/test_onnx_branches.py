@@ -115,8 +115,8 @@ def test_damage_is_named(tmp_path: Path) -> None:
     for attribute in empty[-1].attribute:
         del attribute.g.node[:]
     for broken, why in (
-        (nodes, "its then_branch is not one graph with 1 outputs"),
-        (huge, "a constant of shape [1099511627776, 1099511627776]"),
+        (nodes, "its then_branch is not one graph with 0 inputs"),
+        (huge, "what it makes of constants is too large or cannot be computed"),
         (empty, "its output 'more' is never computed"),
     ):
         with pytest.raises(ImportFailed) as refused:

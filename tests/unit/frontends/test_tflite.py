@@ -134,13 +134,13 @@ def test_unsupported_operators_are_reported_together(tmp_path) -> None:
     data = reshape_chain(
         model,
         [("in", "a"), ("a", "b"), ("b", "c"), ("c", "out")],
-        a="CUSTOM:Sorcery", b="RESHAPE", c="RANK", out="SKIP_GRAM",
+        a="CUSTOM:Sorcery", b="RESHAPE", c="SEGMENT_SUM", out="SKIP_GRAM",
     )  # fmt: skip
     found = failure(data, tmp_path)
     assert found.message == "3 operators of model.tflite are not supported"
     assert found.details == (
         'CUSTOM:Sorcery  node "a": no importer for TFLite CUSTOM:Sorcery',
-        'RANK  node "c": no importer for TFLite RANK',
+        'SEGMENT_SUM  node "c": no importer for TFLite SEGMENT_SUM',
         'SKIP_GRAM  node "out": no importer for TFLite SKIP_GRAM',
     )
     assert "edgec ops" in found.hint
@@ -149,11 +149,11 @@ def test_unsupported_operators_are_reported_together(tmp_path) -> None:
 def test_many_unsupported_operators_are_grouped(tmp_path) -> None:
     names = ["in", *(f"t{i}" for i in range(24)), "out"]
     links = list(itertools.pairwise(names))
-    kinds = {name: "RANK" if i % 2 else "UNIQUE" for i, name in enumerate(names)}
+    kinds = {name: "SEGMENT_SUM" if i % 2 else "UNIQUE" for i, name in enumerate(names)}
     found = failure(reshape_chain(TfliteBuilder(), links, **kinds), tmp_path)
     assert found.message == "25 operators of model.tflite are not supported"
     assert found.details == (
-        'RANK  13 nodes "t0", "t2", "t4" ...: no importer for TFLite RANK',
+        'SEGMENT_SUM  13 nodes "t0", "t2", "t4" ...: no importer for TFLite SEGMENT_SUM',
         'UNIQUE  12 nodes "t1", "t3", "t5" ...: no importer for TFLite UNIQUE',
     )
 

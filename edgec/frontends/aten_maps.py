@@ -1,0 +1,241 @@
+"""ATen operators whose result is a fixed choice of elements: one Gather by constant indices.
+
+A `Map` says for each element of the result which element it is of the sources, one after the other
+as vectors. NumPy makes it, by doing to element numbers what torch does to elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.frontends.aten import Call, Operand, Result, aten, ints
+from edgec.graph.ir import Constant, Value
+from edgec.graph.types import Array
+
+
+def chosen(call: Call, numbers: Array, *sources: Operand) -> Value:
+    """The elements of these numbers, in the shape of `numbers`."""
+    values = [call.value(source) for source in sources]
+    flat = [call.shaped(value, [value.type.elements]) for value in values if value is not None]
+    row = flat[0] if len(flat) == 1 else call.onnx("Concat", *flat, axis=0)
+    if np.array_equal(numbers.reshape(-1), np.arange(row.type.elements)):
+        return call.shaped(row, numbers.shape)
+    return call.shaped(call.onnx("Gather", row, numbers.reshape(-1), axis=0), numbers.shape)
+
+
+def numbered(shape: Sequence[int], first: int = 0) -> Array:
+    """A tensor whose elements are their own numbers."""
+    return first + np.arange(int(np.prod(shape))).reshape(tuple(shape))
+
+
+@aten("as_strided.default", "as_strided_copy.default")
+def as_strided(call: Call, x: Value, size: Sequence[int], stride: Sequence[int],
+               offset: int | None = 0) -> Result:  # fmt: skip
+    """Elements at distances in memory, of a tensor that lies there row by row."""
+    grids = np.indices(tuple(size)) if size else np.zeros((0,), int)
+    places = sum((g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int))
+    return chosen(call, places + (offset or 0), x)
+
+
+@aten("diagonal.default", "diagonal_copy.default")
+def diagonal(call: Call, x: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Result:
+    """The diagonal of two axes, as the last axis."""
+    return chosen(call, np.diagonal(numbered(x.type.shape), offset, axis1, axis2), x)
+
+
+@aten("unfold.default", "unfold_copy.default")
+def unfold(call: Call, x: Value, axis: int, size: int, step: int) -> Result:
+    """Windows along an axis, their elements along a new last one."""
+    if not x.type.shape:
+        return call.shaped(x, [size])
+    windows = np.lib.stride_tricks.sliding_window_view(numbered(x.type.shape), size, axis)
+    axis %= len(x.type.shape)
+    return chosen(call, windows[(slice(None),) * axis + (slice(None, None, step),)], x)
+
+
+@aten("roll.default")
+def roll(call: Call, x: Value, shifts: Sequence[int], axes: Sequence[int] = ()) -> Result:
+    """Elements moved along axes; those that leave come in again."""
+    return chosen(call, np.roll(numbered(x.type.shape), tuple(shifts), tuple(axes) or None), x)
+
+
+@aten("slice_scatter.default")
+def slice_scatter(call: Call, x: Value, source: Value, axis: int = 0, start: int | None = None,
+                  end: int | None = None, step: int = 1) -> Result:  # fmt: skip
+    """A tensor with every step-th index of an axis replaced."""
+    return _with(call, x, source, axis, slice(start, end, step))
+
+
+@aten("select_scatter.default")
+def select_scatter(call: Call, x: Value, source: Value, axis: int, index: int) -> Result:
+    """A tensor with one index of an axis replaced."""
+    return _with(call, x, source, axis, index)
+
+
+def _with(call: Call, x: Value, source: Value, axis: int, key: slice | int) -> Value:
+    places = numbered(x.type.shape)
+    axis %= len(x.type.shape)
+    places[(slice(None),) * axis + (key,)] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, places, x, call.cast(source, x.type.dtype))
+
+
+@aten("diagonal_scatter.default")
+def diagonal_scatter(call: Call, x: Value, source: Value, offset: int = 0, axis1: int = 0,
+                     axis2: int = 1) -> Result:  # fmt: skip
+    """A tensor with a diagonal replaced."""
+    places = numbered(x.type.shape)
+    replaced = np.diagonal(numbered(x.type.shape), offset, axis1, axis2)
+    places.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, places, x, source)
+
+
+@aten("as_strided_scatter.default")
+def as_strided_scatter(call: Call, x: Value, source: Value, size: Sequence[int],
+                       stride: Sequence[int], offset: int | None = 0) -> Result:  # fmt: skip
+    """A tensor with elements at distances in memory replaced."""
+    places = numbered(x.type.shape)
+    grids = np.indices(tuple(size))
+    replaced = sum((g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int))
+    places.reshape(-1)[replaced + (offset or 0)] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, places, x, source)
+
+
+def coordinates(index: Array, axis: int) -> tuple[Array, ...]:
+    """Coordinates of elements: those of one axis are given, the others are their own."""
+    own: list[Array] = list(np.indices(index.shape))
+    own[axis] = index
+    return tuple(own)
+
+
+def fixed(indices: Sequence[Value | None]) -> tuple[Array | slice, ...] | None:
+    """Indices as NumPy takes them, or None if one of them is computed."""
+    if any(value is not None and not isinstance(value, Constant) for value in indices):
+        return None
+    return tuple(i.data if isinstance(i, Constant) else slice(None) for i in indices)
+
+
+def chosen_by_index(call: Call, x: Value, key: tuple[Array | slice, ...]) -> Value:
+    """Indexing by constant tensors of integers or truth values."""
+    return chosen(call, numbered(x.type.shape)[key], x)
+
+
+@aten("index_put.default", "_unsafe_index_put.default")
+def index_put(call: Call, x: Value, indices: Sequence[Value | None], values: Value,
+              accumulate: bool = False) -> Result:  # fmt: skip
+    """A tensor with indexed elements replaced, or added to."""
+    key = fixed(indices)
+    if key is None:
+        return _computed_put(call, x, indices, values, accumulate)
+    places = numbered(x.type.shape)
+    target = places[key]
+    source = np.broadcast_to(numbered(values.type.shape), target.shape)
+    if accumulate:
+        return added(call, x, target.reshape(-1), source.reshape(-1), values)
+    places.reshape(-1)[target] = source + x.type.elements
+    return chosen(call, places, x, call.cast(values, x.type.dtype))
+
+
+def added(call: Call, x: Value, target: Array, source: Array, values: Value) -> Value:
+    """x with elements `source` of the values added at places `target`, which may repeat.
+
+    Each round adds at most one value to each element, in order.
+    """
+    elements = values.type.elements
+    zeros = np.zeros(1, x.type.dtype)
+    result = x
+    rounds = _occurrence(target)
+    for number in range(int(rounds.max(initial=-1)) + 1):
+        places = np.full(x.type.shape, elements)
+        now = rounds == number
+        places.reshape(-1)[target[now]] = source[now]
+        summand = chosen(call, places, call.cast(values, x.type.dtype), zeros)
+        result = call.onnx("Add", result, summand)
+    return result
+
+
+def _occurrence(target: Array) -> Array:
+    """How often each number came before."""
+    seen: dict[int, int] = {}
+    counts = np.zeros(len(target), int)
+    for position, number in enumerate(target.tolist()):
+        counts[position] = seen.get(number, 0)
+        seen[number] = counts[position] + 1
+    return counts
+
+
+def _computed_put(call: Call, x: Value, indices: Sequence[Value | None], values: Value,
+                  accumulate: bool) -> Value:  # fmt: skip
+    """By ScatterND, for indices of the first axes; a mask of one number by Where."""
+    given = [value for value in indices if value is not None]
+    is_one = indices[0] is not None and len(given) == values.type.elements == 1
+    if is_one and given[0].type.dtype == "bool":
+        return _masked_put(call, x, given[0], call.cast(values, x.type.dtype), accumulate)
+    if len(given) != len(indices):
+        raise ImportFailed("indices of several axes must be those of the first ones")
+    places = positions(call, x, given)
+    shape = (*places.type.shape[:-1], *x.type.shape[len(given) :])
+    updates = call.cast(values, x.type.dtype)
+    if updates.type.shape != shape:
+        updates = call.onnx("Expand", updates, ints(shape))
+    reduction = "add" if accumulate else "none"
+    return call.onnx("ScatterND", x, places, updates, reduction=reduction)
+
+
+def _masked_put(call: Call, x: Value, mask: Value, number: Value, accumulate: bool) -> Value:
+    """One number where the mask of the first axes holds."""
+    rest = len(x.type.shape) - len(mask.type.shape)
+    condition = call.shaped(mask, (*mask.type.shape, *(1,) * rest))
+    one = call.shaped(number, ())
+    return call.onnx("Where", condition, call.onnx("Add", x, one) if accumulate else one, x)
+
+
+def positions(call: Call, x: Value, given: Sequence[Value]) -> Value:
+    """Indices of the first axes as rows of coordinates, for GatherND and ScatterND."""
+    if any(value.type.dtype == "bool" for value in given):
+        raise ImportFailed("the number of elements that a mask selects is not known")
+    shape = np.broadcast_shapes(*(value.type.shape for value in given))
+    columns = []
+    for axis, value in enumerate(given):
+        full = value if value.type.shape == shape else call.onnx("Expand", value, ints(shape))
+        extent = call.like(x.type.shape[axis], full.type.dtype)
+        columns.append(call.shaped(call.onnx("Mod", full, extent), [*shape, 1]))
+    return call.onnx("Concat", *columns, axis=-1)
+
+
+@aten("scatter.src", "scatter.value", "scatter_reduce.two")
+def scatter(call: Call, x: Value, axis: int, index: Value, source: Operand,
+            reduce: str | None = None, include_self: bool = True) -> Result:  # fmt: skip
+    """A tensor with an element for each index replaced, or reduced with what was there."""
+    if not x.type.shape:
+        x, index = call.shaped(x, [1]), call.shaped(index, [1])
+    updates = _updates(call, index.type.shape, source, x.type.dtype)
+    kind = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce or "", "none")
+    if reduce == "mean" or not include_self:
+        raise ImportFailed(f"a scatter by {reduce}, include_self={include_self}, is not supported")
+    if kind == "none" and isinstance(index, Constant):
+        return _scattered(call, x, axis, index.data, updates)
+    made = call.onnx("ScatterElements", x, index, updates, axis=axis, reduction=kind)
+    return call.shaped(made, call.shape)
+
+
+@aten("scatter_add.default")
+def scatter_add(call: Call, x: Value, axis: int, index: Value, source: Value) -> Result:
+    """A tensor with an element for each index added."""
+    return scatter(call, x, axis, index, source, "sum")
+
+
+def _updates(call: Call, shape: tuple[int, ...], source: Operand, dtype: str) -> Value:
+    """What a scatter writes: the first elements along each axis, or a number everywhere."""
+    if isinstance(source, Value):
+        source = call.shaped(source, [1]) if not source.type.shape else source
+        return chosen(call, numbered(source.type.shape)[tuple(map(slice, shape))], source)
+    return call.builder.constant(f"{call.name}.source", np.full(shape, source, np.dtype(dtype)))
+
+
+def _scattered(call: Call, x: Value, axis: int, index: Array, updates: Value) -> Value:
+    places = numbered(x.type.shape)
+    places[coordinates(index, axis)] = numbered(updates.type.shape, x.type.elements)
+    return call.shaped(chosen(call, places, x, updates), call.shape)
