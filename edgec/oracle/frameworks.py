@@ -28,6 +28,12 @@ from edgec.oracle.onnx_edits import as_uint8, edit_onnx
 Array = npt.NDArray[Any]
 
 
+#: Optimizers of ONNX Runtime that make another model than the file says. The first makes one of
+#: two pairs of QuantizeLinear and DequantizeLinear in a row, with parameters of its own. The second
+#: stores float weights between quantized values, as a ConvTranspose has them, in int8.
+UNWANTED_OPTIMIZERS = ("DoubleQDQPairsRemover", "WeightBiasQuantization")
+
+
 @dataclass(frozen=True)
 class OracleResult:
     """What one inference gave.
@@ -122,7 +128,6 @@ class TfliteMicroOracle(Oracle):
         self.reset()
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
-        """Return (name, shape, dtype) of each input in file order."""
         return self._graph.inputs
 
     def reset(self) -> None:
@@ -188,11 +193,9 @@ class LiteRtOracle(Oracle):
             ) from error
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
-        """Return (name, shape, dtype) of each input in file order."""
         return self._graph.inputs
 
     def reset(self) -> None:
-        """Put the model's state back to what it is when opened."""
         self._interpreter.reset_all_variables()
 
     def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
@@ -246,7 +249,6 @@ class OnnxRuntimeOracle(Oracle):
         self._dequantized: list[tuple[str, str, Array, Array]] = []
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
-        """Return (name, shape, dtype) of each input in file order; -1 for a symbolic dimension."""
         return tuple(
             (
                 entry.name,
@@ -266,11 +268,9 @@ class OnnxRuntimeOracle(Oracle):
         # products at 16 bits: then results depend on the CPU and are not what the file says.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
         try:
-            # Without this, two pairs of QuantizeLinear and DequantizeLinear in a row become one
-            # with parameters that are not in the file.
             return self._onnxruntime.InferenceSession(
                 data, options, providers=["CPUExecutionProvider"],
-                disabled_optimizers=["DoubleQDQPairsRemover"],
+                disabled_optimizers=[*UNWANTED_OPTIMIZERS],
             )  # fmt: skip
         # Its exceptions share no base class but Exception.
         except Exception as error:

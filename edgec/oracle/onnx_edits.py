@@ -184,7 +184,7 @@ def merge_equal_quantize(graph: OnnxGraph) -> set[str]:
 
 
 def _content(graph: OnnxGraph, name: str) -> tuple[Any, ...]:
-    """What tells a constant from others, except its name."""
+    """What distinguishes a constant from others, except its name."""
     tensor, array = graph.initializers[name], graph.array(name)
     return (name,) if array is None else (tensor.data_type, tuple(tensor.dims), array.tobytes())
 

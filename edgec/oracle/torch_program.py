@@ -31,7 +31,6 @@ class TorchOracle(Oracle):
         self.reset()
 
     def input_types(self) -> tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]:
-        """Return (name, shape, dtype) of each input."""
         found = []
         for spec, node in zip(
             self._program.graph_signature.input_specs, self._placeholders, strict=True

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from edgec.boards.board import Board
+from edgec.codegen.manifest import TraceEntry
 from edgec.deploy.project import Built, deploy
 from edgec.errors import RunFailed
 from edgec.graph.ir import Function, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
-from edgec.oracle.frameworks import Oracle, open_oracle
+from edgec.oracle.frameworks import Oracle, OracleResult, open_oracle
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import RunResult, Transfer, open_session
@@ -86,13 +87,15 @@ class Comparison:
     def _first(self, case: int, index: list[int], expected: Any, found: Any) -> None:
         if self.first is None:
             self.first = {
-                "case": case,
-                "tensor": self.tensor,
-                "operator": self.operator,
-                "index": index,
-                "expected": expected,
-                "found": found,
-            }
+                "case": case, "tensor": self.tensor, "operator": self.operator,
+                "index": index, "expected": expected, "found": found,
+            }  # fmt: skip
+
+
+#: What the JSON object has of each layer.
+_SHOWN = (
+    "tensor", "operator", "shape", "elements", "mismatches", "beyond", "tolerance", "max_abs_diff",
+)  # fmt: skip
 
 
 def _type_text(array: Array) -> str:
@@ -139,86 +142,29 @@ class Verification:
             "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
             "rounded_steps": self.rounded_steps,
             "first_difference": next((c.first for c in compared if c.first), None),
-            "layers": [
-                {
-                    "tensor": c.tensor,
-                    "operator": c.operator,
-                    "shape": list(c.shape),
-                    "elements": c.elements,
-                    "mismatches": c.mismatches,
-                    "beyond": c.beyond,
-                    "tolerance": c.tolerance,
-                    "max_abs_diff": c.max_abs_diff,
-                }
-                for c in self.layers
-            ],
+            "layers": [{key: getattr(c, key) for key in _SHOWN} for c in self.layers],
             "uncovered": self.uncovered,
         }
 
 
-def verify_model(
-    model: Path,
-    board: Board,
-    options: Options,
-    engine: str,
-    cases: Iterable[Sequence[Array]],
-    work: Path,
-    *,
-    layers: bool = False,
-    reference: str | None = None,
-    port: str | None = None,
-    dump: Path | None = None,
-    prepare: Prepare | None = None,
-    pool: Pool | None = None,
-    transfer: Transfer | None = None,
-) -> Verification:
-    """Run every case on the engine and on the reference framework and compare all elements.
-
-    The cases of a model with state are the steps of one sequence: both keep their state.
-
-    work: a folder for the projects that are built; dump: one for the stages as text. prepare:
-    brings a built project onto a real board; without it the board holds the program that is
-    compared, and the build with one function for every operator is left out. pool: the devices
-    to run on, in the place of `engine` and `port`. transfer: hears of every tensor that moves over
-    a serial port. Raises
-    ToolMissing where the framework or the engine is not installed.
-    """
-    oracle = open_oracle(model, reference, dict(options.input_values))
-    result = Verification(oracle.name, engine if pool is None else pool.name)
-    runner = _Runner(engine, port, prepare, pool, transfer)
-    inputs = [list(case) for case in cases]
-    result.cases = len(inputs)
-    compiled = compile_model(model, board.core, options, board=board, dump=dump)
-    seen = _compare(result, oracle, compiled, board, runner, inputs, work / "fused", layers)
-    if layers and not options.unfused and runner.takes_any_build:
-        loose = compile_model(
-            model, board.core, replace(options, unfused=True, places=()), board=board
-        )
-        rest = {name for name in _tensors(loose.module.main) if name not in seen}
-        if rest:
-            seen |= _compare(
-                result, oracle, loose, board, runner, inputs, work / "unfused", True, rest
-            )
-    if layers:
-        result.uncovered = [
-            name for name in _computed_tensors(compiled.imported.main) if name not in seen
-        ]
-    return result
-
-
 @dataclass(frozen=True)
-class _Runner:
-    """Where builds run."""
+class Runner:
+    """Where builds run, and how they get there.
+
+    prepare: brings a built project onto a real board; without it the board holds the program that
+    is compared. pool: the devices to run on, in the place of `engine` and `port`. transfer: hears
+    of every tensor that moves over a serial port. dump: a folder for the stages as text.
+    """
 
     engine: str
-    port: str | None
-    prepare: Prepare | None
-    pool: Pool | None
-    transfer: Transfer | None
+    port: str | None = None
+    prepare: Prepare | None = None
+    pool: Pool | None = None
+    transfer: Transfer | None = None
+    dump: Path | None = None
 
     @property
     def name(self) -> str:
-        """For messages."""
         return self.engine if self.pool is None else self.pool.name
 
     @property
@@ -243,6 +189,57 @@ class _Runner:
                 yield session.run(arrays, trace=trace)
 
 
+def verify_model(
+    model: Path,
+    board: Board,
+    options: Options,
+    runner: Runner | str,
+    cases: Iterable[Sequence[Array]],
+    work: Path,
+    *,
+    layers: bool = False,
+    reference: str | None = None,
+) -> Verification:
+    """Run every case on an engine and on the reference framework and compare all elements.
+
+    The cases of a model with state are the steps of one sequence: both keep their state. Where a
+    board holds the program that is compared, the build with one function for every operator is
+    left out.
+
+    runner: may be the name of an engine. work: a folder for the projects that are built. Raises
+    ToolMissing where the framework or the engine is not installed.
+    """
+    runner = Runner(runner) if isinstance(runner, str) else runner
+    oracle = open_oracle(model, reference, dict(options.input_values))
+    inputs = [list(case) for case in cases]
+    result = Verification(oracle.name, runner.name, len(inputs))
+    compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
+    seen = _compared(
+        _Comparing(result, oracle, compiled, runner, layers), board, work / "fused", inputs
+    )
+    if layers and not options.unfused and runner.takes_any_build:
+        apart = replace(options, unfused=True, places=())
+        loose = compile_model(model, board.core, apart, board=board)
+        rest = {name for name in _tensors(loose.module.main) if name not in seen}
+        if rest:
+            more = _Comparing(result, oracle, loose, runner, True, rest)
+            seen |= _compared(more, board, work / "unfused", inputs)
+    if layers:
+        result.uncovered = [
+            name for name in _computed_tensors(compiled.imported.main) if name not in seen
+        ]
+    return result
+
+
+def _compared(
+    comparing: _Comparing, board: Board, work: Path, inputs: Sequence[Sequence[Array]]
+) -> set[str]:
+    """Build in `work`, run all cases; the names of the source tensors that were compared."""
+    built = deploy(comparing.compiled, board, work, traced=comparing.layers)
+    comparing.run(built, inputs)
+    return comparing.compared
+
+
 def _tensors(function: Function) -> dict[str, Value]:
     """Every value that stands for a source tensor, by that tensor's name."""
     return {v.origin.tensor: v for v in function.values() if v.origin is not None}
@@ -259,80 +256,91 @@ def _computed_tensors(function: Function) -> list[str]:
     return names
 
 
-def _compare(
-    result: Verification,
-    oracle: Oracle,
-    compiled: Compiled,
-    board: Board,
-    runner: _Runner,
-    inputs: Sequence[Sequence[Array]],
-    work: Path,
-    layers: bool,
-    only: set[str] | None = None,
-) -> set[str]:
-    """Run all cases on one build; returns the names of the source tensors that it compared."""
-    built = deploy(compiled, board, work, traced=layers)
-    function = compiled.module.main
-    values = {value.name: value for value in function.values()} | dict(function.inner_values())
-    operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
-    rows: dict[str, Comparison] = {}
-    allowed = tolerances(function, oracle.some_in_floats)
-    least = scales(function, allowed)
-    for value in function.values():
-        if steps := steps_of(value, allowed.get(value, 0.0)):
-            most = result.rounded_steps.get(value.type.dtype, 0)
-            result.rounded_steps[value.type.dtype] = max(steps, most)
-    outputs = [
-        Comparison(
-            _tensor_name(value),
-            "output",
-            value.type.shape,
-            allowed.get(value, 0.0),
-            least.get(value, 0.0),
-        )
-        for value in function.outputs
-    ]
-    oracle.reset()
-    done = 0
-    for case, found in enumerate(runner.results(built, inputs, layers)):
-        expected = oracle.run(inputs[case], tensors=layers)
-        done += 1
-        if only is None:
-            _check_count("outputs", len(expected.outputs), len(outputs), "the compiled model")
-            _check_count("outputs", len(outputs), len(found.outputs), f"the engine {runner.name}")
-            for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
-                row.add(case, np.asarray(want), got)
-        for trace in built.manifest.traces if layers else ():
-            if trace.is_inside and (trace.value not in values or trace.id not in found.traces):
-                continue  # a copy of the compiler's, or a body that did not run
-            value = values[trace.value]
-            tensor = _source_tensor(expected, value)
-            if tensor is None or (only is not None and _tensor_name(value) not in only):
-                continue
-            if trace.id not in found.traces:
-                raise RunFailed(f"the {runner.name} engine did not trace {value.name}")
-            row = rows.setdefault(
-                value.name,
-                Comparison(
-                    _tensor_name(value),
-                    operators.get(value.name, ""),
-                    tensor.shape,
-                    allowed.get(value, 0.0),
-                    least.get(value, 0.0),
-                ),
-            )
-            raw = found.traces[trace.id][-trace.bytes :]  # of a body in a loop, the last round
-            raw = raw.view(value.type.dtype).reshape(value.type.shape)
-            assert value.origin is not None
-            found_tensor = value.origin.to_source(raw)
-            if found_tensor.shape == tensor.shape:
-                _forget(tensor, found_tensor, value.origin)
-            row.add(case, tensor, found_tensor)
-    _check_count("cases", len(inputs), done, f"the engine {runner.name}")
-    if only is None:
-        result.outputs = outputs
-    result.layers += rows.values()
-    return {row.tensor for row in rows.values()}
+class _Comparing:
+    """The comparison of one build with the reference.
+
+    only: compare these source tensors and no outputs; None: everything.
+    """
+
+    def __init__(
+        self, result: Verification, oracle: Oracle, compiled: Compiled, runner: Runner,
+        layers: bool, only: set[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.result, self.oracle, self.runner = result, oracle, runner
+        self.layers, self.only, self.compiled = layers, only, compiled
+        self.function = function = compiled.module.main
+        self.values = {value.name: value for value in function.values()}
+        self.values |= dict(function.inner_values())
+        self.operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
+        self.allowed = tolerances(function, oracle.some_in_floats)
+        self.least = scales(function, self.allowed)
+        self.rows: dict[str, Comparison] = {}
+        for value in function.values():
+            if steps := steps_of(value, self.allowed.get(value, 0.0)):
+                most = result.rounded_steps.get(value.type.dtype, 0)
+                result.rounded_steps[value.type.dtype] = max(steps, most)
+
+    @property
+    def compared(self) -> set[str]:
+        """Names of the source tensors that were compared inside the model."""
+        return {row.tensor for row in self.rows.values()}
+
+    def run(self, built: Built, inputs: Sequence[Sequence[Array]]) -> None:
+        """Run all cases on the build and compare; rows are added to the result."""
+        outputs = [self._row(v, "output", v.type.shape) for v in self.function.outputs]
+        self.oracle.reset()
+        done = 0
+        for case, found in enumerate(self.runner.results(built, inputs, self.layers)):
+            expected = self.oracle.run(inputs[case], tensors=self.layers)
+            done += 1
+            if self.only is None:
+                self._check(outputs, expected, found)
+                for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
+                    row.add(case, np.asarray(want), got)
+            for trace in built.manifest.traces if self.layers else ():
+                self._add_trace(case, trace, expected, found)
+        _check_count("cases", len(inputs), done, f"the engine {self.runner.name}")
+        if self.only is None:
+            self.result.outputs = outputs
+        self.result.layers += self.rows.values()
+
+    def _check(self, outputs: list[Comparison], expected: OracleResult, found: RunResult) -> None:
+        _check_count("outputs", len(expected.outputs), len(outputs), "the compiled model")
+        who = f"the engine {self.runner.name}"
+        _check_count("outputs", len(outputs), len(found.outputs), who)
+
+    def _row(self, value: Value, operator: str, shape: tuple[int, ...]) -> Comparison:
+        tolerance, scale = self.allowed.get(value, 0.0), self.least.get(value, 0.0)
+        return Comparison(_tensor_name(value), operator, shape, tolerance, scale)
+
+    def _wanted(self, value: Value, expected: OracleResult) -> Array | None:
+        """The reference's array that a value is compared with, if it is."""
+        if self.only is not None and _tensor_name(value) not in self.only:
+            return None
+        return _source_tensor(expected, value)
+
+    def _add_trace(
+        self, case: int, trace: TraceEntry, expected: OracleResult, found: RunResult
+    ) -> None:
+        is_known = trace.value in self.values and trace.id in found.traces
+        if trace.is_inside and not is_known:
+            return  # a copy of the compiler's, or a body that did not run
+        value = self.values[trace.value]
+        tensor = self._wanted(value, expected)
+        if tensor is None:
+            return
+        if trace.id not in found.traces:
+            raise RunFailed(f"the {self.runner.name} engine did not trace {value.name}")
+        if value.name not in self.rows:
+            operator = self.operators.get(value.name, "")
+            self.rows[value.name] = self._row(value, operator, tensor.shape)
+        raw = found.traces[trace.id][-trace.bytes :]  # of a body in a loop, the last round
+        raw = raw.view(value.type.dtype).reshape(value.type.shape)
+        assert value.origin is not None
+        found_tensor = value.origin.to_source(raw)
+        if found_tensor.shape == tensor.shape:
+            _forget(tensor, found_tensor, value.origin)
+        self.rows[value.name].add(case, tensor, found_tensor)
 
 
 def _check_count(what: str, wanted: int, found: int, who: str) -> None:
@@ -353,7 +361,7 @@ def _tensor_name(value: Value) -> str:
     return value.origin.tensor if value.origin is not None else value.name
 
 
-def _source_tensor(expected: Any, value: Value) -> Array | None:
+def _source_tensor(expected: OracleResult, value: Value) -> Array | None:
     """The framework's own array of the tensor that a value stands for, if it shows it."""
     if value.origin is None:
         return None

@@ -52,7 +52,7 @@ def all_best(layers: Sequence[Sequence[Option]]) -> list[Point]:
     while True:
         sums = _sums(layers, part)
         if sums is not None:
-            return [_point(layers, chosen) for *_, chosen in sums]
+            return [point_of(layers, chosen) for *_, chosen in sums]
         part *= 10
 
 
@@ -80,7 +80,6 @@ def _sums(layers: Sequence[Sequence[Option]], part: float) -> list[_Sum] | None:
 def least_loss(
     points: Sequence[Point], most_bytes: float, most_instructions: float
 ) -> Point | None:
-    """The point with the least loss within limits; None if there is none."""
     within = [
         point
         for point in points
@@ -98,10 +97,11 @@ def front_of(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _point(layers: Sequence[Sequence[Option]], chosen: tuple[int, ...]) -> Point:
+def point_of(layers: Sequence[Sequence[Option]], chosen: Sequence[int]) -> Point:
+    """The assignment of these options, by their places in the layers' menus."""
     taken = [options[place] for options, place in zip(layers, chosen, strict=True)]
     return Point(
-        chosen,
+        tuple(chosen),
         sum(option.size_bytes for option in taken),
         sum(option.instructions for option in taken),
         sum(option.loss for option in taken),

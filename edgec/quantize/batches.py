@@ -69,6 +69,18 @@ class Batch:
         return wide.op.evaluate(wide.attrs, arrays, wide.input_types, types)
 
 
+def squares(array: Array) -> float:
+    """The sum of squares, in float64."""
+    return float(np.sum(np.square(array, dtype=np.float64)))
+
+
+def squared_error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
+    """The sum of squared differences over all results."""
+    return sum(
+        float(np.sum((x.astype(np.float64) - y) ** 2)) for x, y in zip(wanted, found, strict=True)
+    )
+
+
 def parts_of(samples: Sequence[Sequence[Array]], count: int) -> Iterator[list[Array]]:
     """The inputs of samples, `count` at once; the last part may hold fewer."""
     for first in range(0, len(samples), count):

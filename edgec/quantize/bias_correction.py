@@ -91,6 +91,5 @@ class _Side:
         return stacked.reshape(-1, stacked.shape[-1])
 
     def shift(self, value: Value, by: Array) -> None:
-        """Add to the channels of a value."""
         moved = by.astype(np.float32)
         self.arrays[value] = [array + moved for array in self.arrays[value]]

@@ -60,7 +60,6 @@ class _Some:
         self._rng, self._count = np.random.default_rng(0), 0
 
     def add(self, sample: Sequence[Array]) -> None:
-        """The next sample of the stream."""
         self._count += 1
         full = len(self.samples) == self.most
         place = int(self._rng.integers(self._count)) if full else len(self.samples)
@@ -127,7 +126,6 @@ class _Collector:
                 self._sequences.setdefault(node.inputs[0], []).append(node)
 
     def add(self, sample: Sequence[Array], half: int) -> None:
-        """Run and count one sample."""
         histograms = self.histograms[half]
 
         def observe(value: Value, array: Array) -> None:

@@ -19,7 +19,7 @@ from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.quantize.batches import Batch, parts_of
 from edgec.quantize.calibrate import Seen, has_weights
-from edgec.quantize.forms import Forms
+from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.moments import as_rows, some_input_rows, weights_of
 from edgec.quantize.observers import OBSERVERS, observe_minmax
 from edgec.quantize.scheme import LEVELS, Range, Stored, activation_quant, rounded
@@ -44,7 +44,7 @@ class Ranges:
 
     def __init__(self, function: Function, *, symmetric: bool = False) -> None:
         self.function, self.symmetric = function, symmetric
-        forms = Forms(function)
+        forms = IntegerForms(function)
         cells = {
             node.outputs[2]
             for node in function.nodes
@@ -57,7 +57,6 @@ class Ranges:
         self._found: dict[tuple[int, str], tuple[Seen, dict[Value, Range]]] = {}
 
     def of(self, seen: Seen, observer: str) -> dict[Value, Range]:
-        """The range of every float value by one observer's name, or by `local`."""
         key = id(seen), observer
         if key not in self._found:
             found = {v: observe_minmax(counts, LEVELS) for v, counts in seen.histograms.items()}

@@ -15,20 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.traits import Storage
 from edgec.graph.types import Array
 from edgec.quantize.batches import Batch
 from edgec.quantize.bias_correction import LEAST_COUNT
 from edgec.quantize.calibrate import Seen, Statistics, has_weights
+from edgec.quantize.held_out import ABOUT_SAME, before_softmax, error_of_runs, fitted_to, held_out
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.scheme import Scheme, Weights
-from edgec.quantize.trials import (
-    ABOUT_SAME,
-    before_softmax,
-    error_of_runs,
-    fitted_to,
-    held_out,
-)
 
 #: Samples that biases are corrected on, at most. Few are too few: of the means on 16 pictures of
 #: words a text recogniser keeps 30.8 dB in int16, of those on 24 it keeps 33.9.
@@ -37,8 +30,6 @@ CORRECTION_SAMPLES = 32
 
 @dataclass(frozen=True)
 class _Fold:
-    """What ranges are fitted to, some of its samples, and the float means of layers' outputs."""
-
     seen: Seen
     samples: Sequence[Sequence[Array]]
     means: Mapping[Node, Array]
@@ -63,7 +54,7 @@ class CorrectedErrors:
         return [self._corrected(*pair) for pair in zip(schemes, self._folds, strict=True)]
 
     def error(self, schemes: Sequence[Scheme]) -> float:
-        """The error e of `edgec.quantize.trials.Trial`, nearly that of the integers."""
+        """The error e of `edgec.quantize.held_out.Trial`, nearly that of the integers."""
         batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
         return error_of_runs(self.tests, [batch.run for batch in batches])
 
@@ -116,8 +107,8 @@ class CorrectedErrors:
             for arrays in known:
                 arrays.update(zip(node.outputs, batch.step(node, ChainMap(arrays, fixed), 1),
                                   strict=True))  # fmt: skip
-            layer = layers.get(node.name) if node.op.storage is not Storage.DEQUANTIZE else None
-            if layer is not None:
+            layer = layers.get(node.name)
+            if layer is not None and node.op is layer.op:  # one name may stand for several nodes
                 rows = np.concatenate([_rows(arrays[node.outputs[0]]) for arrays in known])
                 shift = rows.mean(axis=0) - fold.means[layer]
                 for arrays in known:

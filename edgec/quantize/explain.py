@@ -32,7 +32,6 @@ class _Sums:
     elements: int = 0
 
     def add(self, exact: Array, found: Array) -> None:
-        """Count one sample."""
         x = exact.astype(np.float64)
         self.signal += float(np.sum(x * x))
         self.noise += float(np.sum((x - found) ** 2))
@@ -188,12 +187,7 @@ def _parameters(value: Value) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 
 def _row(
-    value: Value,
-    operator: str,
-    stored: Stored,
-    sums: _Sums,
-    blame: float | None,
-    seen: Histogram,
+    value: Value, operator: str, stored: Stored, sums: _Sums, blame: float | None, seen: Histogram
 ) -> LayerRow:
     low, high = stored.bounds
     return LayerRow(

@@ -30,12 +30,10 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many numbers were seen."""
         return int(self.counts.sum())
 
     @property
     def centres(self) -> Array:
-        """The middle of each bin."""
         return np.asarray((self.first + np.arange(len(self.counts)) + 0.5) * self.width)
 
     def add(self, values: Array) -> None:

@@ -1,7 +1,7 @@
 """Write quantize and dequantize nodes into a float function: what a QDQ model looks like.
 
-Operators with an integer form (`edgec.quantize.forms`) get quantized inputs and a quantized output;
-the passes of a quantized model then turn each into integers. All others stay as they are.
+Operators with an integer form (`edgec.quantize.integer_forms`) get quantized inputs and a quantized
+output; the passes of a quantized model then turn each into integers. All others stay as they are.
 """
 
 from __future__ import annotations
@@ -38,8 +38,16 @@ def insert_qdq(function: Function, scheme: Scheme, left_out: Value | None = None
 
 
 def nodes_by_name(quantized: Function) -> dict[str, Node]:
-    """The nodes of a QDQ function by the names of the float function's."""
-    return {n.name: n for n in quantized.nodes if n.op.storage is not Storage.DEQUANTIZE}
+    """The nodes of a QDQ function by the names of the float function's.
+
+    Of several nodes of one name (a layer and its reshapes) it is the one that sums products.
+    """
+    named: dict[str, Node] = {}
+    for node in quantized.nodes:
+        is_first = node.name not in named or node.op.dot_products is not None
+        if is_first and node.op.storage is not Storage.DEQUANTIZE:
+            named[node.name] = node
+    return named
 
 
 class _Inserter:

@@ -136,7 +136,6 @@ class _Side:
         return [input_rows(node, known[node.inputs[0]]) for known in self.known]
 
     def override(self, node: Node, weights: Weights) -> None:
-        """Take other weights and biases for a node that has not been run."""
         for known in self.known:
             known[node.inputs[1]] = weights.real()
             known[node.inputs[2]] = weights.bias
@@ -169,7 +168,6 @@ class _Moments:
 
 
 def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> Weights:
-    """The weights of one layer, of as many bits as those that were given."""
     own, bits = as_rows(node, weights_of(node).astype(np.float64)), given.bits
     target = _least_squares(own, moments)
     bias = node.inputs[2]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.forms import shares_parameters
+from edgec.quantize.batches import squared_error
 from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.integer_forms import shares_parameters
 from edgec.quantize.scheme import Scheme
 
 
@@ -37,13 +36,13 @@ def leave_one_out(
         seen: dict[str, Array] = {}
         found = interpret(quantized.function, sample, _keep(seen))
         known.append(seen)
-        whole += _error(wanted, found)
+        whole += squared_error(wanted, found)
     blames = {}
     nodes = {node.name: node for node in quantized.function.nodes}
     for value in values:
         other = insert_qdq(function, scheme, left_out=value).function
         error = sum(
-            _error(wanted, _rerun(other, sample, nodes, seen))
+            squared_error(wanted, _rerun(other, sample, nodes, seen))
             for sample, wanted, seen in zip(samples, expected, known, strict=True)
         )
         blames[value] = 1.0 - error / whole if whole else 0.0
@@ -69,17 +68,8 @@ def _keep(seen: dict[str, Array]) -> Callable[[Value, Array], None]:
     return observe
 
 
-def _error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
-    return sum(
-        float(np.sum((x.astype(np.float64) - y) ** 2)) for x, y in zip(wanted, found, strict=True)
-    )
-
-
 def _rerun(
-    function: Function,
-    sample: Sequence[Array],
-    nodes: dict[str, Node],
-    known: dict[str, Array],
+    function: Function, sample: Sequence[Array], nodes: dict[str, Node], known: dict[str, Array]
 ) -> list[Array]:
     """Results of a function, of which some nodes did the same before: these are not run again."""
     arrays: dict[Value, Array] = dict(zip(function.params, sample, strict=True))

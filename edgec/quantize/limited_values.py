@@ -3,9 +3,9 @@
 1. The model is built with all values in int8, and with all in int16 that lose something in int8:
    what these take, and about what each choice of values adds to instructions (the compiler's own
    estimate) and to the bytes that are alive at each step (`edgec.quantize.live_values`).
-2. From int16 everywhere, values go back to int8 one by one, those first that lose least for what
-   they relieve. Bisection finds the first of these mixes whose real build keeps the limits; then
-   what loses most in int8 becomes int16 again, as long as that is so.
+2. Starting from int16 everywhere, values go back to int8 one by one, those with the least loss for
+   the most relief first. Bisection finds the first of these mixes whose real build keeps the
+   limits; then the values that lose most in int8 become int16 again, while the limits hold.
 3. Of the mixes that keep the limits the one is taken that is nearest to float on samples held out.
 """
 
@@ -20,11 +20,11 @@ import numpy as np
 
 from edgec.errors import BudgetExceeded
 from edgec.graph.types import Array
-from edgec.quantize.assign import Option, Point, all_best
+from edgec.quantize.assign import Option, Point, all_best, point_of
 from edgec.quantize.live_values import live_elements
 from edgec.quantize.measure import Builds, GroupCost, Measure
 from edgec.quantize.post_training import PostTraining
-from edgec.quantize.value_mixes import MixedValues, ValueMixes, loss_samples, sums
+from edgec.quantize.value_mixes import MixedValues, ValueMixes, loss_samples
 
 #: How often mixes between are built, and how often then one with a choice more in int16.
 MOST_BUILDS, MOST_MORE = 6, 4
@@ -63,8 +63,6 @@ def mix_values_within(
 
 
 class _Search:
-    """Choose, build, and choose again."""
-
     def __init__(self, mixes: ValueMixes, measure: Measure) -> None:
         self.mixes = mixes
         self.builds = Builds(
@@ -72,12 +70,11 @@ class _Search:
         )
 
     def run(self) -> MixedValues:
-        """The mix that is taken. Raises BudgetExceeded if none keeps the limits."""
         mixes = self.mixes
         lost = mixes.losses()
         menu = [options[:2] for options in mixes.menu(lost)]
-        narrow = _point(menu, [0] * len(menu))
-        wide = _point(menu, [len(options) - 1 for options in menu])
+        narrow = point_of(menu, [0] * len(menu))
+        wide = point_of(menu, [len(options) - 1 for options in menu])
         fitting = [point for point in dict.fromkeys((narrow, wide)) if self._keeps_limits(point)]
         if wide not in fitting:
             fitting += self._between(menu, narrow, wide)
@@ -92,9 +89,8 @@ class _Search:
         return replace(found, figures=self.builds.build(point).figures)
 
     def _between(self, menu: Sequence[Sequence[Option]], narrow: Point, wide: Point) -> list[Point]:
-        """Mixes that keep the limits, as far as they were built; of the last most is int16."""
         estimates = self._estimates(narrow, wide)
-        mixes = [_point(menu, chosen) for chosen in _narrowed(menu, estimates)]
+        mixes = [point_of(menu, chosen) for chosen in _narrowed(menu, estimates)]
         found: list[Point] = []
         broken, kept = 0, len(mixes) - 1  # both ends are built
         place = next(n for n, p in enumerate(mixes) if n == kept or not _over(estimates, p.chosen))
@@ -114,7 +110,7 @@ class _Search:
         worse = sorted(narrowed, key=lambda n: menu[n][1].loss - menu[n][0].loss)
         for number in worse[:MOST_MORE]:
             places = [place or int(n == number) for n, place in enumerate(last.chosen)]
-            more = _point(menu, places)
+            more = point_of(menu, places)
             if more not in self.builds.built and self._keeps_limits(more):
                 found.append(more)
                 last = more
@@ -221,7 +217,3 @@ def _narrowed(
         chosen[min(gains, key=gains.__getitem__)] = 0
         found.append(tuple(chosen))
     return found
-
-
-def _point(menu: Sequence[Sequence[Option]], places: Sequence[int]) -> Point:
-    return Point(tuple(places), *sums(menu, places))

@@ -51,8 +51,6 @@ class Measure(Protocol):
 
 
 class Builds:
-    """The mixes that a search has built, and which of them keep the limits."""
-
     def __init__(
         self, measure: Measure, function_of: Callable[[Point], Function],
         title_of: Callable[[Point], str],
@@ -64,7 +62,6 @@ class Builds:
         self.built: dict[Point, Measured | None] = {}
 
     def build(self, point: Point) -> Measured:
-        """What the mix takes. Raises DoesNotFit and PlanError."""
         found = self.built.get(point)
         if found is None:
             found = self.built[point] = self.measure.build(self._function_of(point))
@@ -81,7 +78,6 @@ class Builds:
             return False
 
     def over(self, point: Point) -> dict[str, int]:
-        """By how much the mix breaks each limit."""
         return self.build(point).figures.over(self.limits)
 
     def failure(self, message: str, over: Point | None = None) -> BudgetExceeded:

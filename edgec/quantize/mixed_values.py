@@ -5,9 +5,9 @@
    may be too coarse. Where int16 is hardly better, the operators beside them may stay in float.
 2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantize.assign`).
 3. The cheapest whose losses are within the goal is measured on samples that its ranges were not
-   fitted to, with corrected biases (`edgec.quantize.corrected_errors`). What that misses or has to
-   spare makes the next choice, until the goal is kept by little; what is not needed then goes
-   back to int8. The integers of what is taken are run on the same samples.
+   fitted to, with corrected biases (`edgec.quantize.corrected_errors`). How far it misses or
+   exceeds the goal gives the next choice, until the margin is small; values that are not needed in
+   int16 then go back to int8. The integers of the chosen mix run on the same samples.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from edgec.errors import BudgetExceeded
-from edgec.quantize.assign import Option, Point, all_best
+from edgec.quantize.assign import Option, Point, all_best, point_of
+from edgec.quantize.held_out import decibels
 from edgec.quantize.post_training import PostTraining
-from edgec.quantize.trials import decibels
-from edgec.quantize.value_mixes import BITS, MixedValues, ValueMixes, loss_samples, sums
+from edgec.quantize.value_mixes import BITS, MixedValues, ValueMixes, loss_samples
 
 #: The goal if none is given: an error of 3 % in amplitude, at which answers are seldom others.
 DEFAULT_SQNR_DB = 30.0
-#: Losses of more goals than this are as bad: so sums tell apart those that matter.
+#: A larger loss counts as this many goals, so that sums separate the losses that matter.
 MOST_LOSS = 4.0
 #: How often a mix is measured, and how often some of its values are put back to int8.
 MOST_TRIES, MOST_TRIMS = 6, 6
-#: What keeps the goal by less is good.
+#: A mix that meets the goal with less margin than this is taken: it is the cheaper one.
 SPARE = 0.8
-#: Errors are at least this part of the goal: of floats there may be none.
+#: The least error, as a part of the goal: a model of floats may have none.
 LEAST_SHARE = 1e-6
 
 
@@ -54,19 +54,16 @@ def mix_values(
 
 
 class _Search:
-    """Choose, measure, and choose again."""
-
     def __init__(self, mixes: ValueMixes) -> None:
         self.mixes, self.goal, self.errors = mixes, mixes.goal, mixes.errors
 
     def run(self) -> MixedValues:
-        """The mix that is taken."""
         int8_error = self.mixes.error(self.mixes.plan)
         self.mixes.progress()
         lost = self.mixes.losses()
         self.menu = menu = self.mixes.menu(lost)
         points = self._points(menu)
-        first = Point(tuple(0 for _ in menu), *sums(menu, [0] * len(menu)))
+        first = point_of(menu, [0] * len(menu))
         self.errors[first] = int8_error
         point = self._confirmed(first if int8_error <= self.goal else self._searched(points))
         return self.mixes.told(point, lost, self.errors[first], [first, *points])
@@ -77,7 +74,7 @@ class _Search:
         near = [[replace(one, loss=min(one.loss, most)) for one in options] for options in menu]
         chosen = [point.chosen for point in all_best(near)]
         chosen.append(tuple(min(len(some) - 1, BITS.index(16)) for some in menu))
-        return [Point(places, *sums(menu, places)) for places in chosen]
+        return [point_of(menu, places) for places in chosen]
 
     def _cost(self, point: Point) -> float:
         """Bytes and products, each as a part of all."""
@@ -105,7 +102,7 @@ class _Search:
                 kept = max(kept, point.loss)
             else:
                 missed.append(point.loss)
-            # What misses with a smaller loss than another keeps it with, tells nothing.
+            # A miss at a smaller loss than that of a mix which keeps the goal sets no limit.
             limit = min((loss for loss in missed if loss > kept), default=math.inf)
             if kept and limit < math.inf:
                 budget = math.sqrt(kept * limit)
@@ -143,8 +140,8 @@ class _Search:
 
     def _with_fewer(self, point: Point, numbers: Collection[int]) -> Point:
         """The point with the next fewer bits for some choices."""
-        chosen = tuple(place - (n in numbers) for n, place in enumerate(point.chosen))
-        return Point(chosen, *sums(self.menu, chosen))
+        chosen = [place - (n in numbers) for n, place in enumerate(point.chosen)]
+        return point_of(self.menu, chosen)
 
     def _worse(self, point: Point, number: int) -> float:
         return self._with_fewer(point, [number]).loss - point.loss

@@ -85,7 +85,7 @@ def mix(
     costs = {bits: _costs(made, nodes, bits, measure) for bits in BITS}
     loss = {8: dict.fromkeys(nodes, 0.0), 4: lost}
     menu = [[Option(bits, *costs[bits][node], loss[bits][node]) for bits in BITS] for node in nodes]
-    if measure is None or measure.limits.instructions is None:  # then they need not be told apart
+    if measure is None or measure.limits.instructions is None:  # then instructions do not matter
         menu = [[replace(option, instructions=0) for option in options] for options in menu]
     search = _Search(made, nodes, menu, most_weights_bytes, measure)
     point, mixed, figures = search.run()
@@ -109,8 +109,6 @@ def loss_parts(made: PostTraining) -> int:
 
 
 class _Search:
-    """Choose, build, and choose again."""
-
     def __init__(
         self,
         made: PostTraining,
@@ -127,7 +125,6 @@ class _Search:
         self.stored = {point: self._stored_bytes(point) for point in self.points}
 
     def run(self) -> tuple[Point, PostTraining, Figures | None]:
-        """The point that is taken, its model and figures. Raises BudgetExceeded."""
         most = self.most_weights_bytes
         points = [p for p in self.points if most is None or self.stored[p] <= most]
         if not points:

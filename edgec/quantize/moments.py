@@ -37,7 +37,6 @@ class Moments:
         self.products = np.zeros((groups, depth, depth)) if depth <= MOST_INPUTS else None
 
     def add(self, x: Array) -> None:
-        """Count one input of the node."""
         rows = input_rows(self.node, x)
         self.count += rows.shape[1]
         self.sums += rows.sum(axis=1, dtype=np.float64)
@@ -66,7 +65,6 @@ class Moments:
 
 
 def weights_of(node: Node) -> Array:
-    """The constant weights of a node."""
     weights = node.inputs[1]
     assert isinstance(weights, Constant)
     return weights.data

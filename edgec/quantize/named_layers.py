@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from edgec.errors import EdgecError
 from edgec.graph.ir import Function, Node, Value
-from edgec.quantize.forms import Forms
+from edgec.quantize.integer_forms import IntegerForms
 
 #: Layers that an error names.
 MOST_NAMED = 12
@@ -16,11 +16,11 @@ Found = TypeVar("Found", Node, Value)
 
 
 def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
-    """The nodes of these names; a node is called like its output, or that of the clip behind it.
+    """The nodes of these names; a node is called like its output, or that of the clip after it.
 
     Raises EdgecError for a name that no node with an integer form has.
     """
-    forms = Forms(function)
+    forms = IntegerForms(function)
     layers = [node for node in function.nodes if forms.has_integer_form(node)]
     known: dict[str, Node] = {}
     for node in layers:
@@ -37,7 +37,7 @@ def named_values(
 
     kept: nodes that stay in float. Raises EdgecError for a name that no stored value has.
     """
-    forms = Forms(function, kept)
+    forms = IntegerForms(function, kept)
     known: dict[str, Value] = {}
     shown: dict[str, None] = {}  # an input that is stored in two shapes is named once
     for value in forms.stored_values():
@@ -64,7 +64,7 @@ def _find(
         yield known[name]
 
 
-def _names(node: Node, forms: Forms) -> Iterator[str]:
+def _names(node: Node, forms: IntegerForms) -> Iterator[str]:
     yield node.name
     yield from _words(node.outputs[0])
     if forms.ends_in_clip(node):

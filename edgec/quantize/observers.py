@@ -27,7 +27,6 @@ _SHARES = np.linspace(1.0, 0.2, 81)
 
 
 def observe_minmax(seen: Histogram, levels: int) -> Range:
-    """All that was seen."""
     return min(seen.lowest, 0.0), max(seen.highest, 0.0)
 
 
@@ -67,7 +66,7 @@ def _squared_error(seen: Histogram, low: float, high: float, levels: int) -> flo
         return float(np.sum(seen.counts * x * x))
     step = (high - low) / (levels - 1)
     stored = np.clip(np.rint(x / step), round(low / step), round(high / step))
-    # Numbers spread over a bin cannot be told apart, but are no better than the step.
+    # Numbers spread over a bin cannot be distinguished, but are no better than the step.
     return float(np.sum(seen.counts * (x - stored * step) ** 2))
 
 

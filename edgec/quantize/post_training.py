@@ -19,16 +19,8 @@ from edgec.quantize.choose_ranges import Ranges, observed_ranges
 from edgec.quantize.corrected_errors import CorrectedErrors
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
-from edgec.quantize.forms import Forms
 from edgec.quantize.half_weights import with_half_weights
-from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.layerwise_weights import layerwise_weights
-from edgec.quantize.leave_one_out import layers_of, leave_one_out
-from edgec.quantize.named_layers import named_layers, named_values
-from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_forms, make_scheme
-from edgec.quantize.trials import (
+from edgec.quantize.held_out import (
     Held,
     Trial,
     before_softmax,
@@ -38,6 +30,14 @@ from edgec.quantize.trials import (
     held_out,
     output_error,
 )
+from edgec.quantize.insert import Quantized, insert_qdq
+from edgec.quantize.integer_forms import IntegerForms
+from edgec.quantize.layerwise_weights import layerwise_weights
+from edgec.quantize.leave_one_out import layers_of, leave_one_out
+from edgec.quantize.named_layers import named_layers, named_values
+from edgec.quantize.observers import OBSERVERS
+from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
+from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_integer_forms, make_scheme
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
@@ -113,11 +113,11 @@ class Recipe:
                 hint="single layers are for values of int8: leave out either",
             )
 
-    def forms(self, function: Function) -> Forms:
+    def forms(self, function: Function) -> IntegerForms:
         """What becomes integers of which dtype. Raises EdgecError for names that are not known."""
         kept = named_layers(function, self.keep_float)
         wide = named_values(function, self.int16, kept)
-        return decide_forms(function, self.activations, kept, wide)
+        return decide_integer_forms(function, self.activations, kept, wide)
 
     def scheme(
         self,
@@ -160,7 +160,7 @@ class PostTraining:
 
     @cached_property
     def _compared(self) -> tuple[Function, Quantized]:
-        """What layers are blamed on: behind softmax the few samples between two answers make
+        """What layers are blamed on: after softmax the few samples between two answers make
         nearly all of an error, and hide which layer made it."""
         function = before_softmax(self.source)
         return function, insert_qdq(function, self.scheme)
@@ -201,17 +201,14 @@ class PostTraining:
 
 
 def quantize_function(
-    function: Function,
-    samples: Iterable[Sample],
-    recipe: Recipe,
-    progress: Progress | None = None,
+    function: Function, samples: Iterable[Sample], recipe: Recipe, progress: Progress | None = None
 ) -> PostTraining:
     """Quantize what `float_function` returns, calibrated on samples of its inputs.
 
     samples: read once, one by one. progress: called after each sample. Raises EdgecError for
     samples that do not fit, or none.
     """
-    recipe.forms(function)  # names that are not known are told before all the work
+    recipe.forms(function)  # reports unknown names before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_half_weights(function, stream, recipe, progress)
@@ -264,7 +261,6 @@ class Plan:
 
     @property
     def errors(self) -> CorrectedErrors:
-        """What measures schemes on samples held out, made when it is first asked for."""
         if self._errors is None:
             self._errors = CorrectedErrors(self.function, self.statistics)
         return self._errors
@@ -312,10 +308,7 @@ class Plan:
 
 
 def _with_half_weights(
-    function: Function,
-    samples: Iterable[Sample],
-    recipe: Recipe,
-    progress: Progress | None,
+    function: Function, samples: Iterable[Sample], recipe: Recipe, progress: Progress | None
 ) -> PostTraining:
     statistics = calibrate(function, samples, progress)
     ranges = observed_ranges(function, statistics, "minmax")

@@ -79,11 +79,7 @@ def rounded(node: Node, weights: Weights, moments: Moments) -> Weights:
 
 
 def choose_rounding(
-    exact: Array,
-    start: Array,
-    covariance: Array,
-    bits: int = 8,
-    steps: Array | float = 1.0,
+    exact: Array, start: Array, covariance: Array, bits: int = 8, steps: Array | float = 1.0
 ) -> Array:
     """Integers next to `exact` that make e covariance e^T small for each row e of errors.
 

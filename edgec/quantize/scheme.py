@@ -15,8 +15,8 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.quantize.calibrate import has_weights
-from edgec.quantize.forms import Forms
 from edgec.quantize.group_scales import group_of, group_scales
+from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.moments import as_rows, from_rows, products_of
 from edgec.quantize.recurrent import operand_forms
 
@@ -45,7 +45,6 @@ class Stored:
 
     @property
     def bounds(self) -> Range:
-        """The smallest and largest real number; per-tensor parameters only."""
         info = np.iinfo(self.dtype)
         scale, zero_point = self.quant.scale[0], self.quant.zero_point[0]
         return (int(info.min) - zero_point) * scale, (int(info.max) - zero_point) * scale
@@ -83,7 +82,7 @@ class Scheme:
     """forms: of the function. values: for each float value and constant operand. weights: for
     each node that has some, also where its values stay in float."""
 
-    forms: Forms
+    forms: IntegerForms
     values: Mapping[Value, Stored]
     weights: Mapping[Node, Weights]
 
@@ -114,7 +113,7 @@ def make_scheme(
     """
     if dtype == FLOAT:
         return _weights_alone(function, bits or {}, group, kept)
-    forms = decide_forms(function, dtype, kept, wide)
+    forms = decide_integer_forms(function, dtype, kept, wide)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size:
@@ -142,20 +141,20 @@ def make_scheme(
     return Scheme(forms, values, weights)
 
 
-def decide_forms(
+def decide_integer_forms(
     function: Function, dtype: str, kept: Collection[Node], wide: Collection[Value]
-) -> Forms:
+) -> IntegerForms:
     """The forms with all values int8 or int16, or these; LSTMs know int8 alone, else floats."""
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
-    forms = Forms(function, kept, wide)
+    forms = IntegerForms(function, kept, wide)
     floats = {
         node
         for node in function.nodes
         if node.op.integer_form is IntegerForm.RECURRENT
         and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
     }
-    return Forms(function, {*kept, *floats}, wide) if floats else forms
+    return IntegerForms(function, {*kept, *floats}, wide) if floats else forms
 
 
 def _weights_alone(
@@ -167,7 +166,7 @@ def _weights_alone(
         for node in function.nodes
         if has_weights(node) and node not in kept
     }
-    return Scheme(Forms(function, function.nodes), {}, weights)
+    return Scheme(IntegerForms(function, function.nodes), {}, weights)
 
 
 def _recurrent_operands(

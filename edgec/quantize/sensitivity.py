@@ -12,7 +12,7 @@ import numpy as np
 
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch, parts_of
+from edgec.quantize.batches import Batch, parts_of, squared_error
 from edgec.quantize.insert import insert_qdq, nodes_by_name
 from edgec.quantize.scheme import Scheme, Weights
 
@@ -39,9 +39,9 @@ def losses(
         known: dict[Value, Array] = {}
         given = found.run(inputs, known.__setitem__)
         power += sum(float(np.sum(y.astype(np.float64) ** 2)) for y in wanted)
-        whole += _error(wanted, given)
+        whole += squared_error(wanted, given)
         for node, weights in others.items():
-            errors[node] += _error(wanted, _rerun(found, known, places[node], weights))
+            errors[node] += squared_error(wanted, _rerun(found, known, places[node], weights))
         if progress is not None:
             progress()
     return {node: max(error - whole, 0.0) / (power or 1.0) for node, error in errors.items()}
@@ -57,9 +57,3 @@ def _rerun(batch: Batch, known: Mapping[Value, Array], node: Node, weights: Weig
             arrays.update(zip(step.outputs, batch.step(step, arrays, count), strict=True))
             changed.update(step.outputs)
     return [arrays[value] for value in batch.function.results]
-
-
-def _error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
-    return sum(
-        float(np.sum((x.astype(np.float64) - y) ** 2)) for x, y in zip(wanted, found, strict=True)
-    )

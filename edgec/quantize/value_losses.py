@@ -1,7 +1,7 @@
 """How far the outputs are off when the values of one layer alone are stored in integers.
 
 Values that must have one dtype, and what is computed element by element from another, are one
-choice: behind int8, int16 would hold nothing more. Noise of one choice hardly changes what that of
+choice: after int8, int16 would hold nothing more. Noise of one choice hardly changes what that of
 another does to the outputs, as long as it is small: so losses add up.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch
+from edgec.quantize.batches import Batch, squares
 from edgec.quantize.bias_correction import LEAST_COUNT
 from edgec.quantize.calibrate import has_weights
-from edgec.quantize.forms import Forms, is_mean
+from edgec.quantize.integer_forms import IntegerForms, is_mean
 from edgec.quantize.scheme import Stored, rounded
 
 
@@ -32,12 +32,10 @@ class Choice:
 
     @property
     def elements(self) -> int:
-        """Of all values."""
         return sum(value.type.elements for value in self.values)
 
     @property
     def products(self) -> int:
-        """Multiply-accumulates of what reads them."""
         return sum(node.macs for node in self.readers)
 
     @property
@@ -47,7 +45,7 @@ class Choice:
         return sum(n.inputs[1].type.elements for n in nodes if n.op.dot_products is not None)
 
 
-def choices_of(forms: Forms) -> list[Choice]:
+def choices_of(forms: IntegerForms) -> list[Choice]:
     """What can be chosen for, in order: each stored value is in one of them."""
     stored = forms.stored_values()
     above: dict[Value, Value] = {}
@@ -108,10 +106,10 @@ class Losses:
         for sample in self.samples:
             known: dict[Value, Array] = {}
             wanted = batch.run(sample, known.__setitem__)
-            powers += [_squares(array) for array in wanted]
+            powers += [squares(array) for array in wanted]
             for choice in choices:
                 found = self._rerun(batch, known, {value: stored[value] for value in choice.values})
-                noises[choice] += [_squares(x - y) for x, y in zip(wanted, found, strict=True)]
+                noises[choice] += [squares(x - y) for x, y in zip(wanted, found, strict=True)]
             if progress is not None:
                 progress()
         powers = np.where(powers > 0, powers, 1.0)
@@ -154,7 +152,3 @@ def _with_means(array: Array, wanted: Array) -> Array:
     if len(rows) < LEAST_COUNT:
         return array
     return np.asarray(array - rows.mean(axis=0, dtype=np.float64).astype(np.float32))
-
-
-def _squares(array: Array) -> float:
-    return float(np.sum(np.square(array, dtype=np.float64)))

@@ -1,5 +1,4 @@
-"""Mixes of values in int8, int16 and float of one model: what each choice loses and costs, and how
-far a whole mix is off.
+"""Mixes of int8, int16 and float values: what each choice loses and costs, and the error of a mix.
 
 `edgec.quantize.mixed_values` looks for the cheapest one within a goal,
 `edgec.quantize.limited_values` for the nearest to float within limits of a build.
@@ -15,23 +14,23 @@ from edgec.options import Figures
 from edgec.passes.sequence import run_passes
 from edgec.quantize.assign import Option, Point, front_of
 from edgec.quantize.choose_ranges import observed_ranges
-from edgec.quantize.forms import Forms
+from edgec.quantize.held_out import before_softmax, decibels, output_error
 from edgec.quantize.insert import insert_qdq
+from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.named_layers import named_layers
 from edgec.quantize.post_training import Plan, PostTraining, Recipe
 from edgec.quantize.scheme import Scheme, make_scheme
-from edgec.quantize.trials import before_softmax, decibels, output_error
 from edgec.quantize.value_losses import Losses, choices_of
 
-#: Samples that losses are measured on: as many as this many products are made by.
+#: Losses are measured on as many samples as take this many multiply-accumulates.
 LOSS_MACS = 2.5e9
 LEAST_SAMPLES, MOST_SAMPLES = 4, 32
-#: Losses of this part of the goal, divided by all choices, are none: nothing finer is offered.
+#: A choice that loses less than this part of the goal, divided by all choices, stays int8.
 NO_LOSS = 0.05
-#: What int16 leaves of a loss, at least, where float is offered too: it should be far less. Float
-#: has its price even in decibels: there no bias takes up what integers before it do to the mean.
+#: Float is offered where int16 leaves more than this part of the loss. It costs decibels too: no
+#: bias of a float layer corrects the mean that the integers before it shift.
 HARDLY_BETTER = 0.1
-#: Bits to choose from. Those of floats are costly on cores without an FPU, and so their products.
+#: Bits to choose from. Floats are slow on cores without an FPU.
 BITS = (8, 16, 32)
 
 
@@ -98,7 +97,7 @@ class ValueMixes:
         progress: called for each sample of the losses, and each mix.
         """
         self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
-        self.forms: Forms = made.scheme.forms
+        self.forms: IntegerForms = made.scheme.forms
         self.choices = choices_of(self.forms)
         self.measure = plan.errors
         self.products = sum(choice.products for choice in self.choices)
@@ -121,7 +120,6 @@ class ValueMixes:
         ]
 
     def menu(self, lost: Sequence[dict[int, float]]) -> list[list[Option]]:
-        """The options of each choice, of ascending bits."""
         menu = []
         for choice, loss in zip(self.choices, lost, strict=True):
             options = [Option(8, choice.elements, 0, loss[8])]
@@ -141,7 +139,6 @@ class ValueMixes:
         return self.errors[point]
 
     def error(self, plan: Plan) -> float:
-        """That of the finished model, nearly."""
         return self.measure.error(self._schemes(plan))
 
     def run_in_integers(self, point: Point) -> float:
@@ -153,7 +150,6 @@ class ValueMixes:
         return self.errors[point]
 
     def plan_of(self, point: Point) -> Plan:
-        """What makes the mix."""
         return self.plan.other(recipe=self._recipe(point))
 
     def finished(self, point: Point) -> PostTraining:
@@ -165,7 +161,6 @@ class ValueMixes:
         return self._models[point]
 
     def bits(self, point: Point) -> list[int]:
-        """Of each choice."""
         return [BITS[place] for place in point.chosen]
 
     def told(
@@ -220,7 +215,7 @@ class ValueMixes:
             if bits == 32:
                 kept.update(dict.fromkeys((*choice.makers, *choice.readers)))
         names = (*recipe.keep_float, *(node.name for node in kept))
-        forms = Forms(function, named_layers(function, names))
+        forms = IntegerForms(function, named_layers(function, names))
         stored = set(forms.stored_values())
         wide = [v.name for c, bits in pairs if bits == 16 for v in c.values if v in stored]
         return replace(
@@ -239,13 +234,3 @@ class ValueMixes:
         integers = [n for n in self.forms.function.nodes if self.forms.has_integer_form(n)]
         wide, whole = (sum(node.macs for node in nodes) for nodes in (readers, integers))
         return wide / max(whole, 1)
-
-
-def sums(menu: Sequence[Sequence[Option]], places: Sequence[int]) -> tuple[int, int, float]:
-    """Bytes, products and loss of the options in these places."""
-    taken = [options[place] for options, place in zip(menu, places, strict=True)]
-    return (
-        sum(option.size_bytes for option in taken),
-        sum(option.instructions for option in taken),
-        sum(option.loss for option in taken),
-    )

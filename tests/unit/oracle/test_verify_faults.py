@@ -40,12 +40,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verified(model: Path, folder: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch,
              *, layers: bool = False) -> Verification:  # fmt: skip
     """The verdict on three cases, of which `fault` changes the answers."""
-    honest = verify._Runner.results
+    honest = verify.Runner.results
 
     def results(self: object, built: object, inputs: Sequence[object], trace: bool) -> Iterator:
         yield from fault(list(honest(self, built, inputs, trace)))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verify._Runner, "results", results)
+    monkeypatch.setattr(verify.Runner, "results", results)
     rng = np.random.default_rng(1)
     cases = [[rng.normal(size=(2, 3)).astype(np.float32)] for _ in range(CASES)]
     return verify_model(model, load_board("host"), Options(), "host", cases, folder, layers=layers)

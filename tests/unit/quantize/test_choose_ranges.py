@@ -14,7 +14,7 @@ from edgec.quantize import choose_ranges
 from edgec.quantize.batches import Batch
 from edgec.quantize.calibrate import Statistics, calibrate, has_weights
 from edgec.quantize.choose_ranges import Ranges, observed_ranges
-from edgec.quantize.forms import Forms
+from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.moments import as_rows, input_rows, some_input_rows, weights_of
 from edgec.quantize.observers import OBSERVERS
 from edgec.quantize.scheme import Stored, activation_quant, rounded
@@ -82,7 +82,7 @@ def test_ranges_are_found_once_for_what_was_seen(monkeypatch: pytest.MonkeyPatch
 def test_only_what_is_stored_is_clipped() -> None:
     function, statistics = network_and_statistics()
     whole = observed_ranges(function, statistics, "minmax")
-    stored = set(Forms(function).stored_values())
+    stored = set(IntegerForms(function).stored_values())
     for name in ("local", "mse", "percentile", "entropy"):
         found = observed_ranges(function, statistics, name)
         clipped = {value for value in found if found[value] != whole[value]}

@@ -12,10 +12,10 @@ from edgec.passes.sequence import run_passes
 from edgec.quantize.bias_correction import corrected_biases
 from edgec.quantize.calibrate import Seen, calibrate
 from edgec.quantize.corrected_errors import CorrectedErrors
+from edgec.quantize.held_out import fitted_to, output_error
 from edgec.quantize.insert import insert_qdq
 from edgec.quantize.post_training import Plan, Recipe
 from edgec.quantize.scheme import Scheme
-from edgec.quantize.trials import fitted_to, output_error
 
 
 def plan(samples: list[list[np.ndarray]]) -> Plan:

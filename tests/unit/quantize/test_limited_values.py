@@ -14,7 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Figures, Limits
 from edgec.quantize.assign import Point
-from edgec.quantize.forms import Forms
+from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.limited_values import _Search
 from edgec.quantize.live_values import live_elements
 from edgec.quantize.measure import Builds, GroupCost, Measured
@@ -32,7 +32,7 @@ def test_what_is_alive_while_each_node_runs() -> None:
     assert [node.name for node in function.nodes] == [
         "first", "second", "third", "bent", "mean", "last",
     ]  # fmt: skip
-    assert live_elements(function, choices_of(Forms(function))).tolist() == [
+    assert live_elements(function, choices_of(IntegerForms(function))).tolist() == [
         [144, 144, 0, 0, 0],
         [0, 144, 144, 0, 0],
         [0, 0, 144, 144, 0],
@@ -56,7 +56,7 @@ def test_another_shape_is_no_other_value() -> None:
     y = dense(flat, 6, 8, "y")
     square = b.op("reshape", [y], ReshapeAttrs((2, 4)), name="square")
     function = b.finish([dense(square, 4, 5, "z")])
-    choices = choices_of(Forms(function))
+    choices = choices_of(IntegerForms(function))
     totals = live_elements(function, choices).sum(axis=1).tolist()
     assert totals == [6, 14, 8, 18]
 

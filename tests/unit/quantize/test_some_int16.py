@@ -272,7 +272,8 @@ def test_int8_is_widened_without_any_error() -> None:
     every = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 64, 4)
     for node in widened[:2]:
         given, output = node.inputs[0].type, node.output.type
-        (found,) = node.op.evaluate(node.attrs, [every], [given], [output])
+        types = [given.with_shape(every.shape)], [output.with_shape(every.shape)]
+        (found,) = node.op.evaluate(node.attrs, [every], *types)
         (scale,), (zero_point,) = given.quant.scale, given.quant.zero_point
         exact = (every.astype(np.float64) - zero_point) * scale
         np.testing.assert_array_equal(found * output.quant.scale[0], exact)

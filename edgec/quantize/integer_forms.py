@@ -2,8 +2,8 @@
 
 1. Products with constant weights, add, mul, PReLU by constants and average pooling: integers of
    their own parameters. A float's sum or product with a constant stays in float: it would be
-   rounded three times, before the operator, in it and behind it, where once is enough.
-2. A clip behind such an operator is part of it: only the clip's result is quantized.
+   rounded three times, before the operator, in it and after it, where once is enough.
+2. A clip after such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
    concat, pad, slice, gather, resizing. Behind floats it stays in float. So do, because inputs and
    outputs are floats, slices of inputs, concats that no integers are made of, and what moves inputs
@@ -44,7 +44,7 @@ def is_mean(node: Node) -> bool:
     return node.op.integer_form is IntegerForm.MEAN
 
 
-class Forms:
+class IntegerForms:
     """Decides for every node and value of one float function."""
 
     def __init__(
@@ -110,7 +110,6 @@ class Forms:
         return self.leader(value) in self._wide
 
     def stored_output(self, node: Node) -> Value:
-        """What a node's integers are: its first output, or that of the clip that is part of it."""
         if self.ends_in_clip(node):
             return self.consumers[node.output][0].output
         return node.outputs[0]

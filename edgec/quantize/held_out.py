@@ -1,11 +1,11 @@
-"""Ways to quantize a model, tried on samples that their ranges were not fitted to.
+"""Compare ways to quantize a model, on samples that were held out.
 
-Which observer is best, and whether channels should be equalized, no error of single layers tells.
-So each way is fitted to one half of the calibration samples, and its integers run on the other
-half, and the other way round; the way whose outputs have the least error is then fitted to all.
+The errors of single layers do not show which observer is best, or whether to equalize channels. So
+each way is fitted to one half of the calibration samples and its integers run on the other half,
+then the other way round. The way whose outputs have the least error is then fitted to all samples.
 
-Where outputs are made by softmax it is what softmax reads that is compared: behind it nearly all of
-the error is of the few samples between two answers, and what is best for these is not for others.
+Where softmax makes an output, its input is compared instead: after softmax a few samples between
+two answers make nearly all of the error, and what is best for these is not best for the others.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from edgec.graph.ir import Function, Value
 from edgec.graph.traits import Movement
 from edgec.graph.types import Array
 from edgec.passes.rewriter import eliminate_dead
+from edgec.quantize.batches import squares
 from edgec.quantize.calibrate import Seen, Statistics
 
 #: From the inputs of a sample to its outputs.
 Run = Callable[[Sequence[Array]], Sequence[Array]]
-#: Samples that a way is tried on: as many as this many products are made by.
+#: A way is tried on as many samples as take this many multiply-accumulates, 16 at least.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
-#: A half of fewer samples says too little: then all are fitted to and tried on.
+#: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4
-#: Errors of so little more than another's are as small: few samples make most of an error.
+#: Errors that differ by less than this factor count as equal: few samples make most of an error.
 ABOUT_SAME = 1.02
 
 
@@ -107,8 +108,8 @@ def error_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> float:
         for sample, expected in zip(test.samples, test.expected, strict=True):
             found = run(sample)
             for place, (x, y) in enumerate(zip(expected, found, strict=True)):
-                noises[place] += _squares(x - y)
-                powers[place] += _squares(x)
+                noises[place] += squares(x - y)
+                powers[place] += squares(x)
     return float(np.mean(noises / np.where(powers > 0, powers, 1.0)))
 
 
@@ -121,7 +122,3 @@ def best_first(errors: Sequence[float]) -> list[int]:
 def decibels(error: float) -> float:
     """The error e of `Trial` as its signal to noise ratio."""
     return -10 * math.log10(error) if error else math.inf
-
-
-def _squares(array: Array) -> float:
-    return float(np.sum(np.square(array, dtype=np.float64)))

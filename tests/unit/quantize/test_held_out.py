@@ -14,8 +14,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.quantize.calibrate import calibrate
-from edgec.quantize.post_training import CANDIDATES, Recipe, quantize_function
-from edgec.quantize.trials import (
+from edgec.quantize.held_out import (
     ABOUT_SAME,
     LEAST_HALF,
     before_softmax,
@@ -24,6 +23,7 @@ from edgec.quantize.trials import (
     held_out,
     output_error,
 )
+from edgec.quantize.post_training import CANDIDATES, Recipe, quantize_function
 
 
 def same(first: Array, second: Array) -> bool:

@@ -10,7 +10,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.add import AddAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.quantize.forms import Forms
+from edgec.quantize.integer_forms import IntegerForms
 
 ops.load()
 
@@ -31,6 +31,6 @@ def test_floats_with_constants_stay_floats() -> None:
     z = b.op("add", [z, b.constant("c3", normal(8))], AddAttrs(), name="of_floats_too")
     z = b.op("dense", [z, b.constant("w1", normal(8, 8)), b.constant("b1", normal(8))], name="two")
     z = b.op("add", [z, kept], AddAttrs(), name="of_both")
-    forms = Forms(b.finish([z]))
+    forms = IntegerForms(b.finish([z]))
     found = [node.name for node in forms.function.nodes if forms.has_integer_form(node)]
     assert found == ["of_the_input", "one", "of_integers", "two", "of_both"]
