@@ -1,0 +1,85 @@
+"""`edgec export`: a model as a package of another build system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgec.cli.arguments import (
+    MODEL,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+    refuse_compile_options,
+)
+from edgec.report.terminal import echo
+
+#: Those of `edgec.exporters.formats.FORMATS`, which is imported only when it is used.
+FORMAT_NAMES = (
+    "cmake", "conan", "zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack", "cubeide", "rust",
+    "python-wheel", "mlf",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("model", type=MODEL)
+@click.option("--format", "format_name", type=click.Choice(FORMAT_NAMES), required=True,
+              help="What the package is for.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR",
+              help="Folder of the package; written whole or not at all.")  # fmt: skip
+@click.option("--target", metavar="CORE", help="Core to compile for, instead of the format's own.")
+@click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
+@click.option("--package-version", default="1.0.0", show_default=True, metavar="X.Y.Z",
+              help="Version of the package.")  # fmt: skip
+@click.option("--vendor", default="edgec", show_default=True, metavar="NAME",
+              help="Who the package says it is from.")  # fmt: skip
+@click.option("--url", default="https://example.org", show_default=True, metavar="URL",
+              help="Home page that the package names.")  # fmt: skip
+@compile_options
+@json_option
+def command(
+    model: Path,
+    format_name: str,
+    output: Path,
+    target: str | None,
+    model_name: str | None,
+    package_version: str,
+    vendor: str,
+    url: str,
+    dump: Path | None,
+    as_json: bool,
+    **words: Any,
+) -> None:
+    """Make a package of MODEL, a model file or a folder that `edgec build` made."""
+    from edgec.build.staging import work_folder
+    from edgec.deploy.project import deploy_library
+    from edgec.exporters.formats import FORMATS, Labels
+    from edgec.exporters.library import read_library
+    from edgec.exporters.package import check_labels, export
+    from edgec.pipeline import compile_module, read_model
+    from edgec.targets.core import find_core
+
+    labels = Labels(package_version, vendor, url)
+    check_labels(labels)  # before all the work
+    if model.is_dir():
+        refuse_compile_options("the folder is compiled already")
+        if target is not None or model_name is not None:
+            raise click.UsageError("--target and --name: the folder is compiled already")
+        library = read_library(model)
+    else:
+        options = make_options(**words, model_name=model_name)
+        core = find_core(target or FORMATS[format_name].core)
+        compiled = compile_module(read_model(model, options), core, options, dump=dump)
+        with work_folder("export") as folder:
+            deploy_library(compiled, folder / "library")
+            library = read_library(folder / "library")
+    files = export(library, format_name, output, labels)
+    if as_json:
+        print_json({"model": library.name, "format": format_name, "files": list(files)})
+        return
+    echo(f"{FORMATS[format_name].title}: {output}")
+    for path in files:
+        echo(f"  {path}")

@@ -1,0 +1,110 @@
+"""What every package contains: a model's own C files, and what the manifest says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.codegen.c_types import C_TYPE
+from edgec.codegen.manifest import MANIFEST_NAME, Manifest, PortEntry
+from edgec.codegen.project import MODEL_FILES
+from edgec.errors import BuildFailed
+
+#: C type -> the types of Rust and NumPy with the same bytes.
+_RUST = {
+    "float": "f32", "double": "f64", "int8_t": "i8", "uint8_t": "u8", "int16_t": "i16",
+    "uint16_t": "u16", "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PackagedPort:
+    """An input or output as the templates show it. `elements` counts the largest shape."""
+
+    name: str
+    c_name: str
+    c_type: str
+    rust_type: str
+    numpy_type: str
+    shape: tuple[int, ...]
+    elements: int
+    scale: float | None
+    zero_point: int | None
+
+
+@dataclass(frozen=True)
+class Library:
+    """A model's C files by name, with the manifest of the project they come from."""
+
+    manifest: Manifest
+    sources: Mapping[str, bytes]
+    headers: Mapping[str, bytes]
+
+    @property
+    def name(self) -> str:
+        """The model's identifier in C, and of every package."""
+        return self.manifest.model
+
+    @property
+    def inputs(self) -> tuple[PackagedPort, ...]:
+        """The model's inputs."""
+        return tuple(map(_port, self.manifest.inputs))
+
+    @property
+    def outputs(self) -> tuple[PackagedPort, ...]:
+        """The model's outputs."""
+        return tuple(map(_port, self.manifest.outputs))
+
+
+def read_library(project: Path) -> Library:
+    """Read the model's own files out of a folder that `edgec build` made.
+
+    Raises BuildFailed if it is no project, lacks a file, or is spread over memories that only its
+    board has.
+    """
+    path = project / MANIFEST_NAME
+    if not path.is_file():
+        raise BuildFailed(
+            f"{project} is no edgec project: it has no {MANIFEST_NAME}",
+            hint="give a model file, or a folder that `edgec build` made",
+        )
+    manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    if manifest.areas:
+        regions = ", ".join(area.region for area in manifest.areas)
+        raise BuildFailed(
+            f"{project} keeps values in memories of {manifest.board}: {regions}",
+            details=("a package has to work without that board's linker script",),
+            hint=f"export {manifest.source_file} itself, with --target {manifest.target}",
+        )
+    names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
+    missing = [name for name in names if not (project / name).is_file()]
+    if missing:
+        raise BuildFailed(
+            f"{project} lacks {', '.join(missing)}", hint="build it again with `edgec build`"
+        )
+    files = {name: (project / name).read_bytes() for name in sorted(names)}
+    return Library(
+        manifest,
+        sources={name: data for name, data in files.items() if name.endswith(".c")},
+        headers={name: data for name, data in files.items() if name.endswith(".h")},
+    )
+
+
+def _port(entry: PortEntry) -> PackagedPort:
+    c_type = C_TYPE.get(entry.dtype, "uint16_t")  # float16 is its bits
+    elements = 1
+    for extent in entry.shape:
+        elements *= extent
+    per_tensor = len(entry.scale) == 1
+    return PackagedPort(
+        name=entry.name,
+        c_name=entry.c_name,
+        c_type=c_type,
+        rust_type=_RUST[c_type],
+        numpy_type=entry.dtype,
+        shape=entry.shape,
+        elements=elements,
+        scale=entry.scale[0] if per_tensor else None,
+        zero_point=entry.zero_point[0] if per_tensor and entry.zero_point else None,
+    )
