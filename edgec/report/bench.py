@@ -18,10 +18,10 @@ from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.report.bench_layers import layer_rows, layer_table, operator_names
-from edgec.report.figures import count, decimal
+from edgec.report.figures import count, decimal, picked
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
-from edgec.runners.engine import default_engine, open_session
+from edgec.runners.engine import RunResult, default_engine, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.samples import generate_inputs
 
@@ -146,12 +146,21 @@ def _measure(
         "instructions": result.instructions,
         "cycles": result.cycles,
         "stack_bytes": result.stack_bytes,
-        "code_bytes": built.image.code_bytes,
-        "flash_bytes": built.image.flash_bytes,
-        "ram_bytes": built.image.ram_bytes,
+        **picked(built.image, "code_bytes", "flash_bytes", "ram_bytes"),
         "per_mac": (result.instructions or 0) / compiled.macs,
         "cycles_per_mac": result.cycles / compiled.macs if result.cycles else None,
+        **_beside(key, board, stated, result),
     }
+    if traced is not None:
+        theirs = stated["layers_instructions"].get(key, [])
+        core = BASELINE_CORE.get(board.core.name)
+        row["layers"] = layer_rows(built.manifest, traced, operator_names(model), theirs, core)
+    return row
+
+
+def _beside(key: str, board: Board, stated: dict[str, Any], result: RunResult) -> dict[str, Any]:
+    """What others take for this model on this core, as far as it is known."""
+    row: dict[str, Any] = {}
     core = BASELINE_CORE.get(board.core.name)
     for label, group in (("cmsis_nn", "tflm_cmsis_nn"), ("reference", "tflm_reference_kernels")):
         base = stated[group].get(core, {}).get(key)
@@ -171,9 +180,6 @@ def _measure(
             for name in (published.st, published.other)
             if key in stated["published_ms"].get(name, {})
         }
-    if traced is not None:
-        theirs = stated["layers_instructions"].get(key, [])
-        row["layers"] = layer_rows(built.manifest, traced, operator_names(model), theirs, core)
     return row
 
 

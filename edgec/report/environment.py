@@ -79,7 +79,7 @@ OLDEST = {
     "esptool": (5, 0),
 }
 
-#: How a program tells its version, where that is not --version; None: it does not.
+#: How a program reports its version, where that is not --version; None: it does not.
 _VERSION_WORDS: dict[str, tuple[str, ...] | None] = {
     "stm32flash": None,
     "jlink": None,
@@ -106,7 +106,6 @@ _USB_ROOTS = (Path("/sys/bus/usb/devices"), Path("/dev/bus/usb"))
 
 
 def examine() -> list[Finding]:
-    """Look at everything."""
     return [*_packages(), *_programs(), *_flash_tools(), *_ports(), *usb_devices(*_USB_ROOTS)]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from edgec.options import Figures
 from edgec.report.terminal import visible
 
 #: A compiler's clone of a function: `run.part.0.isra.0` is still `run`.
 _CLONES = (".constprop.", ".part.", ".isra.", ".cold")
+
+
+def picked(thing: object, *names: str) -> dict[str, Any]:
+    """Some fields of an object, by their names."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def short_name(name: str) -> str:
@@ -19,7 +25,7 @@ def short_name(name: str) -> str:
 
 
 def tight_name(name: str) -> str:
-    """The one part of a short name that tells most: the one with a number, else the first."""
+    """The most specific part of a short name: the one with a number, else the first."""
     parts = short_name(name).split("/")
     return next((part for part in parts if any(c.isdigit() for c in part)), parts[0])
 
@@ -93,19 +99,14 @@ def decimal(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def build_report(figures: Figures | None) -> dict[str, int | None] | None:
+def build_report(figures: Figures | None) -> dict[str, Any] | None:
     """The object for JSON of the build that a choice was held to, if it was."""
     if figures is None:
         return None
-    return {
-        "flash_bytes": figures.flash_bytes,
-        "ram_bytes": figures.ram_bytes,
-        "instructions": figures.instructions,
-    }
+    return picked(figures, "flash_bytes", "ram_bytes", "instructions")
 
 
 def build_line(build: Mapping[str, int | None]) -> str:
-    """The same as text."""
     words = [f"flash {build['flash_bytes']:,}", f"RAM {build['ram_bytes']:,}"]
     if build["instructions"] is not None:
         words.append(f"instructions {build['instructions']:,}")

@@ -19,7 +19,6 @@ def _measured(report: Mapping[str, Any]) -> list[int | None]:
 
 
 def layer_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each layer: names, figures as text, and a bar for each figure."""
     instructions = _measured(report)
     total = sum(value or 0 for value in instructions)
     most = max((value or 0 for value in instructions), default=0)
@@ -35,7 +34,7 @@ def layer_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             "full": layer["title"],
             "name": short_name(layer["name"]),
             "function": short_function(layer["function"], report["model"]),
-            # A line may break behind an arrow alone.
+            # A line may break after an arrow alone.
             "shapes": layer["shapes"].replace(" -> ", "\N{NO-BREAK SPACE}\N{RIGHTWARDS ARROW} "),
             "macs": count(layer["macs"]) if layer["macs"] else "",
             "macs_bar": small_bar(layer["macs"], most_macs, "macs"),

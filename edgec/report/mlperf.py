@@ -57,20 +57,20 @@ def run_suite(
             details=(f"it has: {', '.join(BENCHMARKS)}",),
         )
     chosen = load_board(board)
-    for engine in dict.fromkeys(device.engine for device in pool.devices):
-        known = engine in ("qemu", "serial") and not chosen.is_host
-        if not known or (engine == "qemu" and chosen.qemu is None):
-            raise EdgecError(f"the engine {engine} cannot be the board {chosen.name}")
+    _check_engines(pool, chosen)
     held = _held_models(pool, chosen)
+    keys = names or [key for key in BENCHMARKS if _holders(held, key)]
+    if not keys:
+        raise _nobody_holds("a model of MLPerf Tiny", held, "flash what {} gives")
     rows = []
-    for key in names or [key for key in BENCHMARKS if _holders(held, key)]:
+    for key in keys:
         fitting = _holders(held, key)
         if not fitting:
-            raise EdgecError(
-                f"no device holds the model {BENCHMARKS[key].id}",
-                details=tuple(f"{d.name} holds {found}" for d, found in held.items()),
-                hint="flash what `edgec build --harness mlperf-tiny` gives, or choose by --model",
+            what, hint = (
+                f"the model {BENCHMARKS[key].id}",
+                "flash what {} gives, or choose by --model",
             )
+            raise _nobody_holds(what, held, hint)
         file = stated["models"][key]["file"]
         if progress is not None:
             progress(f"{key}: {file} on {chosen.name}")
@@ -82,13 +82,22 @@ def run_suite(
             if isinstance(times, dict) and key in times
         }
         rows.append(row)
-    if not rows:
-        raise EdgecError(
-            "no device holds a model of MLPerf Tiny",
-            details=tuple(f"{device.name} holds {found}" for device, found in held.items()),
-            hint="flash what `edgec build --harness mlperf-tiny` gives",
-        )
     return rows
+
+
+def _check_engines(pool: Pool, board: Board) -> None:
+    for engine in dict.fromkeys(device.engine for device in pool.devices):
+        known = engine in ("qemu", "serial") and not board.is_host
+        if not known or (engine == "qemu" and board.qemu is None):
+            raise EdgecError(f"the engine {engine} cannot be the board {board.name}")
+
+
+def _nobody_holds(what: str, held: dict[Device, str | None], hint: str) -> EdgecError:
+    return EdgecError(
+        f"no device holds {what}",
+        details=tuple(f"{device.name} holds {found}" for device, found in held.items()),
+        hint=hint.format("`edgec build --harness mlperf-tiny`"),
+    )
 
 
 def _held_models(pool: Pool, board: Board) -> dict[Device, str | None]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgec.codegen.manifest import Manifest
-from edgec.report.figures import short_title
+from edgec.report.figures import picked, short_title
 from edgec.runners.engine import RunCost, RunResult
 
 
@@ -94,13 +94,9 @@ def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
                        "args": {"name": f"run {number}"}})  # fmt: skip
         events.append(_event("B", number, 0.0, name=manifest.model, cat="model"))
         for layer, cost in zip(manifest.layers, costs, strict=True):
-            arguments = {
-                "function": layer.function,
-                "sources": list(layer.sources),
-                "shapes": layer.shapes,
-                "macs": layer.macs,
-                profile.unit: cost,
-            }
+            arguments = picked(layer, "function", "shapes", "macs")
+            arguments["sources"] = list(layer.sources)
+            arguments[profile.unit] = cost
             name = short_title(layer.title)
             begin = _event("B", number, at * scale, name=name, cat="layer", args=arguments)
             at += cost

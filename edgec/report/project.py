@@ -17,10 +17,13 @@ from edgec.build.ownership import add_to_marker
 from edgec.build.staging import staged_file
 from edgec.errors import BuildFailed, EdgecError, RunFailed
 from edgec.graph.ir import Constant, Value
+from edgec.report.figures import picked
 from edgec.report.summary import build_report
 
 if TYPE_CHECKING:
+    from edgec.build.image import Image
     from edgec.deploy.project import Built
+    from edgec.options import Options
     from edgec.pipeline import Compiled
 
 REPORT_NAME = "report.json"
@@ -70,7 +73,6 @@ _PROFILE_SHAPE: Mapping[str, Any] = {
 
 
 def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
-    """Everything that a report of this build shows; sizes in bytes, times in steps."""
     image, board, options = built.image, built.board, compiled.options
     report = build_report(compiled, built)
     report.pop("project")
@@ -85,44 +87,43 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "board_title": board.title if board else "",
         "board_ram_bytes": _board_ram_bytes(built),
         "board_flash_bytes": board.flash_bytes if board else 0,
-        "options": {
-            "optimize": options.optimize,
-            "io": options.io,
-            "match": options.match,
-            "unfused": options.unfused,
-            "no_asm": options.no_asm,
-            "compiler": options.compiler,
-            "c_optimize": options.c_optimize,
-            "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
-            "input_values": dict(options.input_values),
-            "places": [f"{what}={region}" for what, region in options.places],
-        },
+        "options": _options(options),
         "weights_in_ram_bytes": _copied_bytes(built, ".ec_weights_"),
         "code_in_ram_bytes": _copied_bytes(built, ".ec_code_"),
         "variables_bytes": _variables_bytes(compiled, built),
         "stack_reserved_bytes": image.stack_reserved_bytes if image else None,
         "stack_notes": list(image.stack_notes) if image else [],
         "sections": [
-            {"name": section.name, "bytes": section.bytes, "region": section.region}
+            picked(section, "name", "bytes", "region")
             for section in (image.sections if image else ())
         ],
-        "functions": [
-            {
-                "name": function.name,
-                "file": Path(function.file).name,
-                "code_bytes": function.code_bytes,
-                "frame_bytes": function.frame_bytes,
-                "stack_bytes": function.stack_bytes,
-            }
-            for function in sorted(
-                image.functions if image else (), key=lambda f: (-f.code_bytes, f.name, f.file)
-            )
-        ],
+        "functions": _functions(image),
         "buffers": _buffers(compiled),
         "overlaps": [dataclasses.asdict(overlap) for overlap in compiled.problem.overlaps],
         "graph": _graph(compiled),
         "results": [value.name for value in compiled.module.main.outputs],
     }
+
+
+def _options(options: Options) -> dict[str, Any]:
+    own = picked(options, "optimize", "io", "match", "unfused", "no_asm", "compiler", "c_optimize")
+    return {
+        **own,
+        "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
+        "input_values": dict(options.input_values),
+        "places": [f"{what}={region}" for what, region in options.places],
+    }
+
+
+def _functions(image: Image | None) -> list[dict[str, Any]]:
+    functions = sorted(
+        image.functions if image else (), key=lambda f: (-f.code_bytes, f.name, f.file)
+    )
+    return [
+        {"name": f.name, "file": Path(f.file).name,
+         **picked(f, "code_bytes", "frame_bytes", "stack_bytes")}
+        for f in functions
+    ]  # fmt: skip
 
 
 def write_report(compiled: Compiled, built: Built) -> None:
@@ -205,7 +206,7 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
 
 
 def _variables_bytes(compiled: Compiled, built: Built) -> int | None:
-    """RAM for nothing else that is told apart: contexts, buffers of the link, the port's."""
+    """RAM that no other figure has: contexts, buffers of the link, the port's."""
     image, program = built.image, compiled.program
     if image is None:
         return None

@@ -9,20 +9,19 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgec.report.coarse import MOST_BLAMED, blamed_rows, coarse_lines, coarse_words
-from edgec.report.figures import plural, short_title
+from edgec.report.figures import build_line, plural, short_title
 from edgec.report.html import LONG_TABLE, page_environment
-from edgec.report.precision import (
-    precision_chart,
-    precision_lines,
-    precision_table,
-    precision_total,
+from edgec.report.low_accuracy import (
+    MOST_BLAMED,
+    blamed_rows,
+    low_accuracy_lines,
+    low_accuracy_words,
 )
+from edgec.report.mixes import shown_precision, shown_values
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
 from edgec.report.table import Table, number
 from edgec.report.terminal import echo_lines
-from edgec.report.values import values_chart, values_lines, values_table, values_total
 
 #: Layers that are named as those to blame in the page.
 MOST_BLAMED_ROWS = 12
@@ -54,18 +53,26 @@ def print_quantization(report: Mapping[str, Any]) -> None:
         lines.append(f"taken: {taken} on samples held out; next {others[0]}")
     if report["settled_biases"]:
         lines.append("biases keep the means of layers on samples of calibration")
-    if report["precision"] is not None:
-        lines += precision_lines(report["precision"])
-    if report["values"] is not None:
-        lines += values_lines(report["values"])
+    lines += _mix_lines(report)
     lines.append(f"written to {report['output']}")
     if report["coarse"] is not None:
-        lines += coarse_lines(report["coarse"])
+        lines += low_accuracy_lines(report["coarse"])
     echo_lines(lines)
 
 
+def _mix_lines(report: Mapping[str, Any]) -> list[str]:
+    """The mixes of weights and of values, as far as there are."""
+    lines: list[str] = []
+    if report["precision"] is not None:
+        lines += shown_precision(report["precision"]).lines("weights")
+        build = report["precision"]["build"]
+        lines += [] if build is None else [build_line(build)]
+    if report["values"] is not None:
+        lines += shown_values(report["values"]).lines("values")
+    return lines
+
+
 def _table(report: Mapping[str, Any]) -> Table:
-    """All values."""
     columns = (
         TableColumn("value", least=16, cut="start"), TableColumn("by", optional=1), number("low"),
         number("high"), number("zero point", 2), number("clipped %", 1), number("SQNR dB"),
@@ -128,8 +135,8 @@ def render_quantization(report: Mapping[str, Any]) -> str:
                 for row in blamed
             ],
             chart=_chart(report),
-            precision=_precision(report["precision"]),
-            values=_values(report["values"]),
+            precision=report["precision"] and shown_precision(report["precision"]),
+            values=report["values"] and shown_values(report["values"]),
             table=_table(report),
             rows=rows,
             long_table=LONG_TABLE,
@@ -150,27 +157,10 @@ def render_quantization(report: Mapping[str, Any]) -> str:
 
 
 def _coarse(found: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """The warning, in words."""
     if found is None:
         return None
-    wrong, advice = coarse_words(found)
+    wrong, advice = low_accuracy_words(found)
     return {"wrong": wrong, "advice": advice, "command": found["command"]}
-
-
-def _precision(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The front's drawing and the layers' rows of a mix."""
-    if found is None:
-        return None
-    chart, table = precision_chart(found["front"]), precision_table(found)
-    return {"chart": chart, "table": table, "total": precision_total(found)}
-
-
-def _values(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The front's drawing and the layers' rows of a mix of values."""
-    if found is None:
-        return None
-    chart = values_chart(found["front"])
-    return {"chart": chart, "table": values_table(found), "total": values_total(found)}
 
 
 def _word(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.report.figures import (
     count,
     percent,
+    picked,
     ratio,
     short_function,
     short_shapes,
@@ -82,13 +83,9 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
         cost = profiled[-1].layers[index]
         rows.append(
             {
-                "title": entry.title,
-                "function": entry.function,
+                **picked(entry, "title", "function", "shapes", "macs"),
                 "sources": list(entry.sources),
-                "shapes": entry.shapes,
-                "macs": entry.macs,
-                "instructions": cost.instructions,
-                "cycles": cost.cycles,
+                **picked(cost, "instructions", "cycles"),
                 "least": layer.least if layer else None,
                 "most": layer.most if layer else None,
                 "share": layer.median / total if layer and total else None,
@@ -113,6 +110,8 @@ def print_run(report: dict[str, Any], profile: bool) -> None:
         shown = " ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in value["first"])
         more = " ..." if math.prod(value["shape"]) > len(value["first"]) else ""
         lines.append(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}")
+    for entry in report.get("classes", ()):
+        lines.append(f"{entry['value']:>12.4g}  {entry['label']}")
     lines.append(f"FNV-1a        {report['output_fnv1a']}")
     if report["outputs"]:
         lines.append(f"written to    {report['outputs']}")

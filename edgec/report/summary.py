@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from edgec.codegen.manifest import PartEntry
-from edgec.report.figures import count, plural
+from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
@@ -33,11 +33,8 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound": region.lower_bound_bytes,
         "areas": [
-            {
-                "region": area.region,
-                "bytes": area.nbytes,
-                "lower_bound": regions[area.region].lower_bound_bytes,
-            }
+            {"region": area.region, "bytes": area.nbytes,
+             "lower_bound": regions[area.region].lower_bound_bytes}
             for area in program.areas
         ],
         "state_bytes": program.state_bytes,
@@ -47,13 +44,10 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "flash_bytes": image.flash_bytes if image else None,
         "ram_bytes": image.ram_bytes if image else None,
         "removed_channels": [
-            {
-                "value": entry.value,
-                "channels": entry.channels,
-                "constant": {str(c): value for c, value in entry.constants.items()},
-                "duplicate": {str(c): kept for c, kept in entry.duplicates.items()},
-                "unread": list(entry.unread),
-            }
+            {"value": entry.value, "channels": entry.channels,
+             "constant": {str(c): value for c, value in entry.constants.items()},
+             "duplicate": {str(c): kept for c, kept in entry.duplicates.items()},
+             "unread": list(entry.unread)}
             for entry in compiled.shrinkage
         ],
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
@@ -61,31 +55,22 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "float_layers": float_layers(compiled.imported.main, compiled.module.main),
         "certificate": compiled.plan.certificate.to_dict(),
         "front": [
-            {
-                "arena_bytes": point.need_bytes,
-                "instructions": point.instructions,
-                "streamed": [list(segment) for segment in point.segments],
-                "taken": number == compiled.choice.taken,
-            }
+            {"arena_bytes": point.need_bytes, "instructions": point.instructions,
+             "streamed": [list(segment) for segment in point.segments],
+             "taken": number == compiled.choice.taken}
             for number, point in enumerate(compiled.choice.front)
         ],
         "front_complete": compiled.choice.is_complete,
         "layers": [
-            {
-                "step": layer.step if isinstance(layer, PartEntry) else layer.id,
-                "title": layer.title,
-                "function": layer.function,
-                "sources": list(layer.sources),
-                "shapes": layer.shapes,
-                "macs": layer.macs,
-            }
+            {"step": layer.step if isinstance(layer, PartEntry) else layer.id,
+             **picked(layer, "title", "function", "shapes", "macs"),
+             "sources": list(layer.sources)}
             for layer in built.manifest.layers
         ],
-    }
+    }  # fmt: skip
 
 
 def print_build(report: dict[str, Any]) -> None:
-    """Show a build as a table."""
     figures = (
         ("arena", report["arena_bytes"],
          _bound_note(report["arena_bytes"], report["arena_lower_bound"])),

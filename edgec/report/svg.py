@@ -25,7 +25,6 @@ GROW = 1.25
 
 
 def number(value: float) -> str:
-    """A coordinate: two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -71,7 +70,7 @@ def fit(text: str, width: float, size: float = 11) -> str:
 
 
 def fit_name(name: str, width: float, size: float = 11) -> str:
-    """A source name, as much of it as fits: its short form, else the part that tells most."""
+    """A source name, as much of it as fits: its short form, else its most specific part."""
     short = short_name(name)
     return short if fit(short, width, size) == short else fit(tight_name(name), width, size)
 

@@ -45,7 +45,6 @@ class Column:
 
 
 def number(heading: str, optional: int = 0) -> Column:
-    """A column of numbers."""
     return Column(heading, "right", optional=optional)
 
 
@@ -57,7 +56,6 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def text(self, width: int | None = None) -> list[str]:
-        """Lines for a terminal; see `format_table`."""
         return format_table(self.columns, self.rows, width)
 
     def markdown(self) -> list[str]:

@@ -57,12 +57,12 @@ def test_every_package_that_edgec_asks_for_is_looked_for() -> None:
     declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
     project = declared["project"]
     words = {"": project["dependencies"], **project["optional-dependencies"]}
-    # Those of `torch` and `test` are for other work; `flash` holds programs.
+    # `flash` holds programs, `all` other extras; the others are for other work.
     wanted = {
         (re.split("[<>=]", text)[0], extra)
         for extra, texts in words.items()
         for text in texts
-        if extra not in ("torch", "test", "flash")
+        if extra not in ("all", "docs", "flash", "packages", "test", "torch")
     }
     assert {(distribution, extra) for _, distribution, extra, _ in environment.PACKAGES} == wanted
 

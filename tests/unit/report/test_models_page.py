@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgec.report.models import models_page
+from models_page import models_page
 
 TABLE = """\
 [models."old.tflite"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantization_page import quantization_page
 
-from edgec.report.quantization_figures import quantization_page, quantizer_lines, sign_test
-from edgec.report.quantization_forms import difference, form_lines
+from edgec.report.accuracy import difference, form_lines, quantizer_lines, sign_test
 
 
 def test_the_sign_test_is_what_coins_do() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgec.report.coarse import COARSE_DB, coarse_lines, coarse_outputs
+from edgec.report.low_accuracy import LOW_SQNR_DB, inaccurate_outputs, low_accuracy_lines
 
 AGAIN = ["edgec", "quantize", "a model.onnx", "--activations", "mixed"]
 
@@ -29,11 +29,11 @@ def report(
 
 
 def test_one_coarse_output_among_good_ones_is_named() -> None:
-    coarse = coarse_outputs(report(60.0, 13.04, COARSE_DB), AGAIN)
+    coarse = inaccurate_outputs(report(60.0, 13.04, LOW_SQNR_DB), AGAIN)
     assert coarse is not None
     assert coarse["outputs"] == [{"name": "o1", "sqnr_db": 13.04}]
     assert coarse["blamed"] == ["most", "less"]
-    assert coarse_lines(coarse) == [
+    assert low_accuracy_lines(coarse) == [
         "warning: integers are too coarse for this model: o1 13.0 dB, less than 20 (an error of"
         " 10 % in amplitude); first to blame: most, less",
         "hint: store in int16 what int8 is too coarse for:",
@@ -42,8 +42,8 @@ def test_one_coarse_output_among_good_ones_is_named() -> None:
 
 
 def test_good_outputs_and_those_as_near_as_asked_for_are_not_said() -> None:
-    assert coarse_outputs(report(COARSE_DB, float("inf")), AGAIN) is None
-    assert coarse_outputs(report(12.0, activations="mixed", goal_db=10.0), AGAIN) is None
+    assert inaccurate_outputs(report(LOW_SQNR_DB, float("inf")), AGAIN) is None
+    assert inaccurate_outputs(report(12.0, activations="mixed", goal_db=10.0), AGAIN) is None
 
 
 def test_the_hint_fits_what_was_asked_for() -> None:
@@ -54,6 +54,6 @@ def test_the_hint_fits_what_was_asked_for() -> None:
         ({"weights": "float16"}, "build the float model"),
         ({"activations": "int16"}, "--keep-float"),
     ):
-        coarse = coarse_outputs(report(10.0, **words), AGAIN)  # type: ignore[arg-type]
+        coarse = inaccurate_outputs(report(10.0, **words), AGAIN)  # type: ignore[arg-type]
         assert coarse is not None and not coarse["command"]
-        assert hint in coarse_lines(coarse)[1]
+        assert hint in low_accuracy_lines(coarse)[1]

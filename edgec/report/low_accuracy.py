@@ -13,7 +13,7 @@ from edgec.report.figures import short_title
 #: What is less is coarse: an error over 10 % in amplitude. The int8 files that MLPerf Tiny
 #: publishes have 21 dB and more with the accuracy of float; a voice detector of 12 dB decides
 #: otherwise in one frame of ten, of 22 dB in one of forty.
-COARSE_DB = 20.0
+LOW_SQNR_DB = 20.0
 #: Layers that are named as those to blame.
 MOST_BLAMED = 3
 
@@ -24,16 +24,16 @@ def blamed_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: -float(row["blame"]))
 
 
-def coarse_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str, Any] | None:
-    """What to say of outputs below COARSE_DB, or None if there is none.
+def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str, Any] | None:
+    """What to say of outputs below LOW_SQNR_DB, or None if there is none.
 
     report: `edgec quantize`'s object. again: the words of a command that makes the same file with
     int8 or int16 values, whichever is needed.
     """
-    low = [dict(row) for row in report["outputs"] if row["sqnr_db"] < COARSE_DB]
+    low = [dict(row) for row in report["outputs"] if row["sqnr_db"] < LOW_SQNR_DB]
     recipe, values = report["recipe"], report["values"]
     goal = None if values is None else values["goal_db"]
-    if not low or (goal is not None and goal < COARSE_DB):
+    if not low or (goal is not None and goal < LOW_SQNR_DB):
         return None  # as near as asked for
     command = ""
     if values is not None and values["build"] is not None:
@@ -50,7 +50,7 @@ def coarse_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str,
     else:
         advice = "leave the layers to blame in float: --keep-float LAYER"
     return {
-        "least_db": COARSE_DB,
+        "least_db": LOW_SQNR_DB,
         "outputs": low,
         "blamed": [row["name"] for row in blamed_rows(report)[:MOST_BLAMED]],
         "advice": advice,
@@ -58,12 +58,12 @@ def coarse_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str,
     }
 
 
-def coarse_trial(sqnr_db: float) -> str | None:
+def low_accuracy_warning(sqnr_db: float) -> str | None:
     """What to say of a model that was quantized by the way and not compared.
 
     sqnr_db: of its outputs on samples held out.
     """
-    if sqnr_db >= COARSE_DB:
+    if sqnr_db >= LOW_SQNR_DB:
         return None
     return (
         f"warning: int8 is too coarse for this model: {sqnr_db:.1f} dB on samples held out;"
@@ -71,7 +71,7 @@ def coarse_trial(sqnr_db: float) -> str | None:
     )
 
 
-def coarse_words(coarse: Mapping[str, Any]) -> tuple[str, str]:
+def low_accuracy_words(coarse: Mapping[str, Any]) -> tuple[str, str]:
     """What is wrong, and what to do, in a sentence each; the command, if any, is not in them."""
     outputs = ", ".join(
         f"{short_title(o['name'])} {o['sqnr_db']:.1f} dB" for o in coarse["outputs"]
@@ -86,9 +86,8 @@ def coarse_words(coarse: Mapping[str, Any]) -> tuple[str, str]:
     return wrong, coarse["advice"]
 
 
-def coarse_lines(coarse: Mapping[str, Any]) -> list[str]:
-    """The warning as text."""
-    wrong, advice = coarse_words(coarse)
+def low_accuracy_lines(coarse: Mapping[str, Any]) -> list[str]:
+    wrong, advice = low_accuracy_words(coarse)
     lines = [f"warning: {wrong}"]
     if coarse["command"]:
         return [*lines, f"hint: {advice}:", f"  {coarse['command']}"]

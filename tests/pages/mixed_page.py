@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec.report.quantization_figures import sign_test
+from edgec.report.accuracy import sign_test
 from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\

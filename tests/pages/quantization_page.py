@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from math import comb
 from pathlib import Path
 from typing import Any
 
-from edgec.report.quantization_forms import forms_section
+from forms_page import forms_section
+
+from edgec.report.accuracy import ALL, QUANTIZED, accuracy_cells, log_loss_cell, sign_test
 from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\
@@ -41,20 +42,8 @@ that every sample counts three times, with three calibrations none of which it w
 leaves LSTMs in float.
 """
 
-#: Beside the package in a checkout; an installed package has none.
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "quantization.toml"
-FORMS = FIGURES.with_name("quantization_forms.toml")
-
-#: Whose answers are compared with float's, by the words of the tables.
-_QUANTIZED = {
-    "published": "published",
-    "ours": "ours",
-    "onnxruntime": "ONNX Runtime",
-    "per_channel": "per channel",
-}
-_ALL = {"float": "float", **_QUANTIZED}
 #: Whom ours is compared with.
-_OTHERS = {who: word for who, word in _ALL.items() if who != "ours"}
+_OTHERS = {who: word for who, word in ALL.items() if who != "ours"}
 
 
 _AGREEMENT = """\
@@ -98,7 +87,7 @@ def quantization_page(table: Path, forms: Path | None = None, agreement: Path | 
     if classified:
         lines += _classified(classified)
     if recordings:
-        columns = (Column("model"), number("windows"), *map(Column, _ALL.values()))
+        columns = (Column("model"), number("windows"), *map(Column, ALL.values()))
         rows = [_recording(name, entry) for name, entry in recordings.items()]
         lines += [
             "Reconstruction errors of recordings: area under the curve, and rank correlation with"
@@ -117,9 +106,9 @@ def quantization_page(table: Path, forms: Path | None = None, agreement: Path | 
 
 def _classified(entries: Mapping[str, Any]) -> list[str]:
     """The tables of models that classify."""
-    first, *others = _QUANTIZED.values()
+    first, *others = QUANTIZED.values()
     columns = (
-        Column("model"), number("samples"), number("one sample"), *map(number, _ALL.values()),
+        Column("model"), number("samples"), number("one sample"), *map(number, ALL.values()),
         number(f"SQNR {first}"), *map(number, others),
     )  # fmt: skip
     accuracies = Table(columns, [_accuracies(name, entry) for name, entry in entries.items()])
@@ -128,9 +117,9 @@ def _classified(entries: Mapping[str, Any]) -> list[str]:
         "",
         *_by_model("ours against", Column, entries, _OTHERS, _paired),
         "",
-        *_by_model("other answers", number, entries, _QUANTIZED, _otherwise),
+        *_by_model("other answers", number, entries, QUANTIZED, _otherwise),
         "",
-        *_by_model("log loss", number, entries, _ALL, _log_loss),
+        *_by_model("log loss", number, entries, ALL, log_loss_cell),
         "",
     ]
 
@@ -147,30 +136,9 @@ def _by_model(
     return Table((Column(title), *map(column, entries)), cells).markdown()
 
 
-def _log_loss(entry: Mapping[str, Any], who: str) -> str:
-    return f"{entry[f'{who}_log_loss']:.4f}"
-
-
 def _otherwise(entry: Mapping[str, Any], who: str) -> str:
     """The share of answers that are not the float model's."""
     return f"{100 * (entry['runs'] - entry[f'{who}_same']) / entry['runs']:.2f} %"
-
-
-def quantizer_lines(table: Path) -> list[str]:
-    """The accuracies as a table for a terminal; empty where nothing was measured."""
-    if not table.exists():
-        return []
-    entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
-    columns = (
-        Column("model"), number("samples"), *map(number, _ALL.values()),
-        number("log loss ours"), number("ONNX Runtime"), number("per channel"),
-    )  # fmt: skip
-    cells = [
-        (name, str(entry["samples"]), *_shares(entry), *_log_losses(entry))
-        for name, entry in entries.items()
-        if "ours_right" in entry
-    ]
-    return ["Accuracy in int8, as docs/quantization.toml has it", "", *Table(columns, cells).text()]
 
 
 def _agreement(entries: Mapping[str, Any]) -> list[str]:
@@ -216,25 +184,10 @@ def _agreed(entry: Mapping[str, Any]) -> str:
     )
 
 
-def sign_test(won: int, lost: int) -> float:
-    """The two-sided probability of a split as uneven as this one, or more, of fair coins."""
-    count = won + lost
-    tail = sum(comb(count, k) for k in range(min(won, lost) + 1)) / 2.0**count
-    return min(1.0, 2.0 * tail)
-
-
 def _accuracies(name: str, entry: Mapping[str, Any]) -> list[str]:
-    decibels = [f"{entry[f'{who}_db']:.1f}" for who in _QUANTIZED]
+    decibels = [f"{entry[f'{who}_db']:.1f}" for who in QUANTIZED]
     samples = entry["samples"]
-    return [name, str(samples), f"{100 / samples:.2f}", *_shares(entry), *decibels]
-
-
-def _shares(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{100 * entry[f'{who}_right'] / entry['runs']:.2f} %" for who in _ALL]
-
-
-def _log_losses(entry: Mapping[str, Any]) -> list[str]:
-    return [_log_loss(entry, who) for who in ("ours", "onnxruntime", "per_channel")]
+    return [name, str(samples), f"{100 / samples:.2f}", *accuracy_cells(entry), *decibels]
 
 
 def _paired(entry: Mapping[str, Any], who: str) -> str:
@@ -244,7 +197,7 @@ def _paired(entry: Mapping[str, Any], who: str) -> str:
 
 def _recording(name: str, entry: Mapping[str, Any]) -> list[str]:
     cells = [name, str(entry["samples"]), f"{entry['float_auc']:.4f}"]
-    for who in _QUANTIZED:
+    for who in QUANTIZED:
         cells.append(
             f"{entry[f'{who}_auc']:.4f}; {entry[f'{who}_rank_correlation']:.4f};"
             f" {entry[f'{who}_db']:.1f} dB"

@@ -6,13 +6,11 @@ The figures come from `docs/quantization_forms.toml`, which
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from math import sqrt
-from pathlib import Path
-from statistics import fmean, stdev
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
+from edgec.report.accuracy import OTHERS, WHO, compared_cells
 from edgec.report.table import Column, Table, number
 
 _INTRODUCTION = """\
@@ -29,9 +27,6 @@ quantizers', not the file's: *to* is ours less the other, in points, with its st
 the forms. Forms share their samples, so that error says nothing about other samples: a single
 sample that most forms answer otherwise is 0.27 points of `vww`, 0.56 of `ic` and 0.05 of `kws`.
 """
-#: By the words of the tables.
-_OTHERS = {"onnxruntime": "ONNX Runtime", "per_channel": "per channel"}
-_WHO = {"ours": "ours", **_OTHERS}
 
 
 def forms_section(entries: Mapping[str, Any]) -> list[str]:
@@ -39,12 +34,12 @@ def forms_section(entries: Mapping[str, Any]) -> list[str]:
     classified = {name: entry for name, entry in entries.items() if "ours_right" in entry}
     recordings = {name: entry for name, entry in entries.items() if name not in classified}
     lines = [_INTRODUCTION]
-    first, *rest = (number(word) for word in _WHO.values())
+    first, *rest = (number(word) for word in WHO.values())
     decibels = (number(f"SQNR {first.heading}"), *rest)
     tables = (
         (
             (Column("model"), *map(number, ("forms", "runs", "float")), first, *rest,
-             *(number(f"to {word}") for word in _OTHERS.values())),
+             *(number(f"to {word}") for word in OTHERS.values())),
             classified, _answers,
         ),
         ((Column("log loss"), number("float"), first, *rest, *decibels), classified, _losses),
@@ -60,57 +55,19 @@ def forms_section(entries: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def form_lines(table: Path) -> list[str]:
-    """The accuracies as a table for a terminal; empty where nothing was measured."""
-    if not table.exists():
-        return []
-    entries = tomllib.loads(table.read_text(encoding="utf-8"))["models"]
-    columns = (
-        Column("model"), number("forms"), number("float"), *map(number, _WHO.values()),
-        *(number(f"to {word}") for word in _OTHERS.values()),
-    )  # fmt: skip
-    cells = [
-        (name, str(len(entry["runs"])), *_compared(entry))
-        for name, entry in entries.items()
-        if "ours_right" in entry
-    ]
-    title = "The same over equivalent forms, as docs/quantization_forms.toml has it"
-    return [title, "", *Table(columns, cells).text()]
-
-
-def shares(entry: Mapping[str, Any], who: str) -> list[float]:
-    """Right answers in percent, of each form."""
-    return [100.0 * n / runs for n, runs in zip(entry[f"{who}_right"], entry["runs"], strict=True)]
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The mean of differences, form by form, and its standard error."""
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return fmean(differences), stdev(differences) / sqrt(len(differences))
-
-
-def _compared(entry: Mapping[str, Any]) -> list[str]:
-    """The accuracies, and what ours has more than the others."""
-    cells = [f"{fmean(shares(entry, who)):.2f} %" for who in ("float", *_WHO)]
-    for who in _OTHERS:
-        mean, error = difference(shares(entry, "ours"), shares(entry, who))
-        cells.append(f"{mean:+.2f} ± {error:.2f}")
-    return cells
-
-
 def _answers(name: str, entry: Mapping[str, Any]) -> list[str]:
-    return [name, str(len(entry["runs"])), str(sum(entry["runs"])), *_compared(entry)]
+    return [name, str(len(entry["runs"])), str(sum(entry["runs"])), *compared_cells(entry)]
 
 
 def _losses(name: str, entry: Mapping[str, Any]) -> list[str]:
-    cells = [f"{fmean(entry[f'{who}_log_loss']):.4f}" for who in ("float", *_WHO)]
+    cells = [f"{fmean(entry[f'{who}_log_loss']):.4f}" for who in ("float", *WHO)]
     return [name, *cells, *_decibels(entry)]
 
 
 def _correlations(name: str, entry: Mapping[str, Any]) -> list[str]:
-    cells = [f"{fmean(entry[f'{who}_rank_correlation']):.4f}" for who in _WHO]
+    cells = [f"{fmean(entry[f'{who}_rank_correlation']):.4f}" for who in WHO]
     return [name, str(len(entry["runs"])), *cells, *_decibels(entry)]
 
 
 def _decibels(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{fmean(entry[f'{who}_db']):.1f}" for who in _WHO]
+    return [f"{fmean(entry[f'{who}_db']):.1f}" for who in WHO]
