@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from edgec.build import riscv, thumb
 from edgec.build.instruction import Instruction, InstructionSet
@@ -28,7 +29,6 @@ class Section:
     content: bytes = field(repr=False)
 
     def holds(self, address: int) -> bool:
-        """Return whether `address` lies inside."""
         return self.address <= address < self.address + self.length
 
 
@@ -63,11 +63,9 @@ class Elf:
     instruction_set: InstructionSet = thumb
 
     def section(self, name: str) -> Section | None:
-        """Return the allocated section called `name`, or None."""
         return next((s for s in self.sections if s.name == name), None)
 
     def symbol(self, name: str) -> Symbol | None:
-        """Return a symbol called `name`, or None."""
         return next((s for s in self.symbols if s.name == name), None)
 
     def word(self, address: int) -> int | None:
@@ -186,36 +184,10 @@ def read_elf(path: Path) -> Elf:
         raise BuildFailed(f"cannot read the ELF file {path}: {error}") from error
 
 
-def _read(path: Path, elf: object, code: InstructionSet) -> Elf:
-    import typing
-
-    file: typing.Any = elf
-    segments = [s.header for s in file.iter_segments() if s.header.p_type == "PT_LOAD"]
-    sections = []
-    names: dict[int, str] = {}
-    for index, section in enumerate(file.iter_sections()):
-        header = section.header
-        names[index] = section.name
-        if not header.sh_flags & 2 or header.sh_size == 0:  # SHF_ALLOC
-            continue
-        load = header.sh_addr
-        for segment in segments:
-            if segment.p_vaddr <= header.sh_addr < segment.p_vaddr + max(1, segment.p_memsz):
-                load = header.sh_addr - segment.p_vaddr + segment.p_paddr
-        is_stored = header.sh_type != "SHT_NOBITS"
-        sections.append(
-            Section(
-                name=section.name,
-                address=header.sh_addr,
-                load_address=load,
-                length=header.sh_size,
-                is_stored=is_stored,
-                is_code=bool(header.sh_flags & 4),  # SHF_EXECINSTR
-                content=section.data() if is_stored else b"",
-            )
-        )
+def _read(path: Path, elf: Any, code: InstructionSet) -> Elf:
+    names = {index: section.name for index, section in enumerate(elf.iter_sections())}
     symbols, marks, undefined, source = [], {}, [], ""
-    table = file.get_section_by_name(".symtab")
+    table = elf.get_section_by_name(".symtab")
     for symbol in table.iter_symbols() if table is not None else ():
         kind = symbol["st_info"]["type"]
         if kind == "STT_FILE":
@@ -226,26 +198,49 @@ def _read(path: Path, elf: object, code: InstructionSet) -> Elf:
         elif symbol.name[:2] in ("$t", "$d", "$a", "$x"):
             marks[symbol["st_value"]] = symbol.name[:2] in ("$t", "$x")
         elif symbol.name and kind != "STT_SECTION":
-            is_local = symbol["st_info"]["bind"] == "STB_LOCAL"
-            value = symbol["st_value"]
-            symbols.append(
-                Symbol(
-                    name=symbol.name,
-                    address=value & ~code.FUNCTION_BIT if kind == "STT_FUNC" else value,
-                    length=symbol["st_size"],
-                    kind=kind,
-                    section=names.get(symbol["st_shndx"], ""),
-                    file=source if is_local else "",
-                )
-            )
-    stated = file.get_section_by_name(".stack_sizes")
+            symbols.append(_symbol(symbol, names, source, code))
+    stated = elf.get_section_by_name(".stack_sizes")
     return Elf(
         path=path,
-        entry=file.header.e_entry,
-        sections=tuple(sections),
+        entry=elf.header.e_entry,
+        sections=tuple(_sections(elf)),
         symbols=tuple(symbols),
         undefined=tuple(undefined),
         stack_sizes=_read_stack_sizes(stated.data()) if stated is not None else {},
         code_marks=tuple(sorted(marks.items())),
         instruction_set=code,
+    )
+
+
+def _sections(elf: Any) -> Iterator[Section]:
+    segments = [s.header for s in elf.iter_segments() if s.header.p_type == "PT_LOAD"]
+    for section in elf.iter_sections():
+        header = section.header
+        if not header.sh_flags & 2 or header.sh_size == 0:  # SHF_ALLOC
+            continue
+        load = header.sh_addr
+        for segment in segments:
+            if segment.p_vaddr <= header.sh_addr < segment.p_vaddr + max(1, segment.p_memsz):
+                load = header.sh_addr - segment.p_vaddr + segment.p_paddr
+        is_stored = header.sh_type != "SHT_NOBITS"
+        yield Section(
+            name=section.name,
+            address=header.sh_addr,
+            load_address=load,
+            length=header.sh_size,
+            is_stored=is_stored,
+            is_code=bool(header.sh_flags & 4),  # SHF_EXECINSTR
+            content=section.data() if is_stored else b"",
+        )
+
+
+def _symbol(symbol: Any, names: dict[int, str], source: str, code: InstructionSet) -> Symbol:
+    kind, value = symbol["st_info"]["type"], symbol["st_value"]
+    return Symbol(
+        name=symbol.name,
+        address=value & ~code.FUNCTION_BIT if kind == "STT_FUNC" else value,
+        length=symbol["st_size"],
+        kind=kind,
+        section=names.get(symbol["st_shndx"], ""),
+        file=source if symbol["st_info"]["bind"] == "STB_LOCAL" else "",
     )

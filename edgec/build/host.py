@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from edgec.boards.toolchain import WARNING_FLAGS, Toolchain
 from edgec.build.diagnose import explain_compiler
@@ -27,29 +28,18 @@ def build_host_library(
     sources: Sequence[Path],
     out: Path,
     *,
-    toolchain: Toolchain,
-    include_dirs: Sequence[Path] = (),
-    defines: Sequence[str] = (),
     optimize: str = "-O2",
-    sanitize: Sequence[str] = (),
-    extra_flags: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    **how: Any,
 ) -> Path:
     """Build C files into the shared library `out` and return its path.
 
-    `sanitize` holds words of SANITIZERS. A library with the address sanitizer only loads into a
+    how: as of `build_host_program`. A library with the address sanitizer only loads into a
     program that has its runtime: start Python with LD_PRELOAD set to `sanitizer_runtime`.
     Raises BuildFailed if something does not compile or link.
     """
-    return _build(
-        sources,
-        out,
-        toolchain=toolchain,
-        include_dirs=include_dirs,
-        defines=defines,
-        flags=[optimize, "-fPIC", *extra_flags],
-        link_flags=["-shared"],
-        sanitize=sanitize,
-    )
+    flags, shared = [optimize, "-fPIC", *flags], ["-shared"]
+    return build_host_program(sources, out, flags=flags, link_flags=shared, **how)
 
 
 def build_host_program(
@@ -59,57 +49,21 @@ def build_host_program(
     toolchain: Toolchain,
     include_dirs: Sequence[Path] = (),
     defines: Sequence[str] = (),
-    optimize: str = "-O2",
     sanitize: Sequence[str] = (),
-    extra_flags: Sequence[str] = (),
+    flags: Sequence[str] = ("-O2",),
+    link_flags: Sequence[str] = (),
 ) -> Path:
     """Build C files, one of which has `main`, into the program `out` and return its path.
 
-    Raises BuildFailed if something does not compile or link.
+    sanitize: words of SANITIZERS. Raises BuildFailed if something does not compile or link.
     """
-    return _build(
-        sources,
-        out,
-        toolchain=toolchain,
-        include_dirs=include_dirs,
-        defines=defines,
-        flags=[optimize, *extra_flags],
-        link_flags=[],
-        sanitize=sanitize,
-    )
-
-
-def _build(
-    sources: Sequence[Path],
-    out: Path,
-    *,
-    toolchain: Toolchain,
-    include_dirs: Sequence[Path],
-    defines: Sequence[str],
-    flags: Sequence[str],
-    link_flags: Sequence[str],
-    sanitize: Sequence[str],
-) -> Path:
-    if toolchain.core.is_embedded:
-        raise BuildFailed(f"the toolchain is for {toolchain.core.name}, not for this computer")
-    unknown = [word for word in sanitize if word not in SANITIZERS]
-    if unknown:
-        raise BuildFailed(f"'{unknown[0]}' is none of {', '.join(SANITIZERS)}")
-    checks = []
-    if sanitize:
-        checks = [f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-g"]
-    elif toolchain.is_zig:
-        checks = ["-fno-sanitize=all"]
+    checks = _checks(toolchain, sanitize)
     out = Path(out).absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     with work_folder("host") as folder:
+        flags = [*flags, *WARNING_FLAGS, *checks]
         objects = compile_sources(
-            toolchain,
-            sources,
-            folder,
-            flags=[*flags, *WARNING_FLAGS, *checks],
-            include_dirs=include_dirs,
-            defines=defines,
+            toolchain, sources, folder, flags=flags, include_dirs=include_dirs, defines=defines
         )
         built = folder / out.name
         command = [*toolchain.command, *toolchain.core_flags, *checks, *link_flags]
@@ -122,6 +76,18 @@ def _build(
             shutil.copyfile(built, temporary)
             temporary.chmod(0o755)
     return out
+
+
+def _checks(toolchain: Toolchain, sanitize: Sequence[str]) -> list[str]:
+    """Flags of the sanitizers. Raises BuildFailed for a wrong word, or a wrong toolchain."""
+    if toolchain.core.is_embedded:
+        raise BuildFailed(f"the toolchain is for {toolchain.core.name}, not for this computer")
+    unknown = [word for word in sanitize if word not in SANITIZERS]
+    if unknown:
+        raise BuildFailed(f"'{unknown[0]}' is none of {', '.join(SANITIZERS)}")
+    if sanitize:
+        return [f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-g"]
+    return ["-fno-sanitize=all"] if toolchain.is_zig else []
 
 
 def sanitizer_runtime(toolchain: Toolchain) -> Path | None:

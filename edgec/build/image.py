@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.boards.board import Board
-from edgec.build.elf import Elf, read_elf
+from edgec.build.elf import Elf, Section, read_elf
 from edgec.build.stack import FunctionSize, bound_stack, read_stack_usage
 
 WEIGHTS_PREFIX = ".ec_weights"
@@ -73,29 +74,18 @@ def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = N
         folder = read.path.parent
         stack_usage = sorted([*folder.glob("*.su"), *folder.glob("objects/*.su")])
     bound = bound_stack(read, board.core, read_stack_usage(stack_usage))
-    sections = []
-    flash = weights = arena = variables = reserved = 0
-    for section in read.sections:
-        region = board.region_at(section.address)
-        sections.append(
-            SectionSize(
-                section.name,
-                section.address,
-                section.length,
-                region.name if region is not None else "",
-                section.is_stored,
-            )
-        )
-        is_ram = region is not None and region.kind == "ram"
-        if section.is_stored:
-            flash += section.length
-            weights += section.length if section.name.startswith(WEIGHTS_PREFIX) else 0
-        if section.name == ".stack":
-            reserved = section.length
-        elif section.name.startswith(ARENA_PREFIX):
-            arena += section.length
-        elif is_ram:
-            variables += section.length
+    sections = tuple(_section(section, board) for section in read.sections)
+
+    def total(holds: Callable[[SectionSize], bool]) -> int:
+        return sum(section.bytes for section in sections if holds(section))
+
+    flash = total(lambda s: s.is_stored)
+    weights = total(lambda s: s.is_stored and s.name.startswith(WEIGHTS_PREFIX))
+    reserved = total(lambda s: s.name == ".stack")
+    arena = total(lambda s: s.name.startswith(ARENA_PREFIX))
+    ram = {region.name for region in board.memory.values() if region.kind == "ram"}
+    others = (".stack", ARENA_PREFIX)
+    variables = total(lambda s: s.region in ram and not s.name.startswith(others))
     stack = reserved if bound.total_bytes is None else bound.total_bytes
     return Image(
         elf=read.path,
@@ -108,6 +98,12 @@ def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = N
         stack_bytes=bound.total_bytes,
         stack_reserved_bytes=reserved,
         stack_notes=bound.notes,
-        sections=tuple(sections),
+        sections=sections,
         functions=bound.functions,
     )
+
+
+def _section(section: Section, board: Board) -> SectionSize:
+    region = board.region_at(section.address)
+    name = region.name if region is not None else ""
+    return SectionSize(section.name, section.address, section.length, name, section.is_stored)

@@ -1,4 +1,4 @@
-"""What the readers of machine code share: an instruction, and what each of them can tell."""
+"""What the readers of machine code share: an instruction, and what each of them answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class Instruction:
 
     @property
     def length(self) -> int:
-        """Bytes: 2 or 4."""
         return 2 if self.second < 0 else 4
 
 

@@ -22,7 +22,6 @@ _LUI, _AUIPC, _OP_IMM, _OP, _LOAD = 0x37, 0x17, 0x13, 0x33, 0x03
 
 
 def decode(code: bytes, address: int) -> Iterator[Instruction]:
-    """Yield the instructions of `code`, which starts at `address` and holds no literals."""
     return decode_halves(code, address, lambda first: first & 3 == 3)
 
 
@@ -175,8 +174,9 @@ _COMPRESSED_FLOAT = {
     (0, 1): "rv32d", (0, 3): "rv32f", (0, 5): "rv32d", (0, 7): "rv32f",
     (2, 1): "rv32d", (2, 3): "rv32f", (2, 5): "rv32d", (2, 7): "rv32f",
 }  # fmt: skip
-_MEMORY_FLOAT = {2: "rv32f", 3: "rv32d"}
 _BASE = frozenset({_LOAD, 0x0F, _AUIPC, 0x23, _LUI, _BRANCH, _JALR, _JAL, 0x73})
+#: By opcode, where it alone decides.
+_EXTENSIONS = {0x2F: "rv32a", 0x57: "rv32v"} | dict.fromkeys(_BASE, "")
 
 
 def needs(instruction: Instruction) -> str:
@@ -186,18 +186,19 @@ def needs(instruction: Instruction) -> str:
         return _COMPRESSED_FLOAT.get((code & 3, code >> 13), "rv32c")
     word = _word(instruction)
     opcode, funct3, funct7 = word & 0x7F, word >> 12 & 7, word >> 25
-    if opcode in _BASE:
-        return ""
-    if opcode == _OP_IMM:
-        is_base = funct3 not in (1, 5) or funct7 == 0 or (funct3 == 5 and funct7 == 0x20)
-        return "" if is_base else "rv32b"
-    if opcode == _OP:
-        if funct7 == 1:
-            return "rv32m"
-        is_base = funct7 == 0 or (funct7 == 0x20 and funct3 in (0, 5))
-        return "" if is_base else "rv32b"
+    if opcode in (_OP_IMM, _OP):
+        return _arithmetic_needs(opcode, funct3, funct7)
     if opcode in (0x07, 0x27):  # LOAD-FP, STORE-FP
-        return _MEMORY_FLOAT.get(funct3, "rv32v")
+        return {2: "rv32f", 3: "rv32d"}.get(funct3, "rv32v")
     if opcode in (0x43, 0x47, 0x4B, 0x4F, 0x53):  # fused products, OP-FP
-        return "rv32d" if word >> 25 & 3 == 1 else "rv32f"
-    return {0x2F: "rv32a", 0x57: "rv32v"}.get(opcode, "an unknown extension")
+        return "rv32d" if funct7 & 3 == 1 else "rv32f"
+    return _EXTENSIONS.get(opcode, "an unknown extension")
+
+
+def _arithmetic_needs(opcode: int, funct3: int, funct7: int) -> str:
+    if opcode == _OP and funct7 == 1:
+        return "rv32m"
+    known: tuple[int, ...] | None = (0, 0x20) if funct3 in (0, 5) else (0,)  # SUB, SRA
+    if opcode == _OP_IMM:  # shifts alone have a funct7
+        known = {1: (0,), 5: (0, 0x20)}.get(funct3)
+    return "" if known is None or funct7 in known else "rv32b"

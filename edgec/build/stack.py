@@ -94,7 +94,6 @@ class _Analysis:
                 edges[target.address] = max(_Edge.POINTER, known)
 
     def at(self, address: int) -> Symbol | None:
-        """Return the function that holds `address`."""
         index = bisect_right(self.starts, address) - 1
         if index < 0:
             return None

@@ -7,7 +7,7 @@ what later cores added, of the Armv8-M manual (DDI 0553).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from edgec.build.instruction import Flow, Instruction, decode_halves, sign_extend
 
@@ -18,7 +18,6 @@ FUNCTION_BIT = 1
 
 
 def decode(code: bytes, address: int) -> Iterator[Instruction]:
-    """Yield the instructions of `code`, which starts at `address` and holds no literals."""
     return decode_halves(code, address, lambda first: first >= 0xE800)
 
 
@@ -60,83 +59,64 @@ def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]
     return (flow(instruction) for instruction in instructions)
 
 
-def _needs_32(first: int, second: int) -> str:
-    """Return the feature that a 32-bit instruction needs; "" if every Cortex-M has it."""
-    if first & 0xF800 == 0xF000 and second & 0xD000 == 0xD000:  # BL
-        return ""
-    if first & 0xFFE0 == 0xF380 and second & 0xD000 == 0x8000:  # MSR
-        return ""
-    if first in (0xF3EF, 0xF3BF) and second & 0xD000 == 0x8000:  # MRS; DSB, DMB, ISB
-        return ""
-    if first & 0xFFF0 == 0xF7F0 and second & 0xF000 == 0xA000:  # UDF
-        return ""
-    if first & 0xEC00 == 0xEC00:
-        return _needs_coprocessor(first, second)
-    if first == 0xE97F and second == 0xE97F:  # SG
-        return "v8m"
-    if first & 0xFFF0 == 0xE840 and second & 0xF03F == 0xF000:  # TT, TTT, TTA, TTAT
-        return "v8m"
-    if first & 0xFFE0 == 0xE8C0 and second & 0x00C0 == 0x0080:  # LDA, STL and exclusive forms
-        return "v8m"
-    if first & 0xFF80 == 0xF000 and second & 0xD001 == 0xC001:  # LE, WLS, DLS: low-overhead loops
-        return "mve"
-    if first & 0xFFF0 == 0xEA50 and second & 0x8000:  # CSEL and its family
-        return "mve"
-    return "dsp" if _is_dsp(first, second) else "thumb2"
-
-
-def _needs_coprocessor(first: int, second: int) -> str:
-    coprocessor = (second >> 8) & 15
-    if coprocessor not in (10, 11):
-        # 8, 9, 14 and 15 hold Helium (and half precision, which only comes with it).
-        return "mve" if coprocessor in (8, 9, 14, 15) else "thumb2"
-    if first & 0xEF00 == 0xEF00:
-        return "mve"
-    is_data_processing = first & 0xEF00 == 0xEE00 and not second & 0x10
-    if coprocessor == 11 and first & 0xFF80 == 0xEE80 and second & 0x10:  # VDUP, lanes of a byte
-        return "mve"
-    if first & 0xFFBF == 0xEEB7 and second & 0x00D0 == 0x00C0:  # VCVT, double to or from single
-        return "fpu_double"
-    if coprocessor == 11 and is_data_processing:
-        # Double precision; what only moves 64 bits (VLDR, VPUSH, VMOV) works on any FPU.
-        return "fpu_double"
-    return "fpu"
-
-
-def _is_dsp(first: int, second: int) -> bool:
-    """Return whether a 32-bit instruction belongs to the DSP extension (DDI 0403E A5.3)."""
-    op2 = (second >> 4) & 15
-    if first & 0xFF00 == 0xFA00 and second & 0xF000 == 0xF000:  # data processing (register)
-        op1 = (first >> 4) & 15
-        if op1 < 6 and op2 >= 8:  # extend; with add, or of two bytes: DSP
-            return first & 15 != 15 or op1 in (2, 3)
-        if op1 >= 8 and op2 < 8:  # parallel add and subtract
-            return True
-        return op1 in (8, 10) and op2 < 12 and op2 >= 8  # QADD and family; SEL
-    if first & 0xFF80 == 0xFB00:  # multiply
-        return first & 0x70 != 0
-    if first & 0xFF80 == 0xFB80:  # long multiply; SMULL, SDIV, UMULL, UDIV, SMLAL, UMLAL are base
-        op1 = (first >> 4) & 7
-        return (op1 == 4 and op2 != 0) or op1 == 5 or (op1 == 6 and op2 == 6)
-    if first & 0xFFF0 == 0xEAC0:  # PKHBT, PKHTB
-        return True
-    is_saturate_16 = first & 0xFFF0 in (0xF320, 0xF3A0) and second & 0x70C0 == 0
-    return is_saturate_16  # SSAT16, USAT16
+#: What 32-bit instructions need, the first row that fits: a mask and the bits of the first
+#: half-word, the same of the second. "": every Cortex-M has it. Without a row: "thumb2".
+_NEEDS: tuple[tuple[int, int, int, int, str], ...] = (
+    (0xF800, 0xF000, 0xD000, 0xD000, ""),  # BL
+    (0xFFE0, 0xF380, 0xD000, 0x8000, ""),  # MSR
+    (0xFFFF, 0xF3EF, 0xD000, 0x8000, ""),  # MRS
+    (0xFFFF, 0xF3BF, 0xD0C0, 0x8040, ""),  # DSB, DMB, ISB
+    (0xFFF0, 0xF7F0, 0xF000, 0xA000, ""),  # UDF
+    (0xEF00, 0xEF00, 0x0000, 0x0000, "mve"),  # Advanced SIMD
+    # Coprocessors 8, 9, 14 and 15 hold Helium (and half precision, which only comes with it).
+    (0xEC00, 0xEC00, 0x0E00, 0x0800, "mve"),
+    (0xEC00, 0xEC00, 0x0E00, 0x0E00, "mve"),
+    (0xFF80, 0xEE80, 0x0F10, 0x0B10, "mve"),  # VDUP, lanes of a byte
+    (0xFFBF, 0xEEB7, 0x0ED0, 0x0AC0, "fpu_double"),  # VCVT, double to or from single
+    # Data processing; what only moves 64 bits (VLDR, VPUSH, VMOV) works on any FPU.
+    (0xEF00, 0xEE00, 0x0F10, 0x0B00, "fpu_double"),
+    (0xEC00, 0xEC00, 0x0E00, 0x0A00, "fpu"),
+    (0xEC00, 0xEC00, 0x0000, 0x0000, "thumb2"),
+    (0xFFFF, 0xE97F, 0xFFFF, 0xE97F, "v8m"),  # SG
+    (0xFFF0, 0xE840, 0xF03F, 0xF000, "v8m"),  # TT, TTT, TTA, TTAT
+    (0xFFE0, 0xE8C0, 0x0080, 0x0080, "v8m"),  # LDA, STL and exclusive forms
+    (0xFF80, 0xF000, 0xD001, 0xC001, "mve"),  # LE, WLS, DLS: low-overhead loops
+    (0xFFF0, 0xEA50, 0x8000, 0x8000, "mve"),  # CSEL and its family
+    # The DSP extension (DDI 0403E A5.3).
+    (0xFFF0, 0xEAC0, 0x0010, 0x0000, "dsp"),  # PKHBT, PKHTB
+    (0xFF70, 0xF320, 0xF0C0, 0x0000, "dsp"),  # SSAT16, USAT16
+    (0xFFE0, 0xFA20, 0xF080, 0xF080, "dsp"),  # extend two bytes
+    (0xFF8F, 0xFA0F, 0xF080, 0xF080, "thumb2"),  # extend
+    (0xFF80, 0xFA00, 0xF080, 0xF080, "dsp"),  # extend and add
+    (0xFF80, 0xFA80, 0xF080, 0xF000, "dsp"),  # parallel add and subtract
+    (0xFFF0, 0xFA80, 0xF080, 0xF080, "dsp"),  # QADD and family
+    (0xFFF0, 0xFAA0, 0xF080, 0xF080, "dsp"),  # SEL
+    (0xFFF0, 0xFB00, 0x0000, 0x0000, "thumb2"),  # MUL, MLA, MLS
+    (0xFF80, 0xFB00, 0x0000, 0x0000, "dsp"),
+    (0xFFF0, 0xFBC0, 0x00F0, 0x0000, "thumb2"),  # SMLAL
+    (0xFFE0, 0xFBC0, 0x0000, 0x0000, "dsp"),  # SMLALD, SMLSLD and family
+    (0xFFF0, 0xFBE0, 0x00F0, 0x0060, "dsp"),  # UMAAL
+)
 
 
 def needs(instruction: Instruction) -> str:
     """Return the feature word of `target/core.py` that a core must have; "" if every one has it."""
-    if instruction.second >= 0:
-        return _needs_32(instruction.first, instruction.second)
-    first = instruction.first
+    first, second = instruction.first, instruction.second
+    if second >= 0:
+        rows = (row for row in _NEEDS if first & row[0] == row[1] and second & row[2] == row[3])
+        return next((feature for *_, feature in rows), "thumb2")
     is_compare_branch = first & 0xF500 == 0xB100  # CBZ, CBNZ
     is_if_then = first & 0xFF00 == 0xBF00 and first & 15 != 0
     return "thumb2" if is_compare_branch or is_if_then else ""
 
 
+def _immediate_12(first: int, second: int) -> int:
+    return (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
+
+
 def _modified_immediate(first: int, second: int) -> int:
     """Return the value of a Thumb modified immediate (DDI 0403E A5.3.2), plain or rotated."""
-    imm12 = (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
+    imm12 = _immediate_12(first, second)
     if imm12 >> 10 == 0:
         byte = imm12 & 0xFF
         return (byte, byte * 0x00010001, byte * 0x01000100, byte * 0x01010101)[imm12 >> 8]
@@ -144,31 +124,29 @@ def _modified_immediate(first: int, second: int) -> int:
     return (0x80 | imm12 & 0x7F) << (32 - rotation)
 
 
+#: What lowers the stack pointer: masks and bits as in `_NEEDS`, and by how many bytes; None: the
+#: code does not say. A 16-bit instruction has 0 for its second half-word.
+_GROWTHS: tuple[tuple[int, int, int, int, Callable[[int, int], int | None]], ...] = (
+    (0xFE00, 0xB400, 0, 0, lambda f, s: 4 * (f & 0x1FF).bit_count()),  # PUSH
+    (0xFF80, 0xB080, 0, 0, lambda f, s: 4 * (f & 0x7F)),  # SUB SP, #imm
+    (0xFF87, 0x4485, 0, 0, lambda f, s: None),  # ADD SP, register: large frames of v6-M
+    (0xFFFF, 0xE92D, 0, 0, lambda f, s: 4 * s.bit_count()),  # PUSH.W
+    # STR and STRD of registers to [SP, #-imm]! or [SP], #-imm
+    (0xFFFF, 0xF84D, 0x0B00, 0x0900, lambda f, s: s & 0xFF),
+    (0xFEFF, 0xE86D, 0, 0, lambda f, s: 4 * (s & 0xFF)),
+    (0xFFBF, 0xED2D, 0x0E00, 0x0A00, lambda f, s: 4 * (s & 0xFF)),  # VPUSH
+    (0xFBEF, 0xF1AD, 0x8F00, 0x0D00, _modified_immediate),  # SUB.W SP, SP, #imm
+    (0xFBFF, 0xF2AD, 0x8F00, 0x0D00, _immediate_12),  # SUBW SP, SP, #imm
+    (0xFFEF, 0xEBAD, 0x0F00, 0x0D00, lambda f, s: None),  # SUB.W SP, SP, register
+)
+
+
 def frame_growth(instruction: Instruction) -> int | None:
     """Return by how many bytes `instruction` lowers the stack pointer; None if that is unknown."""
-    first, second = instruction.first, instruction.second
-    if second < 0:
-        if first & 0xFE00 == 0xB400:  # PUSH
-            return 4 * (first & 0x1FF).bit_count()
-        if first & 0xFF80 == 0xB080:  # SUB SP, #imm
-            return 4 * (first & 0x7F)
-        if first & 0xFF87 == 0x4485:  # ADD SP, register: large frames of v6-M
-            return None
-        return 0
-    if first == 0xE92D:  # PUSH.W
-        return 4 * second.bit_count()
-    if first == 0xF84D and second & 0x0B00 == 0x0900:  # STR register, [SP, #-imm]! or [SP], #-imm
-        return second & 0xFF
-    if first & 0xFEFF == 0xE86D:  # STRD registers, [SP, #-imm]! or [SP], #-imm
-        return 4 * (second & 0xFF)
-    if first & 0xFFBF == 0xED2D and second & 0x0E00 == 0x0A00:  # VPUSH
-        return 4 * (second & 0xFF)
-    if first & 0xFBEF == 0xF1AD and second & 0x8F00 == 0x0D00:  # SUB.W SP, SP, #imm
-        return _modified_immediate(first, second)
-    if first & 0xFBFF == 0xF2AD and second & 0x8F00 == 0x0D00:  # SUBW SP, SP, #imm
-        return (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
-    if first & 0xFFEF == 0xEBAD and second & 0x0F00 == 0x0D00:  # SUB.W SP, SP, register
-        return None
+    first, second = instruction.first, max(instruction.second, 0)
+    for mask, bits, second_mask, second_bits, growth in _GROWTHS:
+        if first & mask == bits and second & second_mask == second_bits:
+            return growth(first, second)
     return 0
 
 
@@ -177,7 +155,7 @@ def half_constant(instruction: Instruction) -> tuple[str, int, int] | None:
     first, second = instruction.first, instruction.second
     if second < 0 or second & 0x8000 or first & 0xFB70 != 0xF240:
         return None
-    value = (first & 15) << 12 | (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
+    value = (first & 15) << 12 | _immediate_12(first, second)
     return ("high" if first & 0x80 else "low"), second >> 8 & 15, value
 
 

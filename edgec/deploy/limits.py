@@ -24,31 +24,24 @@ MOST_ATTEMPTS = 3
 #: Ways out that are named.
 MOST_WAYS = 3
 
-#: What to try when a limit is broken: words of the command line, and the options they mean.
-_WAYS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
+#: What to try when a limit is broken: words of the command line.
+_WAYS: dict[str, tuple[str, ...]] = {
     "RAM": (
-        ("--optimize ram", {"optimize": "ram"}),
-        ("--io rows", {"io": "rows"}),
-        ("--io caller", {"io": "caller"}),
-        ("--optimize ram --io rows", {"optimize": "ram", "io": "rows"}),
-        ("--optimize ram --io caller", {"optimize": "ram", "io": "caller"}),
+        "--optimize ram", "--io rows", "--io caller", "--optimize ram --io rows",
+        "--optimize ram --io caller",
     ),
-    "flash": (
-        ("--optimize size", {"optimize": "size"}),
-        ("--optimize size --c-optimize -Os", {"optimize": "size", "c_optimize": "-Os"}),
-        ("--c-optimize -Os", {"c_optimize": "-Os"}),
-    ),
-    "stack": (
-        ("--optimize size", {"optimize": "size"}),
-        ("--optimize time", {"optimize": "time"}),
-        ("--c-optimize -Os", {"c_optimize": "-Os"}),
-    ),
+    "flash": ("--optimize size", "--optimize size --c-optimize -Os", "--c-optimize -Os"),
+    "stack": ("--optimize size", "--optimize time", "--c-optimize -Os"),
     "instructions": (
-        ("--optimize time", {"optimize": "time"}),
-        ("--c-optimize -O3", {"c_optimize": "-O3"}),
-        ("--optimize time --c-optimize -O3", {"optimize": "time", "c_optimize": "-O3"}),
+        "--optimize time", "--c-optimize -O3", "--optimize time --c-optimize -O3",
     ),
-}
+}  # fmt: skip
+
+
+def _changes(words: str) -> dict[str, str]:
+    """The options that words of the command line mean."""
+    names = (word.removeprefix("--").replace("-", "_") for word in words.split()[::2])
+    return dict(zip(names, words.split()[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -134,16 +127,15 @@ def _can_move(board: Board, error: DoesNotFit) -> bool:
 def with_ways_out(
     error: BudgetExceeded, module: Module, board: Board | None, core: Core, options: Options
 ) -> BudgetExceeded:
-    """The error with what would keep the limits, the cheapest first; each way is built."""
     tried: list[_Way] = []
-    seen: set[str] = set()
-    for what in error.over:
-        for words, changes in _WAYS[what]:
-            if words not in seen and replace(options, **changes) != options:  # type: ignore[arg-type]
-                seen.add(words)
-                way = _try(words, changes, module, board, core, options)
-                if way is not None and way.figures not in [other.figures for other in tried]:
-                    tried.append(way)
+    ways = dict.fromkeys(words for what in error.over for words in _WAYS[what])
+    for words in ways:
+        changes = _changes(words)
+        if replace(options, **changes) == options:  # type: ignore[arg-type]
+            continue
+        way = _try(words, changes, module, board, core, options)
+        if way is not None and way.figures not in [other.figures for other in tried]:
+            tried.append(way)
     if not tried:
         return error
     keeping = [way for way in tried if not way.excess]

@@ -25,17 +25,14 @@ class BoardMeasure:
         self.target = board.name
 
     def most(self, resource: str) -> int | None:
-        """The limit of a resource, or what the board has of it."""
         room = {"RAM": self.board.ram_bytes, "flash": self.board.flash_bytes}
         return self.limits.of(resource) or room.get(resource)
 
     def costs(self, function: Function) -> tuple[GroupCost, ...]:
-        """The compiler's own estimates, without a build."""
         module = _module(function)
         return _costs(compile_module(module, self.board.core, self.options, board=self.board))
 
     def build(self, function: Function) -> Measured:
-        """What a build takes. Raises DoesNotFit and PlanError."""
         module = _module(function)
         try:
             compiled, figures = self._built(module, self.limits)

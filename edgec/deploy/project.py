@@ -14,8 +14,8 @@ from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.build.staging import staged_folder
-from edgec.codegen.homes import place_hot_code
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
+from edgec.codegen.placement import place_hot_code
 from edgec.codegen.program import Program
 from edgec.codegen.project import HARNESS_DIRS, write_project
 from edgec.errors import BudgetExceeded, BuildFailed, DoesNotFit
@@ -77,44 +77,43 @@ def deploy(
     does not compile, DoesNotFit when the image is larger than the board's memory, BudgetExceeded
     when it breaks a given limit.
     """
-    options = compiled.options
     with staged_folder(out) as folder:
-        manifest = write_project(compiled.program, folder, board, options.harness)
         try:
-            artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
-            hot = _with_hot_code(compiled, image)
-            if hot is not None:
-                shutil.rmtree(folder / BUILD_DIR)
-                manifest = write_project(hot, folder, board, options.harness)
-                artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
-            with_trace = None
-            if traced:
-                with_trace, _ = _build(
-                    folder, manifest, board, options, folder / TRACE_DIR, (TRACE_DEFINE,)
-                )
+            staged = _staged(compiled, board, folder, traced)
         except DoesNotFit as error:
             details = (*error.details, *_live_at_peak(compiled))
             told = DoesNotFit(error.message, details=details, hint=error.hint)
             told.over = error.over
             raise told from None
-        staged = Built(folder, manifest, board, artefact, with_trace, image)
         figures = check_budgets(compiled, staged)
         if finish is not None:
             finish(compiled, staged)
     out = out.absolute()
 
-    def moved(path: Path) -> Path:
-        return out / path.relative_to(folder)
+    def moved(path: Path | None) -> Path | None:
+        return None if path is None else out / path.relative_to(folder)
 
-    return Built(
-        project=out,
-        manifest=manifest,
-        board=board,
-        artefact=moved(artefact),
-        traced=None if with_trace is None else moved(with_trace),
-        image=image,
+    return replace(
+        staged, project=out, artefact=moved(staged.artefact), traced=moved(staged.traced),
         figures=figures,
-    )
+    )  # fmt: skip
+
+
+def _staged(compiled: Compiled, board: Board, folder: Path, traced: bool) -> Built:
+    """The project in a folder that has not yet got its name."""
+    options = compiled.options
+    manifest = write_project(compiled.program, folder, board, options.harness)
+    artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
+    hot = _with_hot_code(compiled, image)
+    if hot is not None:
+        shutil.rmtree(folder / BUILD_DIR)
+        manifest = write_project(hot, folder, board, options.harness)
+        artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
+    with_trace = None
+    if traced:
+        traced_dir, defines = folder / TRACE_DIR, (TRACE_DEFINE,)
+        with_trace, _ = _build(folder, manifest, board, options, traced_dir, defines)
+    return Built(folder, manifest, board, artefact, with_trace, image)
 
 
 def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = None) -> Built:

@@ -16,10 +16,10 @@ from edgec.link.commands import Stops
 from edgec.runners.engine import (
     STATUS_NAMES,
     Array,
+    ModelSession,
     Project,
     RunCost,
     RunResult,
-    Session,
     Traced,
     collect_traces,
 )
@@ -63,7 +63,6 @@ class CoreModel:
             raise
 
     def call(self, name: str, *args: int) -> CallResult:
-        """Call `<model>_<name>`. Raises RunFailed if it returns an ec_status that is not good."""
         result = self._simulator.call(f"{self._manifest.model}_{name}", *args, allow=self._allow)
         status = _signed(result.value)
         if name != "selftest" and status != 0:
@@ -82,7 +81,6 @@ class CoreModel:
         self.call("set_size", self._context.address, number, value)
 
     def run(self, inputs: Sequence[Array]) -> tuple[CallResult, list[bytes]]:
-        """Run once; returns the call and the bytes of the outputs."""
         if self._manifest.io != "rows":  # with rows, the arena holds what was fed
             for span in self._stale:
                 self._simulator.write(span.address, b"\x5a" * span.size)
@@ -133,21 +131,23 @@ class CoreModel:
         return tables[0], tables[1] if self._manifest.io == "caller" else 0
 
     def close(self) -> None:
-        """End the simulator."""
         self._simulator.close()
 
 
-class CoreSession(Session):
+class CoreSession(ModelSession[CoreModel]):
     """A session on a simulated core of the project's board."""
 
     engine = "core"
+    chooses_sizes = True
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
         assert project.board is not None  # `open_session` has checked
         self._core = project.board.core.name
-        self._traced: CoreModel | None = None
-        self._plain = CoreModel(self.artefact(False), self._core, self.manifest)
+        self._model(False)
+
+    def _open(self, trace: bool) -> CoreModel:
+        return CoreModel(self.artefact(trace), self._core, self.manifest)
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
         model = self._model(bool(stops))
@@ -168,31 +168,16 @@ class CoreSession(Session):
             traces=traces,
         )
 
-    def _require_sizes(self) -> None:
-        """Every size can be chosen; the model itself refuses what it may not be."""
-
-    def _model(self, trace: bool) -> CoreModel:
-        if not trace:
-            return self._plain
-        if self._traced is None:
-            self._traced = CoreModel(self.artefact(True), self._core, self.manifest)
-        return self._traced
-
     def reset(self) -> None:
-        """Give the model's state its initial values."""
-        for model in (self._plain, self._traced):
-            if model is not None:
-                model.status("reset")
+        for model in self._models.values():
+            model.status("reset")
 
     def selftest(self) -> int:
-        """Run the model's own self-test and return its ec_status, 0 for good."""
-        return self._plain.status("selftest")
+        return self._model(False).status("selftest")
 
     def close(self) -> None:
-        """End the simulators."""
-        for model in (self._plain, self._traced):
-            if model is not None:
-                model.close()
+        for model in self._models.values():
+            model.close()
 
 
 def _signed(word: int) -> int:

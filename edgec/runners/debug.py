@@ -133,7 +133,6 @@ class RunningServer:
         self._process.wait()
 
     def close(self) -> None:
-        """End the server."""
         if self._process.poll() is None:
             self._process.terminate()
             try:

@@ -13,12 +13,13 @@ starting again. A traced run uses the project's traced artefact, which is opened
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ ENGINES = ("host", "core", "qemu", "serial")
 
 @dataclass(frozen=True)
 class RunCost:
-    """What a run or one layer of it cost; None where the engine cannot tell."""
+    """What a run or one layer of it cost; None where the engine does not count it."""
 
     instructions: int | None
     cycles: int | None
@@ -80,21 +81,23 @@ class Project(Protocol):
     """
 
     @property
-    def project(self) -> Path: ...  # noqa: D102
+    def project(self) -> Path: ...
     @property
-    def manifest(self) -> Manifest: ...  # noqa: D102
+    def manifest(self) -> Manifest: ...
     @property
-    def board(self) -> Board | None: ...  # noqa: D102
+    def board(self) -> Board | None: ...
     @property
-    def artefact(self) -> Path | None: ...  # noqa: D102
+    def artefact(self) -> Path | None: ...
     @property
-    def traced(self) -> Path | None: ...  # noqa: D102
+    def traced(self) -> Path | None: ...
 
 
 class Session:
     """A project that is ready to run; a context manager. Keeps the model's state between runs."""
 
     engine = ""
+    #: Whether open sizes can be chosen; else each run is at the largest.
+    chooses_sizes = False
 
     def __init__(self, project: Project) -> None:
         self.manifest = project.manifest
@@ -178,12 +181,13 @@ class Session:
                     f"input '{port.name}' of {self.manifest.model} is {port.dtype} "
                     f"{list(shape)}, was given {array.dtype} {list(array.shape)}"
                 )
-            arrays.append(np.ascontiguousarray(array))
+            arrays.append(np.asarray(array, order="C"))
         return arrays
 
     def _require_sizes(self) -> None:
-        """Raise RunFailed where this engine cannot choose the sizes of a run."""
-        if self.sizes != tuple(size.maximum for size in self.manifest.sizes):
+        if not self.chooses_sizes and self.sizes != tuple(
+            size.maximum for size in self.manifest.sizes
+        ):
             raise RunFailed(
                 f"the {self.engine} engine runs {self.manifest.model} at its largest sizes only",
                 hint="use --engine host or core",
@@ -203,7 +207,6 @@ class Session:
                 )
 
     def _outputs(self, data: Sequence[bytes]) -> tuple[Array, ...]:
-        """Turn the bytes of the outputs into arrays."""
         return tuple(
             np.frombuffer(raw, dtype=np.dtype(port.dtype)).reshape(port.shape).copy()
             for port, raw in zip(self.manifest.outputs, data, strict=True)
@@ -216,6 +219,25 @@ class Session:
                 f"{self.manifest.model}_run failed on the {self.engine} engine with ec_status "
                 f"{status} ({STATUS_NAMES.get(status, 'unknown')})"
             )
+
+
+M = TypeVar("M")
+
+
+class ModelSession(Session, Generic[M]):
+    """A session on the plain program and the traced one, each opened when it is first needed."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._models: dict[bool, M] = {}
+
+    def _open(self, trace: bool) -> M:
+        raise NotImplementedError
+
+    def _model(self, trace: bool) -> M:
+        if trace not in self._models:
+            self._models[trace] = self._open(trace)
+        return self._models[trace]
 
 
 # The codes of runtime_c/include/edgec/ec_status.h; a test compares the two.
@@ -330,18 +352,10 @@ def open_session(
     board = project.board
     require_engine(engine, board, what=project.manifest.target if board is None else "")
     # One engine's missing package must not break the others.
-    if engine == "host":
-        from edgec.runners.host import HostSession
+    if engine == "serial":
+        from edgec.runners.serial import SerialSession
 
-        return HostSession(project)
-    if engine == "core":
-        from edgec.runners.core import CoreSession
-
-        return CoreSession(project)
-    if engine == "qemu":
-        from edgec.runners.qemu import QemuSession
-
-        return QemuSession(project)
-    from edgec.runners.serial import SerialSession
-
-    return SerialSession(project, port, transfer)
+        return SerialSession(project, port, transfer)
+    module = importlib.import_module(f"edgec.runners.{engine}")
+    session: Session = getattr(module, f"{engine.capitalize()}Session")(project)
+    return session

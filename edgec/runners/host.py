@@ -16,10 +16,10 @@ from edgec.errors import RunFailed
 from edgec.link.commands import Stops
 from edgec.runners.engine import (
     Array,
+    ModelSession,
     Project,
     RunCost,
     RunResult,
-    Session,
     Traced,
     collect_traces,
 )
@@ -127,7 +127,6 @@ class HostModel:
         self._events.append(Traced(id_, row, copied, None))
 
     def call(self, name: str) -> int:
-        """Call a function that takes only the context and returns an ec_status."""
         status: int = self._functions[name](ctypes.c_void_p(self._context.address))
         self.check()
         return status
@@ -196,7 +195,6 @@ class HostModel:
             region.check()
 
     def close(self) -> None:
-        """Unload the library, so that its file can be deleted on every system."""
         if self._library is not None:
             import _ctypes
 
@@ -207,15 +205,21 @@ class HostModel:
             self._library = None  # type: ignore[assignment]
 
 
-class HostSession(Session):
+class HostSession(ModelSession[HostModel]):
     """A session in this process. A crash of the model is a crash of this process."""
 
     engine = "host"
+    chooses_sizes = True
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._traced: HostModel | None = None
-        self._plain = HostModel(self.artefact(False), self.manifest)
+        self._model(False)
+
+    def _open(self, trace: bool) -> HostModel:
+        model = HostModel(self.artefact(trace), self.manifest)
+        if trace:
+            model.record_traces()
+        return model
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
         model = self._model(bool(stops))
@@ -229,29 +233,13 @@ class HostSession(Session):
         layers = tuple(RunCost(None, None) for _ in self.manifest.layers)
         return RunResult(self._outputs(outputs), layers=layers, traces=traces)
 
-    def _require_sizes(self) -> None:
-        """Every size can be chosen; the model itself refuses what it may not be."""
-
-    def _model(self, trace: bool) -> HostModel:
-        if not trace:
-            return self._plain
-        if self._traced is None:
-            self._traced = HostModel(self.artefact(True), self.manifest)
-            self._traced.record_traces()
-        return self._traced
-
     def reset(self) -> None:
-        """Give the model's state its initial values."""
-        for model in (self._plain, self._traced):
-            if model is not None:
-                self._finished(model.call("reset"))
+        for model in self._models.values():
+            self._finished(model.call("reset"))
 
     def selftest(self) -> int:
-        """Run the model's own self-test and return its ec_status, 0 for good."""
-        return self._plain.call("selftest")
+        return self._model(False).call("selftest")
 
     def close(self) -> None:
-        """Unload the libraries."""
-        for model in (self._plain, self._traced):
-            if model is not None:
-                model.close()
+        for model in self._models.values():
+            model.close()

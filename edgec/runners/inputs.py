@@ -26,11 +26,15 @@ class Port(Protocol):
     """What an input must be; a manifest's PortEntry is one."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def dtype(self) -> str: ...  # noqa: D102
+    def dtype(self) -> str: ...
     @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def scale(self) -> tuple[float, ...]: ...
+    @property
+    def zero_point(self) -> tuple[int, ...]: ...
 
 
 def describe_port(port: Port) -> str:
@@ -82,18 +86,23 @@ def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
     return read_steps(words, ports, 1)[0]
 
 
-def read_steps(words: Sequence[str], ports: Sequence[Port], steps: int) -> list[list[Any]]:
+def read_steps(
+    words: Sequence[str],
+    ports: Sequence[Port],
+    steps: int,
+    pixels: tuple[float, float] = (0.0, 1.0),
+) -> list[list[Any]]:
     """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words.
 
-    An array without a name goes to the first input that has none yet. An .npz may hold more than
-    the inputs; NAME=FILE.npz takes its array of that name, or its only one. With several steps
-    the first axis of each array counts them. Raises EdgecError for names that no input has, inputs
-    without an array, and arrays that do not fit.
+    A picture, a WAV or a CSV file instead is read by `edgec.runners.media_files`. An array without
+    a name goes to the first input that has none yet. An .npz may hold more than the inputs;
+    NAME=FILE.npz takes its array of that name, or its only one. With several steps the first axis
+    of each array counts them. Raises EdgecError for names that no input has, inputs without an
+    array, and arrays that do not fit.
     """
     given: dict[str, Any] = {}
-    known = [port.name for port in ports]
     for word in words:
-        for name, array in _named_arrays(word, known, given).items():
+        for name, array in _named_arrays(word, ports, given, steps, pixels).items():
             if name in given:
                 raise EdgecError(f"input {name} is given twice")
             given[name] = array
@@ -117,8 +126,17 @@ def read_steps(words: Sequence[str], ports: Sequence[Port], steps: int) -> list[
     return [[fit_input(given[port.name][step], port) for port in ports] for step in range(steps)]
 
 
-def _named_arrays(word: str, known: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
+def _named_arrays(
+    word: str,
+    ports: Sequence[Port],
+    given: dict[str, Any],
+    steps: int,
+    pixels: tuple[float, float],
+) -> dict[str, Any]:
     """What one word of the command line gives: arrays by the name of the input."""
+    from edgec.runners.media_files import MEDIA, read_media
+
+    known = [port.name for port in ports]
     # An input's own name may hold "=", and so may a path: the longest name that is known wins.
     name = max((n for n in known if word.startswith(f"{n}=")), key=len, default="")
     path = Path(word[len(name) + 1 :] if name else word)
@@ -127,6 +145,11 @@ def _named_arrays(word: str, known: Sequence[str], given: dict[str, Any]) -> dic
             f"the model has no input {word.rpartition('=')[0]!r}",
             details=(f"its inputs: {', '.join(known)}",),
         )
+    free = [n for n in known if n not in given]
+    if path.suffix.lower() in MEDIA:
+        chosen = name or (free or known)[0]
+        port = next(port for port in ports if port.name == chosen)
+        return {chosen: read_media(path, port, pixels, steps)}
     arrays = load_arrays(path)
     if name:
         array = arrays.get(name, next(iter(arrays.values())) if len(arrays) == 1 else None)
@@ -136,16 +159,12 @@ def _named_arrays(word: str, known: Sequence[str], given: dict[str, Any]) -> dic
             )
         return {name: array}
     found = {n: array for n, array in arrays.items() if n in known}
-    free = [n for n in known if n not in given]
     if not found and len(arrays) == 1:
         return {free[0] if free else known[0]: next(iter(arrays.values()))}
     if not found:
         raise EdgecError(
             f"{path} has no array for an input of the model",
-            details=(
-                f"it has: {', '.join(arrays) or 'nothing'}",
-                f"inputs: {', '.join(known)}",
-            ),
+            details=(f"it has: {', '.join(arrays) or 'nothing'}", f"inputs: {', '.join(known)}"),
             hint="give its arrays the inputs' names, or name an input with NAME=FILE",
         )
     return found

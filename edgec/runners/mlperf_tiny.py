@@ -80,14 +80,12 @@ class MlperfDevice(TransportOwner):
         return lines
 
     def model_id(self) -> str:
-        """Return the benchmark's name of the model."""
         for line in self.command("profile"):
             if line.startswith("m-model-["):
                 return line.removeprefix("m-model-[").removesuffix("]")
         raise RunFailed(f"{self._transport.name} does not name its model")
 
     def load(self, data: bytes) -> None:
-        """Fill the input buffer."""
         self.command(f"db load {len(data)}")
         lines: list[str] = []
         for at in range(0, len(data), LOAD_BYTES):
@@ -98,7 +96,6 @@ class MlperfDevice(TransportOwner):
             )
 
     def infer(self, runs: int = 1, warmups: int = 0) -> Inference:
-        """Run the model on the buffer."""
         lines = self.command(f"infer {runs} {warmups}", _INFER_TIMEOUT_S)
         laps = [int(found[1]) for line in lines if (found := _LAP.match(line))]
         results = [found[1] for line in lines if (found := _RESULTS.match(line))]

@@ -14,10 +14,10 @@ from edgec.link.errors import DeviceFault
 from edgec.link.trace_limits import TraceLimits
 from edgec.runners.engine import (
     Array,
+    ModelSession,
     Project,
     RunCost,
     RunResult,
-    Session,
     Traced,
     Transfer,
     collect_traces,
@@ -119,9 +119,7 @@ def _patience_s(expect_s: float) -> float:
     return min(RUN_TIMEOUT_S, _LEAST_TIMEOUT_S + _EMULATOR_SLOWNESS * expect_s)
 
 
-class LinkSession(Session):
-    """A session over a link. An engine says how a model is reached and what its ticks mean."""
-
+class LinkSession(ModelSession[LinkModel]):
     def __init__(self, project: Project) -> None:
         super().__init__(project)
         if self.manifest.harness != "link":
@@ -131,25 +129,10 @@ class LinkSession(Session):
                 hint="drive it with `edgec bench --suite mlperf-tiny`, or build it without "
                 "--harness",
             )
-        self._plain: LinkModel | None = None
-        self._traced: LinkModel | None = None
-
-    def _open(self, trace: bool) -> LinkModel:
-        """Reach the plain or the traced program."""
-        raise NotImplementedError
 
     def _cost(self, ticks: int, identity: Identity) -> RunCost:
         """Return what `ticks` of the device's clock stand for."""
         raise NotImplementedError
-
-    def _model(self, trace: bool) -> LinkModel:
-        if trace:
-            if self._traced is None:
-                self._traced = self._open(True)
-            return self._traced
-        if self._plain is None:
-            self._plain = self._open(False)
-        return self._plain
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:
         model = self._model(bool(stops))
@@ -186,11 +169,8 @@ class LinkSession(Session):
         return DeviceFault(error.where, error.fault, locate)
 
     def reset(self) -> None:
-        """Give the model's state its initial values."""
-        opened = [model for model in (self._plain, self._traced) if model is not None]
-        for model in opened or [self._model(False)]:
+        for model in [*self._models.values()] or [self._model(False)]:
             self._finished(model.client.reset())
 
     def selftest(self) -> int:
-        """Run the model's own self-test and return its ec_status, 0 for good."""
         return self._model(False).client.selftest(timeout_s=RUN_TIMEOUT_S)

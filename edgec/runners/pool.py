@@ -67,7 +67,7 @@ class _Failure:
 
 @dataclass(frozen=True)
 class _Bug:
-    """Any other error, as a value: what work itself raises, told from what its executor does."""
+    """Any other error, as a value: what work itself raises, not its executor."""
 
     error: Exception
 
@@ -141,8 +141,6 @@ def make_executor(text: str) -> Executor:
 
 
 class InlineExecutor(Executor):
-    """Does everything at once, in this thread, so that Ctrl-C ends it."""
-
     def submit(self, function: Callable[..., R], /, *args: Any, **words: Any) -> Future[R]:
         """Return a future that is done."""
         future: Future[R] = Future()
@@ -167,7 +165,6 @@ class Pool:
 
     @staticmethod
     def load(path: Path) -> Pool:
-        """Return the pool of a TOML file. Raises BoardError."""
         devices, executor = load_devices(path)
         return Pool(devices, make_executor(executor) if executor else None)
 
@@ -263,7 +260,6 @@ class Pool:
             return refused
 
     def close(self) -> None:
-        """End the executor, if it is this pool's own."""
         if self._own:
             self._executor.shutdown(cancel_futures=True)
 

@@ -128,7 +128,6 @@ class QemuProcess:
         raise RunFailed("QEMU did not name a pseudo-terminal", details=(self.messages(),))
 
     def messages(self) -> str:
-        """Return what QEMU has said so far."""
         with contextlib.suppress(OSError):
             return self._messages.read_text(encoding="utf-8", errors="replace").strip()
         return ""
@@ -193,7 +192,7 @@ class QemuSession(LinkSession):
         self._uart = uart
         self._processes: list[QemuProcess] = []
         try:
-            self._plain = self._open(False)
+            self._model(False)
         except BaseException:
             self.close()
             raise
@@ -222,7 +221,6 @@ class QemuSession(LinkSession):
         return RunCost(round(ticks * _INSTRUCTIONS_PER_SECOND / identity.ticks_hz), None)
 
     def close(self) -> None:
-        """End the emulators."""
         for process in self._processes:
             process.close()
         self._processes.clear()

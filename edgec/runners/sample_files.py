@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import EdgecError, ToolMissing
+from edgec.errors import EdgecError
 from edgec.runners.inputs import Port, describe_port, fit_input, load_arrays
-
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
+from edgec.runners.media_files import IMAGES, image_reader, stored
 
 
 @dataclass(frozen=True)
@@ -151,36 +150,8 @@ def _image_reader(
     ports: Sequence[Port], source: Path, pixels: tuple[float, float]
 ) -> Callable[[Path], Any]:
     """A function from a file to the input's array."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise ToolMissing(
-            f"{source} holds images, which Pillow reads, and it is not installed",
-            hint="pip install pillow",
-        ) from None
-    port = ports[0]
-    shape = tuple(port.shape)
-    places = [axis for axis in (3, 1) if len(shape) == 4 and shape[axis] in (1, 3)]
-    if len(ports) != 1 or not places or port.dtype != "float32":
-        raise EdgecError(
-            f"{source} holds images, but the model's input is {describe_port(port)}",
-            hint="images need one input of 1 or 3 channels: float32[1, H, W, C] or [1, C, H, W]",
-        )
-    axis = places[0]
-    height, width = shape[1:3] if axis == 3 else shape[2:4]
-    low, high = pixels
-
-    def read(file: Path) -> Any:
-        try:
-            with Image.open(file) as image:
-                grey = image.convert("L" if shape[axis] == 1 else "RGB")
-                data = np.asarray(grey.resize((width, height), Image.Resampling.BILINEAR))
-        except (OSError, UnidentifiedImageError, ValueError) as error:
-            raise EdgecError(f"cannot read the image {file}: {error}") from None
-        data = data.reshape(height, width, shape[axis])
-        if axis == 1:
-            data = data.transpose(2, 0, 1)
-        real = low + data.astype(np.float64) * ((high - low) / 255.0)
-        return np.ascontiguousarray(real.astype(np.float32).reshape(shape))
-
-    return read
+    if len(ports) != 1:
+        inputs = ", ".join(map(describe_port, ports))
+        raise EdgecError(f"{source} holds images, but the model has the inputs {inputs}")
+    read = image_reader(ports[0], source, pixels)
+    return lambda file: stored(read(file), ports[0], file)

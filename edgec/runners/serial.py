@@ -28,19 +28,17 @@ class SerialSession(LinkSession):
         baud = board.link.baud if board is not None and board.link is not None else _DEFAULT_BAUD
         self._client = LinkClient(SerialTransport(port or find_port(board), baud))
         try:
-            self._plain = LinkModel(self._client, self.manifest, transfer=transfer)
+            self._models[False] = LinkModel(self._client, self.manifest, transfer=transfer)
         except BaseException:
             self.close()
             raise
 
     def _open(self, trace: bool) -> LinkModel:
-        assert self._plain is not None  # opened with the session
-        return self._plain
+        return self._models[False]  # opened with the session
 
     def _cost(self, ticks: int, identity: Identity) -> RunCost:
         cycles = round(ticks * identity.clock_hz / identity.ticks_hz)
         return RunCost(None, cycles)
 
     def close(self) -> None:
-        """Close the port."""
         self._client.close()

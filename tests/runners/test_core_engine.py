@@ -76,7 +76,7 @@ def test_access_outside_the_arena_is_caught(digits: Digits, images: list[np.ndar
     """Where only half of the arena is allowed, the first access to the rest is named."""
     built = digits("mps2_an386")
     with open_session("core", built) as session:
-        model = session._plain  # type: ignore[attr-defined]
+        model = session._models[False]  # type: ignore[attr-defined]
         arena = next(span for span in model._allow if span.name == "ec_main_arena")
         model._allow.remove(arena)
         model._allow.append(replace(arena, size=arena.size // 2))

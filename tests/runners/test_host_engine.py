@@ -105,7 +105,7 @@ def test_writes_outside_the_arena_are_caught(
         [source],
         tmp_path / "wild.so",
         toolchain=find_toolchain(find_core("host")),
-        extra_flags=["-Wno-sign-conversion", "-Wno-array-bounds"],
+        flags=["-Wno-sign-conversion", "-Wno-array-bounds"],
     )
     with open_session("host", replace(built, artefact=library)) as session:
         assert session.selftest() == -5

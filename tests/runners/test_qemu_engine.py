@@ -249,8 +249,8 @@ def test_serial_engine_on_a_pseudo_terminal(
                 assert result.cycles_source == "measured" and result.cycles
             traced = session.run([images[0]], trace=True)
             assert len(traced.traces) == len(built.manifest.traces)
-            assert session._plain is not None
-            assert session._plain.client.stack().receiver_losses == 0
+            assert session._models[False] is not None
+            assert session._models[False].client.stack().receiver_losses == 0
     with pytest.raises(PortUnavailable, match="cannot open the serial port"):
         SerialSession(built, port + "absent")
 

@@ -20,6 +20,8 @@ class Port:
     name: str
     dtype: str = "int8"
     shape: tuple[int, ...] = (1, 2, 3)
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
 
 
 A, B = Port("a"), Port("b")

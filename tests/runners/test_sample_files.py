@@ -17,6 +17,8 @@ class Port:
     name: str = "x"
     shape: tuple[int, ...] = (1, 2, 3)
     dtype: str = "float32"
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
 
 
 DATA = np.arange(24, dtype=np.float32).reshape(4, 2, 3)

@@ -17,7 +17,7 @@ from edgec.deploy.project import Built
 from edgec.errors import RunFailed
 from edgec.link.errors import WrongModel
 from edgec.options import Options
-from edgec.oracle.verify import verify_model
+from edgec.oracle.verify import Runner, verify_model
 from edgec.pipeline import compile_model
 from edgec.runners.qemu import QemuProcess
 
@@ -71,8 +71,8 @@ def cases(images: list[np.ndarray]) -> list[list[np.ndarray]]:
 
 def test_every_layer_of_a_board(bench: Bench, cases: list, tmp_path: Path) -> None:
     result = verify_model(
-        DIGITS, load_board(BOARD), Options(), "serial", cases, tmp_path,
-        layers=True, port=bench.port, prepare=bench.flash,
+        DIGITS, load_board(BOARD), Options(), Runner("serial", bench.port, bench.flash), cases,
+        tmp_path, layers=True,
     )  # fmt: skip
     simulated = verify_model(
         DIGITS, load_board(BOARD), Options(), "core", cases, tmp_path / "core", layers=True
@@ -94,13 +94,18 @@ def test_without_flashing_the_board_holds_one_build(
     compiled = compile_model(DIGITS, board.core, Options(), board_name=board.name)
     bench.flash(deploy(compiled, board, tmp_path / "flashed", traced=True))
     result = verify_model(
-        DIGITS, board, Options(), "serial", cases, tmp_path, layers=True, port=bench.port
+        DIGITS, board, Options(), Runner("serial", bench.port), cases, tmp_path, layers=True
     )
     assert result.mismatches == 0 and result.layers and result.uncovered
     # A build of the same model with another schedule has the same interface: told apart too.
     with pytest.raises(WrongModel, match="another build of 'digits_int8'"):
         verify_model(
-            DIGITS, board, Options(unfused=True), "serial", cases, tmp_path / "b", port=bench.port
+            DIGITS,
+            board,
+            Options(unfused=True),
+            Runner("serial", bench.port),
+            cases,
+            tmp_path / "b",
         )
 
 
@@ -122,8 +127,8 @@ def test_a_device_that_computes_something_else_is_named(
         bench.flash(built)
 
     result = verify_model(
-        DIGITS, load_board(BOARD), Options(), "serial", cases, tmp_path,
-        layers=True, port=bench.port, prepare=flash_changed,
+        DIGITS, load_board(BOARD), Options(), Runner("serial", bench.port, flash_changed), cases,
+        tmp_path, layers=True,
     )  # fmt: skip
     first = result.to_dict()["first_difference"]
     assert result.mismatches > 0 and first is not None
@@ -159,4 +164,5 @@ def test_nobody_answers(cases: list, tmp_path: Path) -> None:
         from edgec.runners.pool import Device, Pool
 
         with Pool([Device("gone", "serial", str(tmp_path / "none"))]) as pool:
-            verify_model(DIGITS, load_board(BOARD), Options(), "serial", cases, tmp_path, pool=pool)
+            runner = Runner("serial", pool=pool)
+            verify_model(DIGITS, load_board(BOARD), Options(), runner, cases, tmp_path)

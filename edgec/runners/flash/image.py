@@ -26,7 +26,6 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """The address of the first byte after it."""
         return self.address + len(self.data)
 
 
@@ -39,7 +38,6 @@ class FlashImage:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to write, gaps inside segments included."""
         return sum(len(segment.data) for segment in self.segments)
 
     @property

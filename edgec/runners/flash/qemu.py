@@ -24,7 +24,6 @@ class Qemu(FlashTool):
     name = "qemu"
 
     def missing(self) -> ToolMissing | None:
-        """Return what is not installed, or None: which program it is depends on the board."""
         programs = [program for program, _ in PROGRAMS.values()]
         if any(map(shutil.which, programs)):
             return None

@@ -1,4 +1,4 @@
-"""What all flashing tools share: a job, a plan of command lines, and how a result is told.
+"""What all flashing tools share: a job, a plan of command lines, and how a result is reported.
 
 A tool is a `FlashTool`. Most are programs: these only say which command lines they would run
 (`ProgramTool.plan`), so that a test can compare them without the program, `--dry-run` can show
@@ -41,7 +41,6 @@ class Job:
     probe: str | None = None
 
     def option(self, tool: str, key: str, default: str | None = None) -> str:
-        """Return a setting. Raises BoardError if the board has none and there is no default."""
         value = self.options.get(key, default)
         if value is None:
             raise BoardError(
@@ -74,8 +73,6 @@ class Plan:
 
 @dataclass(frozen=True)
 class Flashed:
-    """What a tool did: how it was compared, and further lines for the user."""
-
     verified: str
     notes: tuple[str, ...] = ()
 
@@ -131,7 +128,6 @@ class ProgramTool(FlashTool):
         return None
 
     def missing(self) -> ToolMissing | None:
-        """Return what is not installed, or None."""
         if self.find() is not None:
             return None
         return ToolMissing(f"{self.programs[0]} is not installed", hint=self.get)

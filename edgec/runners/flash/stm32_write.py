@@ -88,7 +88,6 @@ class ImageWriter:
         self._first_sector = next(s for s, own in self._sectors.items() if self._first in own)
 
     def write(self) -> Written:
-        """Do it. Raises BootLoaderError when a sector stays wrong however often it is written."""
         interrupted = self._was_interrupted()
         redone = -len(self._sectors)
         pending = list(self._sectors)

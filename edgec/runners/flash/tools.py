@@ -34,7 +34,6 @@ def load_tool(name: str) -> FlashTool:
 
 
 def tools_of(board: Board) -> tuple[str, ...]:
-    """Return the names of the tools that know a board, the preferred first."""
     named = [runner.name for runner in board.runners]
     return tuple([*named, *(["qemu"] if board.qemu is not None else [])])
 

@@ -47,7 +47,7 @@ def test_sanitizer_stops_an_overrun(toolchain: Toolchain, tmp_path: Path) -> Non
     # zig has the runtime of the undefined-behaviour sanitizer only.
     words = ["undefined"] if toolchain.is_zig else ["address", "undefined"]
     program = build_host_program(
-        [source], tmp_path / "main", toolchain=toolchain, sanitize=words, optimize="-O1"
+        [source], tmp_path / "main", toolchain=toolchain, sanitize=words, flags=["-O1"]
     )
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode != 0
