@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,30 @@ class Model:
         self.engine = engine or default_engine(board, None)
         self.report = build_report(compiled, built)
         self._session: Any = None
+        self._closed = False
         self._folder = ExitStack()
 
-    def run(self, *inputs: Array) -> Any:
+    def run(self, *inputs: Array, **named: Array) -> Any:
         """Run one inference; see `run_all` for its cost.
 
         inputs: one array per input, in the model's own shape and dtype (a leading axis of 1 may
-        be left out). Returns the output array, or a tuple of arrays if there are several.
-        Raises EdgecError for a wrong number of inputs, shape or dtype.
+        be left out), in order; those that are left out come from `named`, by the inputs' names in
+        the model or in C. Returns the output array, or a tuple of arrays if there are several.
+        Raises EdgecError for a wrong number or name of inputs, shape or dtype.
         """
-        outputs = self.run_all(inputs).outputs
+        outputs = self.run_all(self._in_order(inputs, named)).outputs
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run_named(self, *inputs: Array, **named: Array) -> dict[str, Array]:
+        """Run one inference; return the outputs by their names in the model."""
+        outputs = self.run_all(self._in_order(inputs, named)).outputs
+        names = [port.name for port in self.built.manifest.outputs]
+        return dict(zip(names, outputs, strict=True))
 
     def run_all(self, inputs: Sequence[Array]) -> Any:
         """Run one inference and return outputs, instructions, cycles and stack bytes."""
+        if self._closed:
+            raise EdgecError(f"the model {self.built.manifest.model} is closed", hint="compile it")
         ports = self.built.manifest.inputs
         if len(inputs) != len(ports):
             raise EdgecError(f"{len(ports)} inputs are needed, {len(inputs)} were given")
@@ -59,6 +70,32 @@ class Model:
         if self._session is None:
             self._session = open_session(self.engine, self.built).__enter__()
         return self._session.run(arrays)
+
+    def _in_order(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:
+        ports = self.built.manifest.inputs[len(inputs) :]
+        known = {name: port for port in ports for name in (port.name, port.c_name)}
+        for name in named:
+            if name not in known:
+                raise EdgecError(
+                    f"{name!r} is no input, or was given before",
+                    hint=f"inputs: {', '.join(port.name for port in self.built.manifest.inputs)}",
+                )
+        given = {known[name].name: array for name, array in named.items()}
+        return [*inputs, *(given[port.name] for port in ports if port.name in given)]
+
+    def _repr_html_(self) -> str:
+        """A table of the build's figures, for notebooks."""
+        manifest = self.built.manifest
+        rows = [("board", manifest.board), ("core", manifest.target)]
+        rows += [(f"input {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.inputs]
+        rows += [(f"output {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.outputs]
+        for what, size in (
+            ("arena", manifest.arena_bytes), ("state", manifest.state_bytes),
+            ("constants", manifest.weights_bytes),
+        ):  # fmt: skip
+            rows.append((what, f"{size:,} bytes"))
+        cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<table><caption>{escape(manifest.model)}</caption>{''.join(cells)}</table>"
 
     def reset(self) -> None:
         """Give the model's state its initial values; between runs it is kept."""
@@ -70,6 +107,7 @@ class Model:
         if self._session is not None:
             self._session.__exit__(None, None, None)
             self._session = None
+        self._closed = True
         self._folder.close()
 
     def __enter__(self) -> Model:
@@ -97,7 +135,7 @@ def compile(
     chosen = load_board(board)
     name = engine or default_engine(chosen)
     require_engine(name, chosen)  # before all the work
-    compiled = _compiled(Path(path), chosen, Options(**options), calibration)
+    compiled = _compiled(Path(path), chosen, Options.of_words(options), calibration)
     return _built(compiled, chosen, name, output)
 
 
@@ -131,7 +169,7 @@ class TorchModel:
         chosen = load_board(board)
         name = engine or default_engine(chosen)
         require_engine(name, chosen)
-        compiled = compile_module(self.module, chosen.core, Options(**options), board=chosen)
+        compiled = compile_module(self.module, chosen.core, Options.of_words(options), board=chosen)
         return _built(compiled, chosen, name, output)
 
 

@@ -24,15 +24,27 @@ class EdgecError(Exception):
 
     def render(self) -> str:
         """Return the text that the command line prints on standard error."""
-        lines = [f"error: {self.message}"]
-        lines += [f"  {detail}" for detail in self.details]
+        return f"error: {self}"
+
+    def __str__(self) -> str:
+        """The whole: message, details and hint, a line each."""
+        lines = [self.message, *(f"  {detail}" for detail in self.details)]
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
 
 
 class ImportFailed(EdgecError):
-    """A model file cannot be read or uses what no importer knows."""
+    """A model file cannot be read or uses what no importer knows.
+
+    inputs: names of the model's inputs whose values would decide what cannot be imported.
+    """
+
+    inputs: tuple[str, ...] = ()
+
+
+class BadNode(ImportFailed):
+    """A node that says what no standard gives a meaning to: no other way to import it is tried."""
 
 
 class TooLarge(ImportFailed):

@@ -3,9 +3,12 @@ figures of a build that its limits are for."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from edgec.errors import EdgecError
 from edgec.numerics.fixed_point import Rounding
 
 Optimize = Literal["time", "ram", "size", "balanced"]
@@ -89,7 +92,8 @@ class Options:
     extents an ONNX file leaves open. input_values: (name, number) of its inputs that are no inputs
     of the program, but always this number. places: (what, region) of a board, see
     `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the limits of
-    `edgec.graph.limits.Budget`.
+    `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final memory plan,
+    some seconds: the same plan on every machine.
     """
 
     optimize: Optimize = "balanced"
@@ -111,6 +115,7 @@ class Options:
     input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0
+    plan_nodes: int = 40_000
 
     @property
     def limits(self) -> Limits:
@@ -125,3 +130,29 @@ class Options:
             self, max_ram_bytes=limits.ram_bytes, max_flash_bytes=limits.flash_bytes,
             max_stack_bytes=limits.stack_bytes, max_instructions=limits.instructions,
         )  # fmt: skip
+
+    @staticmethod
+    def of_words(words: Mapping[str, Any]) -> Options:
+        """Options from a caller's keywords.
+
+        Raises EdgecError for a name that is no option, and for a word that is none of its choices.
+        """
+        hints = get_type_hints(Options)
+        for name, value in words.items():
+            if name not in hints:
+                near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)
+                raise EdgecError(f"there is no option '{name}'", hint=f"near it: {', '.join(near)}")
+            choices = tuple(_choices(hints[name]))
+            if choices and value is not None and value not in choices:
+                known = ", ".join(map(repr, choices))
+                raise EdgecError(f"{name}={value!r} is no choice", hint=f"use one of {known}")
+        return Options(**words)
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    """The words of a Literal, or of one inside a union."""
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+        return
+    for part in get_args(hint):
+        yield from _choices(part)

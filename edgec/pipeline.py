@@ -14,8 +14,8 @@ from typing import TypeVarTuple
 
 from edgec.boards.board import Board
 from edgec.codegen.assemble import Identity, assemble, output_crc
-from edgec.codegen.homes import place_program
 from edgec.codegen.names import checked_model_name, model_identifier
+from edgec.codegen.placement import place_program
 from edgec.codegen.program import Golden, Program
 from edgec.errors import BuildFailed
 from edgec.frontends import import_model
@@ -26,11 +26,10 @@ from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
+from edgec.memory.channel_order import decide_order
 from edgec.memory.choose import Choice
-from edgec.memory.decide import decide
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
-from edgec.memory.menus import make_menus
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
 from edgec.numerics.fixed_point import Rounding
@@ -40,19 +39,16 @@ from edgec.passes.copy_outputs import copy_outputs
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.passes.merge_duplicates import merge_duplicates
-from edgec.passes.pair_channels import pair_channels
 from edgec.passes.sequence import PASSES
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core
-from edgec.targets.target import Target, target_for
+from edgec.targets.target import target_for
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
 #: Of a model with state: the third reads what the second made of what the first left.
 GOLDEN_STEPS = 3
-#: Placements that are tried for the final plan, some seconds: the same plan on every machine.
-PLAN_NODES = 40_000
 
 Printed = TypeVarTuple("Printed")
 
@@ -152,12 +148,13 @@ def compile_module(
     check_limits(imported.main, DEFAULT_BUDGET.times(options.compile_budget))
     target = target_for(core, options)
     module, shrinkage, idle_clamps = _simplify(imported, options, stages)
-    module, groups = _make_menus(module, target, options, stages)
-    choice = decide(module.main, groups, target, options, arena_limit_bytes)
+    function, choice = decide_order(module.main, target, options, arena_limit_bytes)
+    module = module.with_main(function)
+    stages.check("order_channels", module)
     stages.write("loops", _loops_text, choice.variants)
     homes = homes_of(board, options.places, reserved or {})
     problem = _placement(module.main, choice, homes, options)
-    plan = plan_memory(problem, node_limit=PLAN_NODES)
+    plan = plan_memory(problem, node_limit=options.plan_nodes)
     stages.write("plan", _plan_text, problem, plan)
     name = checked_model_name(options.model_name or model_identifier(imported.source))
     identity = Identity(name, board.name if board else board_name, core.name)
@@ -185,20 +182,6 @@ def _simplify(
     module = module.with_main(copy_outputs(function, options.io))
     stages.check("shrink_channels", module)
     return module, shrinkage, idle_clamps
-
-
-def _make_menus(
-    module: Module, target: Target, options: Options, stages: _Dump
-) -> tuple[Module, tuple[LoweredGroup, ...]]:
-    """Stage 5: the module as the target's kernels need it, and the menu of every group."""
-    if target.pairs_channels:
-        module = module.with_main(pair_channels(module.main))
-        stages.check("pair_channels", module)
-    function, groups = make_menus(module.main, target, options)
-    if function is not module.main:
-        module = module.with_main(function)
-        stages.check("copy_states", module)
-    return module, groups
 
 
 def _placement(

@@ -6,9 +6,14 @@ In a checkout they lie at the root of the repository; an installed package carri
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgec.errors import ToolMissing
+
+if TYPE_CHECKING:
+    import jinja2
 
 RESOURCE_DIRS = ("boards", "templates", "runtime_c")
 """The folders that ship beside the Python code."""
@@ -30,4 +35,19 @@ def resource_dir(name: str) -> Path:
     raise ToolMissing(
         f"this installation of edgec has no '{name}' folder",
         hint="install edgec again, from a complete checkout or a released package",
+    )
+
+
+@cache
+def text_templates() -> jinja2.Environment:
+    """The templates of files that are no HTML: nothing is escaped, a missing value is an error."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource_dir("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
     )

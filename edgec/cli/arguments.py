@@ -7,11 +7,14 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgec.report.terminal import echo
+
+if TYPE_CHECKING:
+    from edgec.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +25,6 @@ class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
     """A word that stands for something else."""
 
     def read(self, text: str) -> Any:
-        """Return what the word stands for. Raises ValueError, which says how to write one."""
         raise NotImplementedError
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -41,7 +43,6 @@ class InputShapeType(WordType):
     name = "NAME=N,..."
 
     def read(self, text: str) -> tuple[str, tuple[int, ...]]:
-        """Return (name, shape)."""
         match = re.fullmatch(r"(.+)=([1-9][0-9]{0,8}(?:,[1-9][0-9]{0,8})*)", text)
         if match is None:
             raise ValueError(f"{text!r} is no shape: use NAME=1,3,48,192")
@@ -57,7 +58,6 @@ class InputValueType(WordType):
     name = "NAME=NUMBER"
 
     def read(self, text: str) -> tuple[str, float]:
-        """Return (name, number)."""
         name, _, word = text.rpartition("=")
         try:
             number = float(word)
@@ -77,7 +77,6 @@ class PixelsType(WordType):
     name = "BLACK:WHITE"
 
     def read(self, text: str) -> tuple[float, float]:
-        """Return both."""
         try:
             black, white = (float(word) for word in text.split(":"))
         except ValueError:
@@ -96,7 +95,6 @@ class PlaceType(WordType):
     name = "WHAT=REGION"
 
     def read(self, text: str) -> tuple[tuple[str, str], ...]:
-        """Return the pairs."""
         if text.endswith(".toml"):
             from edgec.memory.pins import read_pins
 
@@ -110,80 +108,35 @@ class PlaceType(WordType):
 PLACE = PlaceType()
 
 
-def compile_options(command: F) -> F:
-    """Options of every command that compiles a model."""
-    for option in reversed(
-        (
-            click.option(
-                "--optimize",
-                type=click.Choice(["time", "ram", "size", "balanced"]),
-                default="balanced",
-                show_default=True,
-                help="What to prefer where variants differ.",
-            ),
-            click.option(
-                "--match",
-                type=click.Choice(["tflm", "litert", "onnx"]),
-                help="Whose rounding to follow instead of the format's own.",
-            ),
-            click.option(
-                "--io",
-                type=click.Choice(["arena", "caller", "rows"]),
-                default="arena",
-                show_default=True,
-                help="Where inputs and outputs live; rows: the input is fed row by row.",
-            ),
-            click.option("--unfused", is_flag=True, help="One function for every operator."),
-            click.option(
-                "--no-asm", is_flag=True, help="C without assembly, for compilers without GNU's."
-            ),
-            click.option(
-                "--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."
-            ),
-            click.option(
-                "--c-optimize",
-                type=click.Choice(["-O1", "-O2", "-O3", "-Os"]),
-                default="-O2",
-                show_default=True,
-                help="Optimization level of the C compiler.",
-            ),
-            click.option(
-                "--input-shape",
-                type=INPUT_SHAPE,
-                multiple=True,
-                help="Shape of an ONNX input that is left open.",
-            ),
-            click.option(
-                "--input-value",
-                type=INPUT_VALUE,
-                multiple=True,
-                help="What an ONNX input always is; it is no input any more.",
-            ),
-            click.option(
-                "--place",
-                type=PLACE,
-                multiple=True,
-                help="Lay weights, a value or code into a region of the board.",
-            ),
-            click.option(
-                "--compile-budget",
-                type=click.FloatRange(min=0.0, min_open=True, max=1e6),
-                default=1.0,
-                show_default=True,
-                metavar="FACTOR",
-                help="Raise the limits of size and work of a compile.",
-            ),
-            click.option(
-                "--dump",
-                type=click.Path(path_type=Path, file_okay=False),
-                metavar="DIR",
-                help="Write every stage as text into DIR.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
+compile_budget_option = click.option(
+    "--compile-budget", type=click.FloatRange(min=0.0, min_open=True, max=1e6), default=1.0,
+    show_default=True, metavar="FACTOR", help="Raise the limits of size and work of a compile.",
+)  # fmt: skip
+_COMPILE_OPTIONS = (
+    click.option("--optimize", type=click.Choice(["time", "ram", "size", "balanced"]),
+                 default="balanced", show_default=True,
+                 help="What to prefer where variants differ."),
+    click.option("--match", type=click.Choice(["tflm", "litert", "onnx"]),
+                 help="Whose rounding to follow instead of the format's own."),
+    click.option("--io", type=click.Choice(["arena", "caller", "rows"]), default="arena",
+                 show_default=True,
+                 help="Where inputs and outputs live; rows: the input is fed row by row."),
+    click.option("--unfused", is_flag=True, help="One function for every operator."),
+    click.option("--no-asm", is_flag=True,
+                 help="C without assembly, for compilers without GNU's."),
+    click.option("--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."),
+    click.option("--c-optimize", type=click.Choice(["-O1", "-O2", "-O3", "-Os"]), default="-O2",
+                 show_default=True, help="Optimization level of the C compiler."),
+    click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
+                 help="Shape of an ONNX input that is left open."),
+    click.option("--input-value", type=INPUT_VALUE, multiple=True,
+                 help="What an ONNX input always is; it is no input any more."),
+    click.option("--place", type=PLACE, multiple=True,
+                 help="Lay weights, a value or code into a region of the board."),
+    compile_budget_option,
+    click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+                 help="Write every stage as text into DIR."),
+)  # fmt: skip
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
@@ -191,6 +144,13 @@ COMPILE_OPTIONS = (
     "input_shape", "input_value", "place",
     "compile_budget", "dump",
 )  # fmt: skip
+
+
+def compile_options(command: F) -> F:
+    """Options of every command that compiles a model."""
+    for option in reversed(_COMPILE_OPTIONS):
+        command = option(command)
+    return command
 
 
 def refuse_compile_options(why: str) -> None:
@@ -203,6 +163,12 @@ def refuse_compile_options(why: str) -> None:
     ]
     if given:
         raise click.UsageError(f"{', '.join(given)}: {why}")
+
+
+def refuse_beside_pool(pool_file: Path | None, *given: object) -> None:
+    """Raise UsageError for options that say what runs where, beside a pool, which says it."""
+    if pool_file is not None and any(given):
+        raise click.UsageError("--pool says itself what runs where")
 
 
 def json_option(command: F) -> F:
@@ -235,7 +201,6 @@ class SizeType(WordType):
     name = "SIZE"
 
     def read(self, text: str) -> int:
-        """Return bytes."""
         match = re.fullmatch(r"([0-9]{1,12})([KkMm]?)", text)
         if match is None:
             raise ValueError(f"{text!r} is no size: use bytes, or a K or M suffix")
@@ -245,33 +210,15 @@ class SizeType(WordType):
 SIZE = SizeType()
 
 
-def make_options(
-    optimize: str,
-    match: str | None,
-    io: str,
-    unfused: bool,
-    no_asm: bool,
-    compiler: str | None,
-    c_optimize: str,
-    input_shape: tuple[tuple[str, tuple[int, ...]], ...],
-    input_value: tuple[tuple[str, float], ...] = (),
-    place: tuple[tuple[tuple[str, str], ...], ...] = (),
-    **more: Any,
-) -> Any:
-    """`Options` from the words of `compile_options`."""
+def make_options(**words: Any) -> Options:
+    """`Options` from the words of `compile_options`, and further fields of it."""
     from edgec.options import Options
 
-    rounding = {"litert": "single"}.get(match or "", match)
+    match, places = words.pop("match"), words.pop("place", ())
     return Options(
-        optimize=optimize,  # type: ignore[arg-type]  # click checked the choices
-        match=rounding,  # type: ignore[arg-type]
-        io=io,  # type: ignore[arg-type]
-        unfused=unfused,
-        no_asm=no_asm,
-        compiler=compiler,  # type: ignore[arg-type]
-        c_optimize=c_optimize,
-        input_shapes=tuple(input_shape),
-        input_values=tuple(input_value),
-        places=tuple(pair for pairs in place for pair in pairs),
-        **more,
+        match="single" if match == "litert" else match,
+        input_shapes=tuple(words.pop("input_shape")),
+        input_values=tuple(words.pop("input_value", ())),
+        places=tuple(pair for pairs in places for pair in pairs),
+        **words,
     )

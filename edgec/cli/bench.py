@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import json_option, print_json
+from edgec.cli.arguments import json_option, print_json, refuse_beside_pool
 from edgec.cli.progress import tell_lost
 from edgec.report.terminal import echo
 
@@ -18,19 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--baselines",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The measurements to compare with; default $EDGEC_SHARED/baselines.json.",
-)
-@click.option(
-    "--board",
-    "boards",
-    multiple=True,
-    metavar="B",
-    help="Boards to measure on (repeatable); default: one of each core.",
-)
+@click.option("--baselines", type=click.Path(path_type=Path), metavar="FILE",
+              help="The measurements to compare with; default $EDGEC_SHARED/baselines.json.",
+              )  # fmt: skip
+@click.option("--board", "boards", multiple=True, metavar="B",
+              help="Boards to measure on (repeatable); default: one of each core.")  # fmt: skip
 @click.option("--model", "names", multiple=True, metavar="NAME", help="Only these models.")
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
 @click.option("--suite", type=click.Choice(["mlperf-tiny"]),
@@ -43,48 +35,43 @@ if TYPE_CHECKING:
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
               help="Measure on several devices at once.")  # fmt: skip
 @json_option
-def command(
-    baselines: Path | None,
-    boards: tuple[str, ...],
-    names: tuple[str, ...],
-    layers: bool,
-    suite: str | None,
-    engine: str | None,
-    port: str | None,
-    samples: int,
-    pool_file: Path | None,
-    as_json: bool,
-) -> None:
+def command(baselines: Path | None, suite: str | None, as_json: bool, **given: Any) -> None:
     """Measure the sample models and compare them with the baselines."""
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
+    boards, names, layers = given["boards"], given["names"], given["layers"]
+    pool_file, engine, port = given["pool_file"], given["engine"], given["port"]
     if suite is not None:
         if layers or len(boards) > 1:
             raise click.UsageError("--suite takes one --board, and no --layers")
-        if pool_file is not None and (engine or port):
-            raise click.UsageError("--pool says itself what runs where")
         board = boards[0] if boards else "mps2_an386"
         with _suite_pool(pool_file, engine, port) as devices:
-            _suite(path, board, names, samples, devices, as_json)
+            _suite(path, board, names, given["samples"], devices, as_json)
         tell_lost(devices)
-        return
-    if engine or port:
+    elif engine or port:
         raise click.UsageError("--engine and --port are for a --suite")
+    else:
+        _measure(path, boards, names, layers, pool_file, as_json)
+
+
+def _measure(
+    baselines: Path, boards: tuple[str, ...], names: tuple[str, ...], layers: bool,
+    pool_file: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    from edgec.report.accuracy import FIGURES, FORMS, form_lines, quantizer_lines
     from edgec.report.bench import EVERY_CORE, measure_help_s, measure_models, print_bench
-    from edgec.report.quantization_figures import FIGURES, FORMS, quantizer_lines
-    from edgec.report.quantization_forms import form_lines
     from edgec.runners.pool import Pool
 
     with Pool.load(pool_file) if pool_file is not None else nullcontext() as pool:
-        rows = measure_models(path, boards or EVERY_CORE, names, layers=layers, pool=pool)
+        rows = measure_models(baselines, boards or EVERY_CORE, names, layers=layers, pool=pool)
     tell_lost(pool)
     help_s = measure_help_s()
     if as_json:
         print_json({"rows": rows, "help_s": round(help_s, 3)})
-    else:
-        print_bench(rows, help_s)
-        tables = [] if names or boards else [quantizer_lines(FIGURES), form_lines(FORMS)]
-        for lines in filter(None, tables):
-            echo("\n" + "\n".join(lines))
+        return
+    print_bench(rows, help_s)
+    tables = [] if names or boards else [quantizer_lines(FIGURES), form_lines(FORMS)]
+    for lines in filter(None, tables):
+        echo("\n" + "\n".join(lines))
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:
@@ -92,6 +79,7 @@ def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool
     from edgec.runners.pool import Device, Pool
 
     if path is not None:
+        refuse_beside_pool(path, engine, port)
         return Pool.load(path)
     name = engine or ("serial" if port else "qemu")
     if port and name != "serial":

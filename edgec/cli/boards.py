@@ -45,34 +45,18 @@ def command() -> None:
     help="The file to write; default NAME.toml.",
 )  # fmt: skip
 def new(
-    name: str,
-    like: str | None,
-    title: str,
-    core: str,
-    flash: str,
-    ram: str,
-    stack: str,
-    settings: tuple[str, ...],
-    output: Path | None,
+    name: str, like: str | None, settings: tuple[str, ...], output: Path | None, **facts: str
 ) -> None:
     """Write the file of a board of your own, after a shipped one with the same chip family.
 
     What is not given is asked for on a terminal, and otherwise as on that board.
     """
-    from edgec.boards.board import load_board
     from edgec.boards.new_board import NewBoard, new_board_text
     from edgec.build.staging import staged_file
     from edgec.errors import EdgecError
 
-    if like is None and not sys.stdin.isatty():
-        raise click.UsageError("--like is missing: a shipped board with a chip of the same family")
     if like is None:
-        like = click.prompt("A shipped board with a chip of the same family (`edgec boards`)")
-        board = load_board(like)
-        title = title or click.prompt("What it is, in words", default=name)
-        flash = flash or click.prompt("Flash", default=_kib(board.flash_bytes))
-        ram = ram or click.prompt("RAM", default=_kib(board.ram_bytes))
-        stack = stack or click.prompt("Stack", default=_kib(board.stack_bytes))
+        like = _ask(name, facts)
     config = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -82,12 +66,28 @@ def new(
     path = output or Path(f"{name}.toml")
     if path.suffix != ".toml":
         raise click.UsageError(f"{path}: a board's file ends in .toml")
-    text = new_board_text(NewBoard(name, like, title, core, flash, ram, stack, config))
+    text = new_board_text(NewBoard(name, like, **facts, config=config))
     if path.exists():
         raise EdgecError(f"{path} is there already", hint="choose another --output, or remove it")
     with staged_file(path, hint="choose another --output") as temporary:
         temporary.write_text(text, encoding="utf-8")
     echo(f"{path}: check it against your schematic, then `--board {path}`")
+
+
+def _ask(name: str, facts: dict[str, str]) -> str:
+    """Ask for the board that is like it, which is returned, and for the facts not given."""
+    from edgec.boards.board import load_board
+
+    if not sys.stdin.isatty():
+        raise click.UsageError("--like is missing: a shipped board with a chip of the same family")
+    like: str = click.prompt("A shipped board with a chip of the same family (`edgec boards`)")
+    board = load_board(like)
+    for key, question, default in (
+        ("title", "What it is, in words", name), ("flash", "Flash", _kib(board.flash_bytes)),
+        ("ram", "RAM", _kib(board.ram_bytes)), ("stack", "Stack", _kib(board.stack_bytes)),
+    ):  # fmt: skip
+        facts[key] = facts[key] or click.prompt(question, default=default)
+    return like
 
 
 @command.command()

@@ -20,8 +20,10 @@ from edgec.cli.arguments import (
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
+    from edgec.boards.board import Board
     from edgec.deploy.project import Built
     from edgec.graph.ir import Module
+    from edgec.options import Options
     from edgec.pipeline import Compiled
     from edgec.quantize.post_training import PostTraining
 
@@ -31,39 +33,21 @@ QUANTIZED_NAME = "quantized.onnx"
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--board", metavar="B", help="Board name, alias or TOML file: see `edgec boards`.")
+@click.option("--board", metavar="B", help="Board name, alias or TOML file: see `edgec boards`; "
+              "host without --target.")  # fmt: skip
 @click.option("--target", metavar="CORE", help="Emit the library alone for a core.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR",
-              help="Project folder; written whole or not at all.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
+              help="Project folder, else build/NAME; written whole or not at all.")  # fmt: skip
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
-@click.option(
-    "--max-ram",
-    "max_ram_bytes",
-    type=SIZE,
-    metavar="SIZE",
-    help="Fail over this much RAM (status 3).",
-)
-@click.option(
-    "--max-flash",
-    "max_flash_bytes",
-    type=SIZE,
-    metavar="SIZE",
-    help="Fail over this much flash (status 3).",
-)
-@click.option(
-    "--max-stack",
-    "max_stack_bytes",
-    type=SIZE,
-    metavar="SIZE",
-    help="Fail over this much stack (status 3).",
-)
-@click.option(
-    "--max-instructions",
-    "max_instructions",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Fail over this many for one inference, counted on the simulated core (status 3).",
-)
+@click.option("--max-ram", "max_ram_bytes", type=SIZE, metavar="SIZE",
+              help="Fail over this much RAM (status 3).")  # fmt: skip
+@click.option("--max-flash", "max_flash_bytes", type=SIZE, metavar="SIZE",
+              help="Fail over this much flash (status 3).")  # fmt: skip
+@click.option("--max-stack", "max_stack_bytes", type=SIZE, metavar="SIZE",
+              help="Fail over this much stack (status 3).")  # fmt: skip
+@click.option("--max-instructions", type=click.IntRange(1), metavar="N",
+              help="Fail over this many for one inference, counted on the simulated core"
+              " (status 3).")  # fmt: skip
 @click.option("--trace", "traced", is_flag=True,
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @click.option("--harness", type=click.Choice(["link", "mlperf-tiny"]), default="link",
@@ -74,26 +58,10 @@ QUANTIZED_NAME = "quantized.onnx"
               help="What black and white are to the model, for images.")  # fmt: skip
 @compile_options
 @json_option
-def command(
-    model: Path,
-    board: str | None,
-    target: str | None,
-    output: Path,
-    model_name: str | None,
-    max_ram_bytes: int | None,
-    max_flash_bytes: int | None,
-    max_stack_bytes: int | None,
-    max_instructions: int | None,
-    traced: bool,
-    harness: str,
-    calibration: Path | None,
-    pixels: tuple[float, float],
-    dump: Path | None,
-    as_json: bool,
-    **words: Any,
-) -> None:
+def command(model: Path, board: str | None, target: str | None, **given: Any) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.boards.board import load_board
+    from edgec.codegen.names import model_identifier
     from edgec.deploy.limits import build_within, with_ways_out
     from edgec.deploy.project import OverBudget
     from edgec.pipeline import read_model
@@ -101,27 +69,22 @@ def command(
     from edgec.report.summary import build_report, print_build
     from edgec.targets.core import find_core
 
-    if (board is None) == (target is None):
+    output, traced, dump, as_json, calibration, pixels = (
+        given.pop(key) for key in ("output", "traced", "dump", "as_json", "calibration", "pixels")
+    )
+    if board is not None and target is not None:
         raise click.UsageError("give either --board or --target")
-    if harness == "mlperf-tiny":
+    if target is None:
+        board = board or "host"
+    output = output or Path("build") / (given["model_name"] or model_identifier(model.name))
+    if given["harness"] == "mlperf-tiny":
         if board is None or traced:
             raise click.UsageError("--harness mlperf-tiny needs --board, and traces nothing")
         # Its runs are many on one input, which a run may destroy if it lies in the arena.
-        words["io"] = "caller"
-    options = make_options(
-        **words,
-        harness=harness,
-        model_name=model_name,
-        max_ram_bytes=max_ram_bytes,
-        max_flash_bytes=max_flash_bytes,
-        max_stack_bytes=max_stack_bytes,
-        max_instructions=max_instructions,
-    )
+        given["io"] = "caller"
+    options = make_options(**given)
     chosen = None if board is None else load_board(board)
-    if max_stack_bytes is not None and (chosen is None or not chosen.core.is_embedded):
-        raise click.UsageError("--max-stack needs a microcontroller board, whose ELF is measured")
-    if max_instructions is not None and (chosen is None or not chosen.core.is_embedded):
-        raise click.UsageError("--max-instructions needs a microcontroller board to count on")
+    _check_limits(options, chosen)
     core = find_core(str(target)) if chosen is None else chosen.core
     module, finish = read_model(model, options), write_report
     if calibration is not None:
@@ -140,6 +103,15 @@ def command(
         print_build(report)
 
 
+def _check_limits(options: Options, board: Board | None) -> None:
+    if board is not None and board.core.is_embedded:
+        return
+    if options.max_stack_bytes is not None:
+        raise click.UsageError("--max-stack needs a microcontroller board, whose ELF is measured")
+    if options.max_instructions is not None:
+        raise click.UsageError("--max-instructions needs a microcontroller board to count on")
+
+
 def _quantized(
     module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
 ) -> PostTraining:
@@ -148,14 +120,14 @@ def _quantized(
     from edgec.cli.samples import ports_of
     from edgec.quantize.float_model import float_function
     from edgec.quantize.post_training import Recipe, quantize_function
-    from edgec.report.coarse import coarse_trial
+    from edgec.report.low_accuracy import low_accuracy_warning
     from edgec.runners.sample_files import open_samples
 
     function = float_function(module)
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
         made = quantize_function(function, samples, Recipe(), step)
-    warning = coarse_trial(made.trials[0].sqnr_db) if made.trials else None
+    warning = low_accuracy_warning(made.trials[0].sqnr_db) if made.trials else None
     if warning is not None:
         echo(warning, err=True)
     return made

@@ -29,14 +29,7 @@ from edgec.report.terminal import echo
               help="TCP port of the server; default: a free one.")  # fmt: skip
 @click.option("--server-only", is_flag=True, help="Start no GDB: for an editor that has its own.")
 def command(
-    project: Path,
-    board: str | None,
-    server: str | None,
-    elf: Path | None,
-    commands: tuple[str, ...],
-    gdb: str | None,
-    gdb_port: int | None,
-    server_only: bool,
+    project: Path, board: str | None, server: str | None, gdb: str | None, **given: Any
 ) -> None:
     """Debug the program of DIR, a folder that `edgec build` made."""
     from edgec.build.staging import work_folder
@@ -45,18 +38,19 @@ def command(
     from edgec.errors import BoardError, BuildFailed
     from edgec.runners.debug import RunningServer, free_port, gdb_command
 
+    server_only = given["server_only"]
     built = open_project(project, board)
     if built.board is None or built.board.is_host:
         raise BoardError(
             f"{project} was built for this computer", hint="debug your own program that calls it"
         )
-    image = elf or built.artefact
+    image = given["elf"] or built.artefact
     if image is None or not image.is_file():
         raise BuildFailed(f"{image} does not exist", hint="cmake --build --preset debug makes it")
-    port = gdb_port or free_port()
+    port = given["gdb_port"] or free_port()
     chosen = _server(server, built.board, image.absolute(), port)
     script = built.project / DEBUG_SCRIPT
-    line = [] if server_only else gdb_command(chosen, image, script, commands, gdb=gdb)
+    line = [] if server_only else gdb_command(chosen, image, script, given["commands"], gdb=gdb)
     status = 0
     with (
         work_folder("debug") as folder,
@@ -84,7 +78,6 @@ def _server(name: str | None, board: Any, elf: Path, port: int) -> Any:
 
 
 def _run_gdb(line: list[str]) -> int:
-    """Run GDB in this terminal; Ctrl-C is its own and stops the program that is debugged."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         child = _take_interrupts if os.name == "posix" else None

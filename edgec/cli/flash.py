@@ -31,23 +31,13 @@ if TYPE_CHECKING:
               help="Flash the variant that shows every value (build with --trace).")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only say what would be run.")
 @json_option
-def command(
-    project: Path,
-    port: str | None,
-    runner: str | None,
-    board: str | None,
-    baud: int | None,
-    probe: str | None,
-    traced: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def command(project: Path, board: str | None, dry_run: bool, as_json: bool, **how: Any) -> None:
     """Write the program of DIR, a folder that `edgec build` made, into a board's flash."""
     from edgec.deploy.project import open_project
     from edgec.runners.flash.project import plan_flash
 
-    built = open_project(project, board, traced=traced)
-    tool, job = plan_flash(built, runner=runner, port=port, baud=baud, probe=probe, traced=traced)
+    built = open_project(project, board, traced=how["traced"])
+    tool, job = plan_flash(built, **how)
     report = _report(built.manifest.model, tool.name, job)
     if dry_run:
         report["commands"] = _commands(tool, job)
@@ -62,16 +52,10 @@ def command(
 
 def _report(model: str, tool: str, job: Job) -> dict[str, Any]:
     return {
-        "model": model,
-        "board": job.board.name,
-        "runner": tool,
-        "port": job.port,
-        "elf": str(job.image.elf),
-        "bytes": job.image.size_bytes,
-        "verified": None,
-        "seconds": None,
-        "notes": [],
-    }
+        "model": model, "board": job.board.name, "runner": tool, "port": job.port,
+        "elf": str(job.image.elf), "bytes": job.image.size_bytes, "verified": None,
+        "seconds": None, "notes": [],
+    }  # fmt: skip
 
 
 def _commands(tool: FlashTool, job: Job) -> list[str]:

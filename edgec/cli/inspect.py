@@ -8,20 +8,37 @@ from typing import Any
 
 import click
 
-from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.cli.arguments import (
+    INPUT_SHAPE,
+    MODEL,
+    compile_budget_option,
+    json_option,
+    print_json,
+)
 from edgec.report.terminal import echo, echo_lines
 
 
 @click.command()
 @click.argument("model", type=MODEL)
 @click.option("--graph", is_flag=True, help="Print the whole graph as text.")
+@click.option("--input-shape", "shapes", type=INPUT_SHAPE, multiple=True,
+              help="Shape of an ONNX input that is left open.")  # fmt: skip
+@compile_budget_option
 @json_option
-def command(model: Path, graph: bool, as_json: bool) -> None:
+def command(
+    model: Path,
+    graph: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    compile_budget: float,
+    as_json: bool,
+) -> None:
     """Show a model's inputs, outputs, operators, weights and multiply-accumulates."""
-    from edgec.frontends import import_model
     from edgec.graph.printer import print_module
+    from edgec.options import Options
+    from edgec.pipeline import read_model
 
-    module = import_model(model)
+    options = Options(input_shapes=shapes, compile_budget=compile_budget)
+    module = read_model(model, options)
     if graph:
         echo(print_module(module))
         return
@@ -54,7 +71,6 @@ def command(model: Path, graph: bool, as_json: bool) -> None:
 
 
 def _lines(module: Any, report: dict[str, Any]) -> list[str]:
-    """The same as text; what depends on constants alone is only counted."""
     from edgec.report.table import Column, format_table, number
 
     function = module.main

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -21,6 +22,8 @@ from edgec.report.terminal import echo
 #: Command name -> one line of help. The file `edgec/cli/<name>.py` is imported when it is used.
 COMMANDS = {
     "build": "Compile a model and build firmware or a library for a board.",
+    "export": "Make a package of a model for CMake, Zephyr, Arduino, Rust and others.",
+    "config": "Show the options that edgec.toml beside a model sets.",
     "run": "Run a model on the host, a simulated core, an emulated board or a real one.",
     "verify": "Compare what the target computes with the model's own framework.",
     "flash": "Write a project's program into a board's flash, and compare.",
@@ -58,6 +61,17 @@ class _LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; options that it is not given come from the model's edgec.toml."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None:
+            from edgec.cli.config_file import defaults_for
+
+            ctx.default_map = {name: defaults_for(ctx, name, command, rest)}
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -71,38 +85,71 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and exit: 0 good, 1 wrong input or environment, 2 usage, 3 budget or
-    difference. A signal to stop ends it like Ctrl-C: cleaned up, `stopped`, status 1."""
+    difference. A signal to stop ends it like Ctrl-C: cleaned up, `stopped`, status 128 and the
+    signal's number."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         with _signals_stop():
-            status = cli.main(args=arguments, prog_name="edgec", standalone_mode=False)
-    except EdgecError as error:
-        echo(error.render(), err=True)
-        sys.exit(error.exit_status)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+            status = cli.main(args=words, prog_name="edgec", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt) as stop:
         echo("stopped", err=True)
-        sys.exit(1)
+        sys.exit(128 + _signal_of(stop))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except MemoryError as error:
-        wanted = str(error).rstrip(".") or "a model or an input is too large"
-        echo(EdgecError(f"the memory of this computer does not suffice: {wanted}").render(),
-             err=True)  # fmt: skip
-        sys.exit(1)
-    except ModuleNotFoundError as error:
-        package = (error.name or "edgec").partition(".")[0]
-        if package == "edgec":
+    except (EdgecError, MemoryError, ModuleNotFoundError, OSError) as error:
+        told = _told(error)
+        if told is None:
             raise
-        missing = f"the Python package {package} is not installed"
-        echo(EdgecError(missing, hint="`edgec doctor` says what is").render(), err=True)
-        sys.exit(1)
-    except OSError as error:
-        if error.errno not in ENVIRONMENT_ERRORS:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        echo(EdgecError(f"{where}{error.strerror}").render(), err=True)
-        sys.exit(1)
+        _fail(told, words)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _signal_of(stop: BaseException) -> int:
+    cause = stop.__cause__ or stop  # click turns what stops it into an Abort
+    return cause.number if isinstance(cause, Stopped) else signal.SIGINT
+
+
+def _told(error: BaseException) -> EdgecError | None:
+    """The error as the user is told of it; None for a bug."""
+    if isinstance(error, EdgecError):
+        return error
+    if isinstance(error, MemoryError):
+        wanted = str(error).rstrip(".") or "a model or an input is too large"
+        return EdgecError(f"the memory of this computer does not suffice: {wanted}")
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_package((error.name or "edgec").partition(".")[0])
+    return _environment_error(error) if isinstance(error, OSError) else None
+
+
+def _environment_error(error: OSError) -> EdgecError | None:
+    if error.errno not in ENVIRONMENT_ERRORS:
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return EdgecError(f"{where}{error.strerror}")
+
+
+def _missing_package(package: str) -> EdgecError | None:
+    missing, hint = f"the Python package {package} is not installed", "`edgec doctor` says what is"
+    return None if package == "edgec" else EdgecError(missing, hint=hint)
+
+
+def _fail(error: EdgecError, words: list[str]) -> NoReturn:
+    """Say what is wrong on standard error, with `--json` as one object, and exit."""
+    if "--json" in words:
+        parts = {"message": error.message, "details": error.details, "hint": error.hint}
+        echo(json.dumps({"error": {**parts, "status": error.exit_status}}), err=True)
+    else:
+        echo(error.render(), err=True)
+    sys.exit(error.exit_status)
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal other than Ctrl-C that asks the program to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 @contextmanager
@@ -110,7 +157,7 @@ def _signals_stop() -> Iterator[None]:
     """Let SIGTERM and SIGHUP do what Ctrl-C does, so that temporary folders are removed."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        raise Stopped(number)
 
     before = {}
     in_main_thread = threading.current_thread() is threading.main_thread()

@@ -16,7 +16,7 @@ def command(as_json: bool) -> None:
     """List the operators that are supported, and how each format names them."""
     from edgec.graph.operator import all_ops
     from edgec.ops.op import importer_kinds
-    from edgec.report.docs import operator_files
+    from edgec.report.operators import operator_files
     from edgec.report.table import terminal_width
 
     files = operator_files()

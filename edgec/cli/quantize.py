@@ -14,6 +14,7 @@ from edgec.cli.arguments import (
     MODEL,
     PIXELS,
     SIZE,
+    compile_budget_option,
     json_option,
     print_json,
 )
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 LIMIT = LimitType()
-#: Where the words of this command are kept, to tell another like it.
+#: Where the words of this command are kept, to suggest another like it.
 WORDS = "edgec.quantize.words"
 
 
@@ -102,18 +103,19 @@ class _WithWords(click.Command):
               help="Shape of an ONNX input that is left open.")  # fmt: skip
 @click.option("--input-value", type=INPUT_VALUE, multiple=True,
               help="What an ONNX input always is; it is no input any more.")  # fmt: skip
+@compile_budget_option
 @json_option
 def command(model: Path, **words: Any) -> None:
     """Quantize the float MODEL to integers and say what it cost, layer by layer."""
     from edgec.build.staging import staged_file
     from edgec.frontends.onnx_writer import onnx_bytes
-    from edgec.report.coarse import coarse_outputs
+    from edgec.report.low_accuracy import inaccurate_outputs
     from edgec.report.quantization import print_quantization, render_quantization
 
     given = QuantizeOptions(**words)
     made, report = _quantized(model, given)
     report = {"model": str(model), "output": str(given.output), **report}
-    report["coarse"] = coarse_outputs(report, _with_mixed_values())
+    report["coarse"] = inaccurate_outputs(report, _with_mixed_values())
     content = onnx_bytes(made.quantized.function)
     if given.page is not None:
         with staged_file(given.page, hint="choose another --html") as temporary:
@@ -129,14 +131,15 @@ def command(model: Path, **words: Any) -> None:
 
 
 def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[str, Any]]:
-    """The quantized model, and what is reported of it."""
     from edgec.cli.samples import load_labels, ports_of
-    from edgec.frontends import import_model
+    from edgec.graph.limits import DEFAULT_BUDGET, check_limits
+    from edgec.pipeline import read_model
     from edgec.quantize.float_model import float_function
     from edgec.quantize.post_training import quantize_function
     from edgec.runners.sample_files import open_samples
 
-    module = import_model(model, shapes=dict(given.input_shape), values=dict(given.input_value))
+    module = read_model(model, given.reading())
+    check_limits(module.main, DEFAULT_BUDGET.times(given.compile_budget))
     function = float_function(module, from_start=given.from_start)
     ports = ports_of(function.inputs)
     samples = open_samples(ports, given.calibration, given.pixels).first(given.most)
@@ -173,8 +176,7 @@ def _mixed(
     from edgec.quantize.limited_values import limited_parts, mix_values_within
     from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
     from edgec.quantize.mixed_weights import loss_parts, mix
-    from edgec.report.precision import precision_report
-    from edgec.report.values import values_report
+    from edgec.report.mixes import precision_report, values_report
 
     reports: dict[str, Any] = {"precision": None, "values": None}
     measure = None if board is None else BoardMeasure(board, given.limits)

@@ -1,4 +1,4 @@
-"""What `edgec quantize` is told, and which of its options go together."""
+"""The options of `edgec quantize`, and which of its options go together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgec.cli.arguments import SIZE, WordType
 
 if TYPE_CHECKING:
     from edgec.boards.board import Board
-    from edgec.options import Limits
+    from edgec.options import Limits, Options
     from edgec.quantize.post_training import PostTraining, Recipe
 
 
@@ -22,7 +22,6 @@ class LimitType(WordType):
     name = "SIZE|PERCENT"
 
     def read(self, text: str) -> tuple[float, bool]:
-        """Return the number, and whether it is a part of one."""
         if not text.endswith("%"):
             return float(SIZE.read(text)), False
         try:
@@ -68,6 +67,7 @@ class QuantizeOptions:
     page: Path | None
     input_shape: tuple[tuple[str, tuple[int, ...]], ...]
     input_value: tuple[tuple[str, float], ...]
+    compile_budget: float
     as_json: bool
 
     def __post_init__(self) -> None:
@@ -78,20 +78,27 @@ class QuantizeOptions:
 
     @property
     def has_mixed_weights(self) -> bool:
-        """Whether the bits of weights are chosen layer by layer."""
         return self.weights == "mixed"
 
     @property
     def has_mixed_values(self) -> bool:
-        """Whether the dtypes of values are chosen layer by layer."""
         return self.activations == "mixed"
 
     @property
     def limits(self) -> Limits:
-        """Those of a build."""
         from edgec.options import Limits
 
         return Limits(self.max_ram_bytes, self.max_flash_bytes, None, self.max_instructions)
+
+    def reading(self) -> Options:
+        """How the model's file is read."""
+        from edgec.options import Options
+
+        return Options(
+            input_shapes=self.input_shape,
+            input_values=self.input_value,
+            compile_budget=self.compile_budget,
+        )
 
     def recipe(self) -> Recipe:
         """How to quantize. Raises EdgecError."""
@@ -111,7 +118,6 @@ class QuantizeOptions:
         )
 
     def chosen_board(self) -> Board | None:
-        """The board whose builds are limited, if any. Raises BoardError and UsageError."""
         from edgec.boards.board import load_board
 
         if self.board is None:
@@ -122,7 +128,6 @@ class QuantizeOptions:
         return board
 
     def most_weights_bytes(self, made: PostTraining) -> int | None:
-        """How many bytes weights may take."""
         from edgec.quantize.mixed_weights import stored_bytes
 
         if self.max_weights is None:

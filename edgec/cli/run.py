@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from edgec.cli.arguments import (
     MODEL,
+    PIXELS,
     compile_options,
     json_option,
     make_options,
@@ -21,16 +23,21 @@ from edgec.cli.progress import tell_lost, transfer_bar
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--board", metavar="B", help="Board name, alias or TOML file; for a project folder "
-              "the board that it was built for.")  # fmt: skip
+@click.option("--board", metavar="B", help="Board name, alias or TOML file; else host, for a "
+              "project folder the board that it was built for.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
               help="Spread --steps over several devices, for a model without state.")  # fmt: skip
-@click.option("--input", "inputs", multiple=True, metavar="[NAME=]X.npy",
-              help="Input data, .npy or .npz; once for each input.")  # fmt: skip
+@click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE",
+              help="Input data: .npy, .npz, .csv, .wav or a picture; once for each "
+              "input.")  # fmt: skip
+@click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
+              help="What black and white are to the model, for pictures.")  # fmt: skip
+@click.option("--labels", "labels_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Names of the classes, a line each: show the likeliest.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
               metavar="N", help="Seed of the generated input.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -47,76 +54,78 @@ from edgec.cli.progress import tell_lost, transfer_bar
               help="Write the profile for speedscope.app.")  # fmt: skip
 @compile_options
 @json_option
-def command(
-    model: Path,
-    board: str | None,
-    engine: str | None,
-    port: str | None,
-    pool_file: Path | None,
-    inputs: tuple[str, ...],
-    seed: int,
-    steps: int,
-    output: Path | None,
-    profile: bool,
-    repeat: int,
-    chrome_trace: Path | None,
-    speedscope: Path | None,
-    dump: Path | None,
-    as_json: bool,
-    **words: Any,
-) -> None:
+def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     """Run MODEL, a model file or a project folder that `edgec build` made."""
     from edgec.build.staging import work_folder
+    from edgec.report.classes import likeliest, read_labels
     from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
+    from edgec.runners.pool import Pool
 
-    if not profile and (repeat > 1 or chrome_trace or speedscope):
+    pool_file, engine, port, repeat = (
+        given.pop(key) for key in ("pool_file", "engine", "port", "repeat")
+    )
+    viewers = given.pop("chrome_trace"), given.pop("speedscope")
+    if not profile and (repeat > 1 or any(viewers)):
         raise click.UsageError("--repeat, --chrome-trace and --speedscope need --profile")
     if pool_file is not None and (engine or port or profile):
         raise click.UsageError("--pool says itself what runs where, and profiles nothing")
-    pool = None
-    if pool_file is not None:
-        from edgec.runners.pool import Pool
-
-        pool = Pool.load(pool_file)
-        engine = pool.devices[0].engine
+    pool = None if pool_file is None else Pool.load(pool_file)
+    engine = engine if pool is None else pool.devices[0].engine
+    output = given.pop("output")
     target = None if output is None else _output_file(output)
+    labels_file = given.pop("labels_file")
+    labels = None if labels_file is None else read_labels(labels_file)
+    runs = {key: given.pop(key) for key in ("inputs", "pixels", "seed", "steps")}
     with work_folder("run") as work:
-        chosen, built = _built(model, board, engine, port, profile, dump, work, words)
-        from edgec.runners.engine import open_session
-        from edgec.runners.inputs import read_steps
-        from edgec.runners.samples import generate_steps
-
-        ports = built.manifest.inputs
-        if inputs:
-            arrays = read_steps(inputs, ports, steps)
-        else:
-            arrays = generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
-        profiled = []
+        chosen, built = _built(model, engine, port, work, profile=profile, **given)
+        arrays = _arrays(built.manifest.inputs, **runs)
+        profiled: list[Any] = []
         if pool is not None:
             with pool:
                 results, chosen = pool.run_all(built, arrays), pool.name
             tell_lost(pool)
         else:
-            with (
-                transfer_bar(quiet=as_json) as transfer,
-                open_session(chosen, built, port=port, transfer=transfer) as session,
-            ):
-                results = _run_steps(session, arrays)
-                profiled = [
-                    _run_steps(session, arrays, profile=True)[-1]
-                    for _ in range(repeat if profile else 0)
-                ]
+            counts = repeat if profile else 0
+            results, profiled = _run(chosen, built, port, arrays, counts, as_json)
         if target is not None:
             _save(target, built, results)
         report = run_report(built, chosen, results, profiled, target)
+        if labels is not None:
+            report["classes"] = likeliest(built.manifest.outputs, results[-1].outputs, labels)
         if profile and model.is_dir():
             keep_profile(built, report)
-        _export(built, results[-1], profiled, chrome_trace, speedscope)
+        _export(built, results[-1], profiled, *viewers)
     if as_json:
         print_json(report)
     else:
         print_run(report, profile)
+
+
+def _arrays(
+    ports: Sequence[Any], inputs: Sequence[str], pixels: tuple[float, float], seed: int, steps: int
+) -> list[list[Any]]:
+    """The inputs of each step: as given, or generated."""
+    from edgec.runners.inputs import read_steps
+    from edgec.runners.samples import generate_steps
+
+    if inputs:
+        return read_steps(inputs, ports, steps, pixels)
+    return generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
+
+
+def _run(
+    engine: str, built: Any, port: str | None, arrays: list[list[Any]], repeat: int, quiet: bool
+) -> tuple[list[Any], list[Any]]:
+    """The results of all steps, and the last step's of `repeat` profiled runs."""
+    from edgec.runners.engine import open_session
+
+    with (
+        transfer_bar(quiet=quiet) as transfer,
+        open_session(engine, built, port=port, transfer=transfer) as session,
+    ):
+        results = _run_steps(session, arrays)
+        return results, [_run_steps(session, arrays, profile=True)[-1] for _ in range(repeat)]
 
 
 def _export(
@@ -151,13 +160,14 @@ def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> l
 
 def _built(
     model: Path,
-    board: str | None,
     engine: str | None,
     port: str | None,
-    profile: bool,
-    dump: Path | None,
     work: Path,
-    words: Any,
+    *,
+    profile: bool,
+    board: str | None,
+    dump: Path | None,
+    **words: Any,
 ) -> tuple[str, Any]:
     """The engine's name, and the project: opened, or built in `work`."""
     from edgec.boards.board import load_board
@@ -169,9 +179,7 @@ def _built(
         refuse_compile_options(f"{model} is a project folder, which is compiled already")
         built = open_project(model, board, traced=profile)
         return engine or default_engine(built.board, port), built
-    if board is None:
-        raise click.UsageError("a model file needs --board")
-    chosen = load_board(board)
+    chosen = load_board(board or "host")
     name = engine or default_engine(chosen, port)
     require_engine(name, chosen)  # before all the work
     compiled = compile_model(model, chosen.core, make_options(**words), board=chosen, dump=dump)

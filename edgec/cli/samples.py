@@ -20,6 +20,9 @@ class _Port:
         self.name = value.origin.tensor if value.origin else value.name
         self.shape = value.type.shape
         self.dtype = value.type.dtype
+        quant = value.type.quant
+        self.scale = () if quant is None else tuple(quant.scale)
+        self.zero_point = () if quant is None else tuple(quant.zero_point)
 
 
 def ports_of(params: Sequence[Value]) -> list[_Port]:

@@ -5,18 +5,32 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import MODEL, compile_options, json_option, make_options, print_json
+from edgec.cli.arguments import (
+    MODEL,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+    refuse_beside_pool,
+)
 from edgec.cli.progress import tell_lost, transfer_bar
 from edgec.report.terminal import echo, echo_lines
+
+if TYPE_CHECKING:
+    from edgec.boards.board import Board
+    from edgec.deploy.project import Built
+    from edgec.oracle.verify import Prepare
+    from edgec.runners.pool import Pool
 
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--board", required=True, metavar="B", help="Board name, alias or TOML file.")
+@click.option("--board", default="host", show_default=True, metavar="B",
+              help="Board name, alias or TOML file.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
@@ -34,22 +48,7 @@ from edgec.report.terminal import echo, echo_lines
 @click.option("--layers", is_flag=True, help="Compare every layer, not only the outputs.")
 @compile_options
 @json_option
-def command(
-    model: Path,
-    board: str,
-    engine: str | None,
-    port: str | None,
-    flash: bool,
-    runner: str | None,
-    pool_file: Path | None,
-    inputs_file: Path | None,
-    random_cases: int | None,
-    reference: str | None,
-    layers: bool,
-    dump: Path | None,
-    as_json: bool,
-    **words: Any,
-) -> None:
+def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
     """Compare MODEL on a board with its own framework; status 3 if it differs.
 
     Integers are compared in every bit, floats within the tolerances of their operators. ONNX
@@ -58,44 +57,30 @@ def command(
     from edgec.boards.board import load_board
     from edgec.build.staging import work_folder
     from edgec.cli.samples import load_cases
-    from edgec.frontends import import_model
-    from edgec.oracle.verify import verify_model
-    from edgec.runners.engine import default_engine, require_engine
+    from edgec.oracle.verify import Runner, verify_model
+    from edgec.pipeline import read_model
     from edgec.runners.pool import Pool
 
+    inputs_file, random_cases = given.pop("inputs_file"), given.pop("random_cases")
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")
-    if pool_file is not None and (engine or port or flash):
-        raise click.UsageError("--pool says itself what runs where")
+    layers, reference, dump = given.pop("layers"), given.pop("reference"), given.pop("dump")
+    words = {key: given.pop(key) for key in ("engine", "port", "flash", "runner", "pool_file")}
     chosen = load_board(board)
+    pool_file = words["pool_file"]
     pool = Pool.load(pool_file) if pool_file is not None else None
-    name = engine or (pool.devices[0].engine if pool else default_engine(chosen, port))
-    require_engine(name, chosen)  # before all the work
-    if (flash or runner) and name != "serial":
-        raise click.UsageError("--flash and --runner are for the engine serial")
-    options = make_options(**words)
-    shapes, values = dict(options.input_shapes), dict(options.input_values)
-    params = import_model(model, shapes=shapes, values=values).main.inputs
-    cases = load_cases(params, inputs_file, random_cases or 4)
+    name = _engine(words, pool, chosen)
+    options = make_options(**given)
+    cases = load_cases(read_model(model, options).main.inputs, inputs_file, random_cases or 4)
     with (
         work_folder("verify") as work,
         pool or nullcontext(),
         transfer_bar(quiet=as_json) as transfer,
     ):
+        prepare = _flasher(words, transfer, traced=layers)
+        runner = Runner(name, words["port"], prepare, pool, transfer, dump)
         result = verify_model(
-            model,
-            chosen,
-            options,
-            name,
-            cases,
-            work,
-            layers=layers,
-            reference=reference,
-            port=port,
-            dump=dump,
-            prepare=_flasher(runner, port, transfer, traced=layers) if flash or runner else None,
-            pool=pool,
-            transfer=transfer,
+            model, chosen, options, runner, cases, work, layers=layers, reference=reference
         )
     tell_lost(pool)
     report = result.to_dict()
@@ -107,11 +92,28 @@ def command(
         click.get_current_context().exit(3)
 
 
-def _flasher(runner: str | None, port: str | None, transfer: Any, *, traced: bool) -> Any:
-    """A function that flashes a built project, and lets the board start."""
+def _engine(words: dict[str, Any], pool: Pool | None, board: Board) -> str:
+    """The engine to verify on. Raises UsageError for options that do not go together."""
+    from edgec.runners.engine import default_engine, require_engine
+
+    refuse_beside_pool(words["pool_file"], words["engine"], words["port"], words["flash"])
+    own = pool.devices[0].engine if pool else default_engine(board, words["port"])
+    name: str = words["engine"] or own
+    require_engine(name, board)  # before all the work
+    if (words["flash"] or words["runner"]) and name != "serial":
+        raise click.UsageError("--flash and --runner are for the engine serial")
+    return name
+
+
+def _flasher(words: dict[str, Any], transfer: Any, *, traced: bool) -> Prepare | None:
+    """A function that flashes a built project, and lets the board start; None without --flash."""
     from edgec.runners.flash.project import flash_project
 
-    def prepare(built: Any) -> None:
+    runner, port = words["runner"], words["port"]
+    if not (words["flash"] or runner):
+        return None
+
+    def prepare(built: Built) -> None:
         progress = partial(transfer, f"flash {built.manifest.model}")
         done = flash_project(built, runner=runner, port=port, traced=traced, progress=progress)
         echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
@@ -134,12 +136,7 @@ def _print(report: dict[str, Any], board: str) -> None:
         Column("tensor", least=16, cut="start"),
     )  # fmt: skip
     rows = [
-        (
-            _verdict(row),
-            f"{row['elements']:,}",
-            row["operator"],
-            short_name(row["tensor"]),
-        )
+        (_verdict(row), f"{row['elements']:,}", row["operator"], short_name(row["tensor"]))
         for row in report["layers"]
     ]
     if rows:

@@ -103,3 +103,37 @@ def test_temporary_projects_go_and_named_ones_stay(
     with pytest.raises(EdgecError, match="cannot run a project built for host"):
         edgec.compile(model, engine="core")
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_inputs_and_outputs_by_name(model: Path) -> None:
+    a, b = generate_inputs(1, TYPES)
+    with edgec.compile(model) as compiled:
+        want = compiled.run(a, b)
+        for got in (compiled.run(a=a, b=b), compiled.run(b=b, a=a), compiled.run(a, b=b)):
+            assert all(x.tobytes() == y.tobytes() for x, y in zip(want, got, strict=True))
+        named = compiled.run_named(a, b)
+        assert [*named] == ["sum", "twice"] and named["twice"].tobytes() == want[1].tobytes()
+        for words in ({"c": b}, {"a": a}):
+            with pytest.raises(EdgecError, match="is no input"):
+                compiled.run(a, **words)
+        with pytest.raises(EdgecError, match="2 inputs are needed"):
+            compiled.run(b=b)
+        assert "<td>int8[1, 2, 3]</td>" in compiled._repr_html_()
+
+
+def test_a_closed_model_says_so(model: Path) -> None:
+    compiled = edgec.compile(model)
+    compiled.close()
+    with pytest.raises(EdgecError, match="is closed"):
+        compiled.run(*generate_inputs(1, TYPES))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [({"optimise": "time"}, "near it: optimize"), ({"optimize": "speed"}, "'time'"),
+     ({"compiler": "tcc"}, "'gcc'")],
+)  # fmt: skip
+def test_options_are_checked(model: Path, words: dict[str, str], said: str) -> None:
+    with pytest.raises(EdgecError) as caught:
+        edgec.compile(model, **words)
+    assert said in str(caught.value), "the text of an error has its hint"

@@ -39,7 +39,7 @@ def test_a_part_of_the_weights(quantize: Callable, tmp_path: Path) -> None:
     losses = [point["loss"] for point in found["front"]]
     assert losses == sorted(losses, reverse=True) and losses[-1] == 0.0
     text = page.read_text("utf-8")
-    assert "Weights of four and eight bits" in text and text.count("in four bits") >= len(losses)
+    assert "Weights of four and eight bits" in text and text.count("in int4") >= len(losses)
     assert ran.json["agreement"] > 0.95
 
 

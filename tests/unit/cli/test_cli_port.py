@@ -246,7 +246,7 @@ def test_stopped_in_the_middle(edgec: Callable, project: Built, board_port: str)
     with busy(project, board_port) as process:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert said.decode().endswith("stopped\n") and b"Traceback" not in said
     ran = edgec("run", project.project, "--port", board_port, "--json")
     assert ran.status == 0

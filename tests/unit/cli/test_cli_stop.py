@@ -66,14 +66,14 @@ def stop_in(place: str, number: int, arguments: list[str], work: Path) -> tuple[
 def test_a_stopped_build_leaves_nothing(number: int, dense_model: Path, work: Path) -> None:
     arguments = ["build", str(dense_model), "--board", "host", "-o", "out"]
     found = stop_in("edgec.deploy.project.build_host_library", number, arguments, work)
-    assert found == (1, "stopped", set())
+    assert found == (128 + number, "stopped", set())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_stopped_run_leaves_nothing(dense_model: Path, work: Path) -> None:
     arguments = ["run", str(dense_model), "--board", "host", "--output", "y.npz"]
     found = stop_in("edgec.runners.engine.open_session", signal.SIGTERM, arguments, work)
-    assert found == (1, "stopped", set())
+    assert found == (128 + signal.SIGTERM, "stopped", set())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -86,7 +86,7 @@ def test_a_stopped_build_keeps_the_project_before(
     status, errors, left = stop_in(
         "edgec.deploy.project.check_budgets", signal.SIGTERM, arguments, work
     )
-    assert (status, errors, left) == (1, "stopped", {"out"})
+    assert (status, errors, left) == (128 + signal.SIGTERM, "stopped", {"out"})
     assert {p: p.read_bytes() for p in sorted((work / "out").rglob("*")) if p.is_file()} == before
 
 

@@ -1,0 +1,34 @@
+"""`edgec config`: what the `edgec.toml` beside a model says, checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.report.terminal import echo, echo_lines
+
+
+@click.command()
+@click.argument("path", metavar="MODEL|DIR", type=MODEL, default=Path("."))
+@json_option
+def command(path: Path, as_json: bool) -> None:
+    """Show the options that edgec.toml in DIR, or beside MODEL, sets for each command."""
+    from edgec.cli.config_file import FILE_NAME, read_config
+    from edgec.report.table import Column, format_table
+
+    file = (path if path.is_dir() else path.parent) / FILE_NAME
+    found = read_config(file) if file.is_file() else {}
+    if as_json:
+        print_json({"file": str(file) if found else None, "options": found})
+        return
+    if not found:
+        echo(f"there is no {file}")
+        return
+    rows = [
+        (name or "every command", key.replace("_", "-"), str(value))
+        for name, table in found.items()
+        for key, value in table.items()
+    ]
+    echo_lines(format_table((Column("command"), Column("option"), Column("value")), rows))

@@ -1,0 +1,131 @@
+"""`edgec.toml` beside a model: options that its commands take where the command line says nothing.
+
+board = "stm32"              # of every command that has such an option
+calibration = "samples/"     # paths are relative to the file
+[build]                      # of one command
+max-ram = "64K"
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgec.errors import EdgecError
+
+FILE_NAME = "edgec.toml"
+#: What only makes sense on a command line.
+_NEVER = {"help", "as_json", "model"}
+
+
+def defaults_for(
+    parent: click.Context, name: str, command: click.Command, words: list[str]
+) -> dict[str, Any]:
+    """What the file beside the model says for the command `name`, by parameter.
+
+    words: the command's part of the command line; an option given there switches off the file's
+    other way to say the same (`--board` and `--target`). Empty where the command names no model, or
+    no file is there. Raises EdgecError for a file with a fault.
+    """
+    given = _given(parent, command, words)
+    model = given.get("model")
+    if not isinstance(model, str):
+        return {}
+    path = Path(model).parent / FILE_NAME
+    if not path.is_file():
+        return {}
+    found = read_config(path)
+    values = {**found.get("", {}), **found.get(name, {})}
+    known = {str(each.name): each for each in _options(command)}
+    if "target" in given or "board" in given:
+        for key in ("board", "target"):
+            values.pop(key, None)
+    if Path(model).is_dir():  # compiled already: nothing but the board is left to be said
+        known = {"board": known["board"]} if "board" in known else {}
+    return {key: _placed(value, known[key], path) for key, value in values.items() if key in known}
+
+
+def read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """By command, "" for all of them, the parameters that the file sets.
+
+    Raises EdgecError for a file that is no TOML, and for a table, option or value that no command
+    has; the values are read as those on a command line are when the command runs.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise EdgecError(f"{path} cannot be read: {problem}", hint="see https://toml.io") from None
+    commands = dict(_commands())
+    tables = {"": {key: value for key, value in data.items() if not isinstance(value, dict)}}
+    tables.update({key: value for key, value in data.items() if isinstance(value, dict)})
+    return {name: _table(path, name, table, commands) for name, table in tables.items()}
+
+
+def _table(
+    path: Path, name: str, table: Mapping[str, Any], commands: Mapping[str, click.Command]
+) -> dict[str, Any]:
+    if name and name not in commands:
+        raise EdgecError(f"{path}: [{name}] is no command", details=(_near(name, commands),))
+    named = [commands[name]] if name else commands.values()
+    known = {_word(option): str(option.name) for each in named for option in _options(each)}
+    found = {}
+    for key, value in table.items():
+        if key not in known:
+            said = f"`edgec {name}` has no option" if name else "no command has an option"
+            raise EdgecError(f"{path}: {said} --{key}", details=(_near(key, known),))
+        if not isinstance(value, (str, int, float, bool, list)):
+            raise EdgecError(f"{path}: {key} is neither text, number, true or false, nor a list")
+        found[known[key]] = value
+    return found
+
+
+def _near(word: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or sorted(known)
+    return f"near it: {', '.join(near)}"
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    """The commands that take a model."""
+    from edgec.cli.main import COMMANDS, cli
+
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if command is not None and any(each.name == "model" for each in command.params):
+            yield name, command
+
+
+def _options(command: click.Command) -> Iterator[click.Option]:
+    for each in command.params:
+        if isinstance(each, click.Option) and each.name not in _NEVER:
+            yield each
+
+
+def _word(option: click.Option) -> str:
+    """How the file names an option: its longest form without the dashes."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def _given(parent: click.Context, command: click.Command, words: list[str]) -> dict[str, Any]:
+    """What the command line gives, unchecked; nothing where it is wrong, which is told later."""
+    context = click.Context(command, parent, resilient_parsing=True)
+    try:
+        values, _, _ = command.make_parser(context).parse_args(args=list(words))
+    except click.UsageError:
+        return {}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _placed(value: Any, option: click.Option, path: Path) -> Any:
+    """A path in the file is relative to the file."""
+    if isinstance(option.type, click.Path) and isinstance(value, str):
+        return str(path.parent / value)
+    if isinstance(value, bool):
+        return value
+    many = [str(each) for each in value] if isinstance(value, list) else str(value)
+    return [many] if option.multiple and isinstance(many, str) else many

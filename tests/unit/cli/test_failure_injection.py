@@ -1,0 +1,186 @@
+"""Each write, rename and process start of a command fails once, in turn; commands die at any time.
+
+Whatever fails: what was there stays as it was or is replaced whole, nothing else is left behind,
+and there is one error without a traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_builder import float_network
+
+#: What a disk and a system say: full, an error of the medium, no permission, a read-only one.
+PROBLEMS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
+#: Not a command's own: where Python and the C library keep what they keep.
+FOREIGN = ("/dev/", "/proc/", "__pycache__", ".pyc")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class Faults:
+    """Counts operations under some folders, and fails the one that `at` names."""
+
+    def __init__(self) -> None:
+        self.roots: tuple[str, ...] = ()
+        self.at: int | None = None
+        self.problem = errno.ENOSPC
+        self.seen: list[str] = []
+        self.always = False
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.roots:
+            return
+        what = self.operation(event, args)
+        if what is None:
+            return
+        self.seen.append(what)
+        if self.always or len(self.seen) - 1 == self.at:
+            raise OSError(self.problem, os.strerror(self.problem), what)
+
+    def operation(self, event: str, args: tuple[Any, ...]) -> str | None:
+        """What is done to a file under the roots, or the program that starts; None for others."""
+        if event == "subprocess.Popen":
+            return f"start {args[0]}"
+        paths = [os.fspath(a) for a in args[:2] if isinstance(a, (str, os.PathLike))]
+        if event == "open":
+            mode, flags = args[1], args[2]
+            writes = any(c in mode for c in "wax+") if isinstance(mode, str) else flags & WRITES
+            paths = paths[:1] if writes else []
+        elif event not in ("os.rename", "os.mkdir", "os.link", "os.symlink", "os.truncate"):
+            return None
+        own = [p for p in paths if p.startswith(self.roots) and not any(f in p for f in FOREIGN)]
+        return f"{event} {own[0]}" if own else None
+
+    @contextmanager
+    def failing(self, roots: tuple[Path, ...], at: int | None, problem: int) -> Iterator[None]:
+        self.roots, self.at, self.problem = tuple(map(str, roots)), at, problem
+        self.seen = []
+        try:
+            yield
+        finally:
+            self.roots, self.always = (), False
+
+
+@pytest.fixture(scope="session")
+def faults() -> Faults:
+    """One for the process: an audit hook stays for good, and does nothing while it has no roots."""
+    found = Faults()
+    sys.addaudithook(found)
+    return found
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file of a folder with its content's hash, hidden ones too."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*")) if path.is_file()
+    }  # fmt: skip
+
+
+@pytest.fixture
+def command_of(dense_model: Path, work: Path) -> Callable[[str], list[object]]:
+    """The words of a command that writes `out`."""
+
+    def words(name: str) -> list[object]:
+        if name == "quantize":
+            model = float_network(1, work.parent / "f.onnx")
+            samples = np.random.default_rng(1).normal(size=(4, 1, 3, 12, 12)).astype(np.float32)
+            shape = _input_shape(model)
+            np.savez(work.parent / "s.npz", x=np.resize(samples, (4, *shape)))
+            return ["quantize", model, "--calibration", work.parent / "s.npz", "-o", "out.onnx",
+                    "--html", "out.html", "--no-blame", "--observer", "minmax", "--nearest",
+                    "--keep-biases", "--equalize", "never"]  # fmt: skip
+        if name == "export":
+            return ["export", dense_model, "--format", "cmake", "-o", "out"]
+        return ["build", dense_model, "--board", "host", "-o", "out"]
+
+    return words
+
+
+def _input_shape(model: Path) -> tuple[int, ...]:
+    import onnx
+
+    (entry,) = onnx.load(model).graph.input
+    return tuple(d.dim_value for d in entry.type.tensor_type.shape.dim[1:])
+
+
+@pytest.mark.parametrize("name", ["build", "quantize", "export"])
+def test_each_operation_fails_once(
+    name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
+) -> None:
+    words = command_of(name)
+    temporary = work.parent / "tmp"
+    roots = (work, temporary)
+    assert edgec(*words).status == 0
+    before = tree(work)
+    with faults.failing(roots, None, 0):
+        assert edgec(*words).status == 0
+    points = list(faults.seen)
+    assert len(points) > 3, points
+    after = tree(work)
+    for at, what in enumerate(points):
+        problem = PROBLEMS[at % len(PROBLEMS)]
+        with faults.failing(roots, at, problem):
+            ran = edgec(*words)
+        assert "Traceback" not in ran.err, (what, ran.err)
+        if ran.status:
+            assert ran.status == 1 and ran.err.count("error: ") == 1, (what, ran)
+            assert ran.out == "" or name == "quantize", (what, ran)
+        found = tree(work)
+        assert found in (before, after), (what, sorted(set(found) ^ set(before)))
+        assert not tree(temporary), (what, tree(temporary))
+    assert edgec(*words).status == 0 and tree(work) == after
+
+
+@pytest.mark.parametrize("name", ["build", "quantize", "export"])
+def test_a_folder_that_cannot_be_written(
+    name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
+) -> None:
+    """Every write there fails, as on a read-only file system, where root may write nothing too."""
+    words = command_of(name)
+    with faults.failing((work,), None, errno.EROFS):
+        faults.always = True
+        ran = edgec(*words)
+    assert ran.status == 1 and ran.err.count("error: ") == 1 and "Traceback" not in ran.err, ran
+    assert not tree(work) and not tree(work.parent / "tmp")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
+@pytest.mark.parametrize("name", ["build", "export"])
+def test_killed_at_random_moments(
+    name: str, command_of: Callable, edgec: Callable, work: Path
+) -> None:
+    words = [sys.executable, "-m", "edgec", *map(str, command_of(name))]
+    env = {**os.environ, "TMPDIR": str(work.parent / "tmp")}
+    start = time.monotonic()
+    subprocess.run(words, check=True, capture_output=True, env=env)
+    whole_s = time.monotonic() - start
+    before = tree(work)
+    rng = random.Random(name)
+    for _ in range(5):
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        # Files are written towards the end.
+        time.sleep(whole_s * rng.uniform(0.4, 1.1))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        out = work / "out"
+        if out.exists():
+            assert {f"out/{path}" for path in tree(out)} == set(before)
+    assert edgec(*words[3:]).status == 0
+    assert tree(work) == before and not tree(work.parent / "tmp")
