@@ -34,9 +34,10 @@ class TfliteBuilder:
         self.codes: list[tuple[int, str]] = []
         self.operators: list[dict[str, Any]] = []
         self.others: list[TfliteBuilder] = []
+        self.ends: tuple[Sequence[int], Sequence[int]] = ([], [])
 
     def subgraph(self) -> TfliteBuilder:
-        """Add a subgraph without inputs and outputs; the first one has number 1."""
+        """Add a subgraph; the first one has number 1. `ends` are its inputs and outputs."""
         other = TfliteBuilder(self.version)
         other.buffers, other.codes = self.buffers, self.codes
         self.others.append(other)
@@ -106,7 +107,7 @@ class TfliteBuilder:
         b = flatbuffers.Builder(1 << 12)
         buffers = [self._buffer(b, raw) for raw in self.buffers]
         codes = [self._code(b, *entry) for entry in self.codes]
-        graphs = [self._graph(b, inputs, outputs), *(o._graph(b, [], []) for o in self.others)]
+        graphs = [self._graph(b, inputs, outputs), *(o._graph(b, *o.ends) for o in self.others)]
         model = self._table(
             b, "Model",
             Version=self.version, OperatorCodes=_offsets(b, codes), Subgraphs=_offsets(b, graphs),

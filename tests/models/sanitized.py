@@ -91,9 +91,8 @@ def build_sanitized(project: Path, manifest: Manifest) -> Path:
         [project / source for source in (*manifest.sources, "driver.c")],
         project / "program",
         toolchain=find_toolchain(host_core(), "gcc"), include_dirs=[project],
-        defines=["_POSIX_C_SOURCE=200809L"], optimize="-O1",
-        sanitize=("address", "undefined"),
-        extra_flags=["-fsanitize=float-cast-overflow", "-fno-sanitize=float-divide-by-zero"],
+        defines=["_POSIX_C_SOURCE=200809L"], sanitize=("address", "undefined"),
+        flags=["-O1", "-fsanitize=float-cast-overflow", "-fno-sanitize=float-divide-by-zero"],
     )  # fmt: skip
 
 
@@ -159,7 +158,7 @@ def run_sanitized(
         [*emulator, str(program)], input=data, capture_output=True, check=False, timeout=600,
         env=environment,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode(errors="replace")[-3000:]
+    assert done.returncode == 0, (done.returncode, done.stderr.decode(errors="replace")[-3000:])
     found, at = [], 0
     for _ in inputs:
         outputs = []

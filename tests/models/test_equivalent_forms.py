@@ -14,7 +14,7 @@ from measured_table import read_table
 from quantized_files import float_function
 
 from edgec.graph.ir import Constant, Function
-from edgec.report.quantization_forms import difference, shares
+from edgec.report.accuracy import difference, shares
 
 
 def constants(function: Function) -> list[np.ndarray]:

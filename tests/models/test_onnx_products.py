@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from built_models import DIGITS, QDQ_MODELS, build
+from built_models import DIGITS, MODELS, QDQ_MODELS, build, figures
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import Built
@@ -100,3 +100,14 @@ def assert_the_oracles_bits(engine: str, built: Built, most: int | None) -> None
                 assert np.array_equal(want, got), f"seed {seed}"
             assert result.instructions is not None
             assert most is None or seed > 1 or result.instructions <= most
+
+
+def test_products_take_kernels_where_no_byte_is_lost(sample_model: Callable[[str], Path]) -> None:
+    """By default: an encoder and decoder is as fast as from TFLite; KWS would take more flash."""
+    names = ("ad_qdq", "kws_qdq")
+    dense, windows = (build(sample_model(QDQ_MODELS[n]), "mps2_an386", "gcc")[0] for n in names)
+    used = [kernels_of(variant.function) for variant in dense.chosen]
+    assert sum("ec_matrix_1_shared_onnx_s8_dsp" in each for each in used) == 10
+    assert not any("ec_matrix_3_onnx_s8_dsp" in kernels_of(v.function) for v in windows.chosen)
+    most = 1.10 * figures(sample_model(MODELS["ad"]), "mps2_an386")["instructions"]
+    assert figures(sample_model(QDQ_MODELS["ad_qdq"]), "mps2_an386")["instructions"] <= most

@@ -79,6 +79,21 @@ def test_time_is_no_slower_than_balanced_by_estimate(
     assert time <= balanced
 
 
+def test_balanced_is_fast_where_that_is_worth_the_memory(
+    sample_model: Callable[[str], Path],
+) -> None:
+    """Kernels halve the time of the network; their scratch makes the arena half as large again."""
+    model = sample_model("tinymaix_cifar10_int8.tflite")
+    levels: tuple[Optimize, ...] = ("time", "balanced")
+    time, balanced = (
+        compile_model(model, find_core("cortex-m4"), Options(optimize=optimize))
+        for optimize in levels
+    )
+    fewest = sum(v.instructions for v in time.chosen)
+    assert sum(v.instructions for v in balanced.chosen) <= 1.03 * fewest
+    assert balanced.program.arena_bytes <= time.program.arena_bytes
+
+
 def test_time_is_measured_no_slower_where_balanced_streams_a_pool(
     sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from measure_quantization import CASES, PARTS, TABLE, log_loss, measure
 from measured_table import read_table
 
-from edgec.report.quantization_figures import sign_test
+from edgec.report.accuracy import sign_test
 
 #: The share of samples that int8 may answer otherwise than the float model, right or wrong.
 MOST_OTHERWISE = 0.02

@@ -17,11 +17,11 @@ ROWS = (
     ("frontends", "targets", "boards", "passes", "quantize"),
     ("memory",),
     ("codegen",),
-    ("build", "link", "sim", "runners"),
+    ("build", "exporters", "link", "sim", "runners"),
     ("pipeline", "deploy"),
     ("report",),
-    ("oracle", "api"),
-    ("cli",),
+    ("oracle", "api", "onnx_backend"),
+    ("cli", "dynamo"),
 )
 ORDER = [area for row in ROWS for area in row]
 #: Pairs that the order above would allow but that stay apart.
@@ -30,10 +30,10 @@ APART = {("loop", "graph"), ("passes", "frontends"), ("quantize", "frontends")}
 #: Foreign packages and the only places that may import them. The oracle runs the models' own
 #: frameworks and asks them for inner tensors, so it reads their files too, and rewrites some.
 FOREIGN = {
-    "onnx": ("edgec/frontends/", "edgec/oracle/"),
+    "onnx": ("edgec/frontends/", "edgec/onnx_backend.py", "edgec/oracle/"),
     "tflite": ("edgec/frontends/", "edgec/oracle/"),
     "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
-    "torch": ("edgec/frontends/", "edgec/oracle/"),
+    "torch": ("edgec/frontends/", "edgec/oracle/", "edgec/dynamo/"),
     "unicorn": ("edgec/sim/",),
 }
 

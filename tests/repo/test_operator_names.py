@@ -41,6 +41,7 @@ OTHER_WORDS = {
     "edgec/targets/helium/kernels/matrix.py": {"dense"},
     "edgec/targets/helium/matrix.py": {"dense"},
     "edgec/frontends/aten_layers.py": {"floor"},
+    "edgec/frontends/aten_maps.py": {"add", "mul"},  # ONNX's words for reductions
     "edgec/report/html.py": {"maximum", "minimum"},  # keys of the report
     "edgec/report/project.py": {"maximum", "minimum"},
 }  # fmt: skip

@@ -18,7 +18,7 @@ TOP_LEVEL = {path.name for path in REPO_ROOT.iterdir()}
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 _PATH = re.compile(r"[\w.*<>{},-]+(?:/[\w.*<>{},-]+)*/?")
-_MODULE = re.compile(r"edgec(?:\.\w+)+")
+_MODULE = re.compile(r"edgec(?!\.toml$)(?:\.\w+)+")
 _DOC_MENTION = re.compile(r"\bdocs/[\w/]+\.md\b")
 
 

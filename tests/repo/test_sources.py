@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from repo_files import CODE_SUFFIXES, REPO_ROOT, relative, text_files
+from write_pages import pages
 
-from edgec.report.docs import operator_files, pages
+from edgec.report.operators import operator_files
 
 MAX_LINES = 600
 

@@ -1,0 +1,80 @@
+"""Random valid models of fixed seeds against their frameworks; `make fuzz` runs for hours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compare_models import Case, case_of, failure, inputs_of, run, shrink
+from random_models import Model, Step, Tensor
+from random_onnx import MAKERS
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
+pytest.importorskip("tflite_micro", reason="tflite_micro is not installed (edgec[verify])")
+
+#: Models of `make test`; `make test-full` tries more.
+COUNT, FULL = 48, 1000
+
+
+def check(first: int, count: int) -> None:
+    tally = run(first, count, 3600, quiet=True)
+    assert not tally.findings, "\n\n".join(tally.findings.values())
+    # A generator whose models are refused tests nothing.
+    assert tally.results["compared"] > count * 3 // 4, tally.refused
+
+
+def test_random_models_equal_their_frameworks() -> None:
+    check(0, COUNT)
+
+
+@pytest.mark.full
+def test_more_random_models_equal_their_frameworks() -> None:
+    check(COUNT, FULL)
+
+
+def test_a_seed_stands_for_one_model() -> None:
+    for seed in (4, 5):
+        assert case_of(seed).model.write() == case_of(seed).model.write()
+
+
+#: Importers of ONNX that no maker is for: nodes with bodies, a constant, and room for operators
+#: that have just joined. It only becomes smaller.
+MOST_MISSING = 24
+
+
+def test_operators_are_generated() -> None:
+    """An operator with an importer is a row of a table, or has a maker."""
+    from edgec import ops
+    from edgec.ops.op import importer_kinds
+    from edgec.ops.row import _BY_KIND
+
+    ops.load()
+    rows = {kind for name, kind in _BY_KIND if name == "onnx"}
+    missing = set(importer_kinds("onnx")) - rows - set(MAKERS)
+    assert len(missing) <= MOST_MISSING, f"makers are missing: {sorted(missing)}"
+    assert len(rows | set(MAKERS)) > 100
+
+
+def test_the_shrinker_finds_the_one_step_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a chain of which one operator is computed wrongly, that one is left."""
+    from edgec.graph.operator import get_op
+
+    kinds = ("Neg", "Relu", "Abs", "Floor", "Ceil")
+    names = ("x", "a", "b", "c", "d", "e")
+    tensors = {name: Tensor((2, 3), "float32") for name in names}
+    steps = tuple(Step(kind, (names[n],), (names[n + 1],)) for n, kind in enumerate(kinds))
+    model = Model("onnx", tensors, steps, ("x",), ("e", "b"))
+    options = {"optimize": "ram", "unfused": True, "io": "caller"}
+    case = Case(1, model, inputs_of(model, np.random.default_rng(1)), options, None, 50)
+    assert not failure(case)
+    monkeypatch.setattr(
+        type(get_op("abs")), "evaluate", lambda *_: (np.full((2, 3), 7, np.float32),)
+    )
+    small = shrink(case)
+    assert [step.kind for step in small.model.steps] == ["Abs"]
+    assert small.options == {"optimize": "balanced", "unfused": False, "io": "arena"}
+    assert small == replace(small, percent=100, core=None)

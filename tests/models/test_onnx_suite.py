@@ -1,0 +1,49 @@
+"""ONNX's official suite by C on this computer: every listed test passes, no other one is forgotten.
+
+`python tests/models/test_onnx_suite.py` writes the list of models again, and says what is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import onnx
+import pytest
+from onnx.backend.test.loader import load_model_tests
+from onnx_suite import MODEL_CASES, NODE_CASES, listed, sample, test_classes
+
+import edgec.onnx_backend
+from edgec.errors import EdgecError
+
+pytestmark = pytest.mark.full
+#: Small models of the suite; those named "real" are downloaded, and have no place here.
+KINDS = ("simple", "pytorch-converted", "pytorch-operator")
+
+globals().update(test_classes({*listed(NODE_CASES), *listed(MODEL_CASES)} - sample(), __name__))
+del test_classes
+
+
+def refusals() -> Iterator[tuple[str, str]]:
+    """Each model of the suite that is not listed, and why it is refused ("" if it is not)."""
+    for kind in KINDS:
+        for case in load_model_tests(kind=kind):
+            if case.name in listed(MODEL_CASES):
+                continue
+            try:
+                edgec.onnx_backend.prepare(onnx.load(f"{case.model_dir}/model.onnx"))
+            except EdgecError as error:
+                yield case.name, (error.details or (error.message,))[0]
+            else:
+                yield case.name, ""
+
+
+def test_what_is_not_listed_is_refused() -> None:
+    assert not [name for name, why in refusals() if not why], "write the list again: these compile"
+
+
+if __name__ == "__main__":
+    MODEL_CASES.write_text("", "utf-8")
+    every = sorted(refusals())
+    MODEL_CASES.write_text("\n".join(name for name, why in every if not why) + "\n", "utf-8")
+    print("\n".join(f"{name}: {why}" for name, why in every if why), file=sys.stderr)
