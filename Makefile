@@ -30,13 +30,13 @@ test test-full: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --durations 10
 
 PY_SOURCES := $(wildcard edgec tests examples setup.py)
-C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' 2>/dev/null | sort)
+C_SOURCES = $(shell find runtime_c tests/runtime_c -name '*.[ch]' -o -name '*.inc' 2>/dev/null | sort)
 CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-suppr \
 	--error-exitcode=1 --quiet --suppress=missingIncludeSystem \
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format devices models docs bench fuzz misra emit-diff clean
+.PHONY: help venv demo test test-full check check-python check-c format devices models docs site bench fuzz misra emit-diff clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,8 +94,11 @@ misra: $(STAMP) ## Check emitted C and runtime against docs/misra.md (a few minu
 BASE ?= HEAD
 FUZZ_COUNT := 2000000
 
-fuzz: $(STAMP) ## Fuzz the import and compilation of model files (two hours; FUZZ_COUNT=... files)
+RANDOM_SECONDS := 7200
+
+fuzz: $(STAMP) ## Fuzz damaged model files, then compare random valid ones (hours; FUZZ_COUNT=, RANDOM_SECONDS=)
 	$(PY) tests/fuzz/fuzz.py --count $(FUZZ_COUNT) --workers $(JOBS)
+	OPENBLAS_NUM_THREADS=1 $(PY) tests/fuzz/compare_models.py --seconds $(RANDOM_SECONDS)
 
 # Runs on bad lines, flashing with faults, use of the line's rate, inputs for the parser; also those
 # marked full. -rP shows what the tests counted.
@@ -111,10 +114,14 @@ emit-diff: $(STAMP) ## Compare the machine code of two revisions (BASE=commit; m
 
 models: $(STAMP) ## Measure every sample model again for docs/models.md (an hour)
 	$(PY) tests/models/measure_models.py
-	$(PY) -m edgec.report.docs
+	$(PY) tests/pages/write_pages.py
 
 docs: $(STAMP) ## Write the generated pages of docs/ again
-	$(PY) -m edgec.report.docs
+	$(PY) tests/pages/write_pages.py
+
+site: $(STAMP) ## Build the documentation as a site, in build/site
+	$(PY) -m pip install --quiet --no-compile --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 bench: $(STAMP) ## Measure the sample models and compare them with the baselines
 	$(BIN)/edgec bench

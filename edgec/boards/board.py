@@ -64,7 +64,6 @@ class MemoryRegion:
 
     @property
     def end(self) -> int:
-        """The address of the first byte after the region."""
         return self.origin + self.length
 
     def holds(self, address: int, length: int = 0) -> bool:
@@ -134,7 +133,6 @@ class Board:
 
     @property
     def is_host(self) -> bool:
-        """Whether programs for this board run on the computer that builds them."""
         return not self.core.is_embedded
 
     @property
@@ -339,7 +337,6 @@ def _shipped_boards() -> dict[str, Board]:
 
 
 def all_boards() -> tuple[Board, ...]:
-    """Return every shipped board, by name."""
     return tuple(_shipped_boards().values())
 
 

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
 from edgec.boards.board import Board, MemoryRegion
 from edgec.errors import BoardError
-from edgec.resources import resource_dir
+from edgec.resources import resource_dir, text_templates
 
 _COMMON = ("common/start.c", "common/rx_queue.c", "common/memory.c")
 _CORTEX_M = ("cortex_m/startup.c", *_COMMON)
@@ -95,15 +93,7 @@ def port_include_dirs(board: Board) -> tuple[Path, ...]:
 
 
 def _render(template: str, values: dict[str, object]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resource_dir("templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template(template).render(values)
+    return text_templates().get_template(template).render(values)
 
 
 def _c_value(value: int) -> str:

@@ -42,17 +42,7 @@ class NewBoard:
 
 def new_board_text(new: NewBoard) -> str:
     """Return the TOML text of a board. Raises BoardError for what makes no board."""
-    if not _NAME.match(new.name):
-        raise BoardError(
-            f"'{new.name}' cannot be a board's name",
-            hint="use small letters, digits and underscores, a letter first",
-        )
-    like = load_board(new.like)
-    if like.is_host or not like.runners:
-        raise BoardError(
-            f"{like.name} is no hardware that another board could be like",
-            hint="choose a board with a chip of the same family: `edgec boards` lists them",
-        )
+    like = _board_like(new)
     path = resource_dir("boards") / f"{like.name}.toml"
     text = _without_tables(path.read_text("utf-8"), ("qemu",))
     text = re.sub(r"^aliases .*\n", "", text, flags=re.M)
@@ -82,6 +72,22 @@ def new_board_text(new: NewBoard) -> str:
         text = _with_value(text, key, _setting(key, value))
     check_new_board(new.name, text)
     return text
+
+
+def _board_like(new: NewBoard) -> Board:
+    """The shipped board that the new one is like."""
+    if not _NAME.match(new.name):
+        raise BoardError(
+            f"'{new.name}' cannot be a board's name",
+            hint="use small letters, digits and underscores, a letter first",
+        )
+    like = load_board(new.like)
+    if like.is_host or not like.runners:
+        raise BoardError(
+            f"{like.name} is no hardware that another board could be like",
+            hint="choose a board with a chip of the same family: `edgec boards` lists them",
+        )
+    return like
 
 
 def check_new_board(name: str, text: str) -> Board:

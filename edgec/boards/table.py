@@ -26,7 +26,6 @@ class Table:
         self._read: set[str] = set()
 
     def names(self) -> tuple[str, ...]:
-        """Return the keys, in file order."""
         return tuple(self._values)
 
     def raw(self, key: str, default: Any = _REQUIRED) -> Any:
@@ -38,11 +37,9 @@ class Table:
         return value
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
-        """Return a string."""
         return str(self._typed(key, default, str, "text"))
 
     def integer(self, key: str, default: Any = _REQUIRED) -> int:
-        """Return an integer (a boolean is none)."""
         return int(self._typed(key, default, int, "a whole number"))
 
     def number(self, key: str, default: float) -> float:
@@ -53,11 +50,9 @@ class Table:
         return float(value)
 
     def boolean(self, key: str, default: Any = _REQUIRED) -> bool:
-        """Return true or false."""
         return bool(self._typed(key, default, bool, "true or false"))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of strings; empty when the key is absent."""
         values = self.raw(key, [])
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise BoardError(f"{self.where}: '{key}' is not a list of texts")
