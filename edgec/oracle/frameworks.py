@@ -23,15 +23,17 @@ import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.oracle.builtin_operators import with_builtin_operators
-from edgec.oracle.onnx_edits import as_uint8, edit_onnx
+from edgec.oracle.onnx_edits import as_uint8, edit_onnx, float_weights_of_integers
 
 Array = npt.NDArray[Any]
 
 
-#: Optimizers of ONNX Runtime that make another model than the file says. The first makes one of
-#: two pairs of QuantizeLinear and DequantizeLinear in a row, with parameters of its own. The second
-#: stores float weights between quantized values, as a ConvTranspose has them, in int8.
-UNWANTED_OPTIMIZERS = ("DoubleQDQPairsRemover", "WeightBiasQuantization")
+#: An optimizer of ONNX Runtime that makes one of two pairs of QuantizeLinear and DequantizeLinear
+#: in a row, with parameters that are not in the file.
+PAIRS_REMOVER = "DoubleQDQPairsRemover"
+#: An optimizer that stores float weights between quantized values in int8, and float biases in
+#: int32. Biases must be, else a convolution is computed in floats; weights must not.
+WEIGHT_QUANTIZER = "WeightBiasQuantization"
 
 
 @dataclass(frozen=True)
@@ -267,11 +269,13 @@ class OnnxRuntimeOracle(Oracle):
         # Without this, x86 runs int8 activations as uint8 by instructions that saturate pairs of
         # products at 16 bits: then results depend on the CPU and are not what the file says.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
+        unwanted = [PAIRS_REMOVER]
         try:
+            if float_weights_of_integers(data):
+                unwanted.append(WEIGHT_QUANTIZER)
             return self._onnxruntime.InferenceSession(
-                data, options, providers=["CPUExecutionProvider"],
-                disabled_optimizers=[*UNWANTED_OPTIMIZERS],
-            )  # fmt: skip
+                data, options, providers=["CPUExecutionProvider"], disabled_optimizers=unwanted
+            )
         # Its exceptions share no base class but Exception.
         except Exception as error:
             raise ImportFailed(

@@ -32,6 +32,8 @@ MOVE = 128
 #: What ONNX Runtime has integer kernels of, which round once.
 PRODUCTS = ("Conv", "Gemm", "MatMul", "Add", "Mul")
 LIMITS = ("Relu", "Clip")
+#: Operators whose second input holds weights.
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
 
 
 class OnnxGraph:
@@ -101,6 +103,26 @@ def edit_onnx(
         return data, {edit.__name__: frozenset() for edit in edits}
     changed = {edit.__name__: frozenset(edit(OnnxGraph(model.graph))) for edit in edits}
     return (bytes(model.SerializeToString()) if any(changed.values()) else data), changed
+
+
+def float_weights_of_integers(data: bytes) -> bool:
+    """Whether a product of dequantized values has float weights, stored in an ONNX file's content.
+
+    Content that is no model has none.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = OnnxGraph(onnx.load_model_from_string(data).graph)
+    except DecodeError:
+        return False
+    return any(
+        graph.makers[node.input[0]].op_type == "DequantizeLinear"
+        and node.input[1] in graph.constants
+        for node in graph.nodes
+        if node.op_type in WEIGHTED and node.input[0] in graph.makers
+    )
 
 
 def as_uint8(stored: Array) -> Array:

@@ -124,7 +124,7 @@ def test_spans_are_exact_to_the_byte(core):
     with pytest.raises(
         RunFailed,
         match=r"^fill\+0x\w+ writes 1 byte at 0x2\w+, "
-        r"right after the end of arena$",
+        r"right after the end of arena\n  instruction: strb ",
     ):
         core.call("fill", arena + 8, 33, 1, allow=allowed)
     with pytest.raises(RunFailed, match=r"sum.* reads 1 byte at .* right after the end of arena"):
