@@ -1,6 +1,6 @@
 """Build ONNX models as quantization-aware training exports them, for tests.
 
-Weights are floats with QuantizeLinear, perhaps Clip, and DequantizeLinear behind them, biases are
+Weights are floats with QuantizeLinear, perhaps Clip, and DequantizeLinear after them, biases are
 floats, values are uint8 or int8, and what is between two layers is as the exporter left it.
 """
 

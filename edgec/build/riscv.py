@@ -120,7 +120,7 @@ def _loaded(instruction: Instruction) -> tuple[int, int, int] | None:
 def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]:
     """Yield how control leaves each instruction of a function, and to where (0: unknown).
 
-    AUIPC and a JALR behind it, which reach any address, count as one jump to a fixed place.
+    AUIPC and a JALR after it, which reach any address, count as one jump to a fixed place.
     """
     upper: tuple[int, int] | None = None
     for instruction in instructions:

@@ -31,7 +31,7 @@ class FastTable(Table):  # type: ignore[misc]
         self.fields = struct.unpack_from(f"<{size // _SHORT_BYTES}H", data, vtable)
 
     def Offset(self, slot: int) -> int:
-        """Where a field lies behind the table's start; 0 where it is absent."""
+        """Where a field lies after the table's start; 0 where it is absent."""
         index = slot // _SHORT_BYTES
         return self.fields[index] if index < len(self.fields) else 0
 

@@ -203,7 +203,7 @@ class _GraphImporter:
             self.problems.append((operator.kind, name, f"it is malformed ({failure})"))
         else:
             return
-        # Stand-ins, so that the operators behind are checked as well.
+        # Stand-ins, so that the operators after are checked as well.
         for number in operator.outputs:
             try:
                 type_ = tensor_type(self.graph.tensors[number], computed=True)

@@ -116,7 +116,7 @@ class Variables:
         if not 0 < number < len(self.model.graphs):
             raise ImportFailed(f"calls subgraph {number} of {len(self.model.graphs)}")
         if self.values:
-            raise ImportFailed("stands behind operators that use variables")
+            raise ImportFailed("stands after operators that use variables")
         graph: RawGraph = self.model.graphs[number]
         handles: dict[int, Key] = {}
         for operator in graph.operators:

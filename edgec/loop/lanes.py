@@ -103,7 +103,7 @@ def _dependence(loop: For, private: frozenset[Buffer]) -> str:
 
 
 def _touches(body: Stmt) -> list[_Touch]:
-    """What a statement touches; of a kernel's pointers, all that its meaning has behind them."""
+    """What a statement touches; of a kernel's pointers, all that its meaning has after them."""
     found: list[_Touch] = []
     for stmt, path in walk(body):
         loops = tuple(s for s in path if isinstance(s, For))

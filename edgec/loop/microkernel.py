@@ -155,7 +155,7 @@ def stated_instructions(kernel: Microkernel, call: Call) -> float | None:
 
 
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:
-    """The pointers of a microkernel's call, and how many elements its meaning has behind each."""
+    """The pointers of a microkernel's call, and how many elements its meaning has after each."""
     kernel = get_microkernel(call.callee)
     refs = [arg for arg in call.args if isinstance(arg, BufferRef)]
     params = kernel.pointers(meaning_of_call(kernel, call))

@@ -26,7 +26,7 @@ def copy_kernel_for(dtype: str) -> str:
 
 
 def move_rows(dtype: str, rows: int, row: int, by: TermLike) -> PrimFunc:
-    """x[i] = x[i + by] for the rows i that have one `by` behind them; `row` elements each."""
+    """x[i] = x[i + by] for the rows i that have one `by` after them; `row` elements each."""
     x = Buffer("x", (rows, row), dtype, "arena")
     i, e = Var("i", 0, rows), Var("e", 0, row)
     store = Store(x, (as_term(i), as_term(e)), Load(x, (as_term(i) + by, as_term(e))))

@@ -1,4 +1,4 @@
-"""TFLite's fused activations: the output range of integers, a clip behind floats."""
+"""TFLite's fused activations: the output range of integers, a clip after floats."""
 
 from __future__ import annotations
 

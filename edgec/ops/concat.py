@@ -1,4 +1,4 @@
-"""concat: tensors one behind the other along an axis."""
+"""concat: tensors one after the other along an axis."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Concat(Op[ConcatAttrs]):
         """One copy after the other, each into its part of the output."""
         axis = node.attrs.axis
         out = target.target
-        assert out is not None  # nothing is fused behind it
+        assert out is not None  # nothing is fused after it
 
         def copy(number: int, part: Tensor, offset: int) -> None:
             target.definition.compute(

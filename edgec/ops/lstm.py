@@ -91,7 +91,7 @@ class Lstm(Op[LstmAttrs]):
     """x int8 [T, K], hidden int8 [1, U], cell int16 [1, U], weights int8 [4U, K] and [4U, U],
     bias int32 [4U] -> y int8 [1, T, U], the next hidden and cell.
 
-    Gates lie one behind the other in the order i, f, g, o. Exact as TFLite Micro's.
+    Gates lie one after the other in the order i, f, g, o. Exact as TFLite Micro's.
     """
 
     name = "lstm"

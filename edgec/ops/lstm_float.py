@@ -51,7 +51,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
     """x [T, N, K], hidden [N, U], cell [N, U], weights [4U, K] and [4U, U], bias [4U], all float32
     -> y [T, N, U], the next hidden and cell.
 
-    Gates lie one behind the other in the order i, f, g, o. Each of the two products is a sum in
+    Gates lie one after the other in the order i, f, g, o. Each of the two products is a sum in
     the order of its inputs, the first from the bias on.
     """
 

@@ -118,7 +118,7 @@ class GateShare:
         )  # fmt: skip
 
     def _copied(self, name: str, read: Read) -> Read:
-        """The inputs, or their copy, whose zeros behind them stay."""
+        """The inputs, or their copy, whose zeros after them stay."""
         row = self.row
         if row is None:
             return read

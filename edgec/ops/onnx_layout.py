@@ -70,7 +70,7 @@ def _moved(quant: Quant, permutation: tuple[int, ...], shape: tuple[int, ...]) -
         return quant
     position = permutation.index(quant.axis)
     while position >= len(shape) or shape[position] != len(quant.scale):
-        position -= 1  # an axis of extent 1 behind it was dropped
+        position -= 1  # an axis of extent 1 after it was dropped
         if position < 0:
             raise ImportFailed("scales along an axis that is not the output channels")
     return quant.with_axis(position)

@@ -77,7 +77,7 @@ class Pad(Op[PadAttrs]):
         before, after = attrs.padding[outer] if attrs.padding else (0, 0)
         extent = x.shape[outer] if attrs.padding else 1
         out = target.target
-        assert out is not None  # nothing is fused behind it
+        assert out is not None  # nothing is fused after it
 
         def fill(name: str, start: int, count: int) -> None:
             if count:

@@ -55,7 +55,7 @@ class SignalEnergy(Op[SignalEnergyAttrs]):
         """Zeros on both sides of the sums."""
         (x,) = tensors_of(inputs)
         out = target.target
-        assert out is not None  # nothing is fused behind it
+        assert out is not None  # nothing is fused after it
         attrs: SignalEnergyAttrs = node.attrs
 
         def part(name: str, start: int, stop: int, element: Any) -> None:

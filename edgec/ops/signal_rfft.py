@@ -258,7 +258,7 @@ class _Passes:
         x, kept, count = self.values, self.rotated, self.count
         half = count // 2
         out = self.target.target
-        assert out is not None  # nothing is fused behind it
+        assert out is not None  # nothing is fused after it
         turns = self.target.table("turns", split_rotations(count))
 
         def halved(at: Any, c: int, sign: int = 1) -> Any:

@@ -64,7 +64,7 @@ class SvdfPush(Op[NoAttrs]):
         """All values move at once, also the oldest, which the features are written over."""
         memory, feature = tensors_of(inputs)
         out = target.target
-        assert out is not None  # nothing is fused behind it
+        assert out is not None  # nothing is fused after it
         filters = feature.shape[1]
         length = memory.shape[1] // filters
         zero_point = _zero_point(node.inputs[0].type)
@@ -119,7 +119,7 @@ class SvdfTime(Op[NoAttrs]):
         folded = bias.astype(np.int64) - _zero_point(node.inputs[0].type) * sums
         weights = target.table("w", time.reshape(-1))
         biases = target.table("bias", wrap_int32(folded).astype(np.int32))
-        taps = rank * length  # the values of a unit's filters lie one behind the other
+        taps = rank * length  # the values of a unit's filters lie one after the other
         return target.reduce(
             "acc",
             node.output.type.shape,

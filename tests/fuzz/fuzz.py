@@ -286,7 +286,7 @@ def _close(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
 
 
 def _go_on(selector: selectors.BaseSelector, worker: _Worker, tally: Tally, why: str) -> None:
-    """Note the seed that ended a worker and start another behind it."""
+    """Note the seed that ended a worker and start another after it."""
     tally.findings[worker.seed] = why
     _start(selector, worker.seed + 1, worker.stop)
 

@@ -254,7 +254,7 @@ class Dealt:
         return [self.inputs[n] for n in np.flatnonzero(self.part_of == part)]
 
     def behind(self, part: int, count: int) -> np.ndarray:
-        """The places of the samples of so many parts behind one."""
+        """The places of the samples of so many parts after one."""
         return np.flatnonzero((self.part_of - part - 1) % PARTS < count)
 
 
@@ -304,7 +304,7 @@ def measure(
     """All figures of one case.
 
     most: samples, spread over the set. parts: those that are calibrated with, in turn. compared:
-    parts behind it that each is compared on.
+    parts after it that each is compared on.
     """
     dealt = deal(case, most)
     data, kept, inputs = dealt.data, dealt.kept, dealt.inputs

@@ -42,7 +42,7 @@ ops.load()
 
 
 def network() -> Function:
-    """Convolutions and dense layers with odd numbers of channels, ReLUs behind most."""
+    """Convolutions and dense layers with odd numbers of channels, ReLUs after most."""
     rng = np.random.default_rng(6)
     b = GraphBuilder()
     y = b.param("x", TensorType((1, 16, 16, 3), "float32"))

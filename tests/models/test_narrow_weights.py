@@ -36,7 +36,7 @@ BYTES = {"float16": 2.0, "int8": 1.0, "int4": 0.5, "groups": 0.5 * 18 / 17}
 def network(path: Path, stored: str) -> Path:
     """Convolutions over windows and pixels, and a dense layer; units that are not whole.
 
-    The second convolution writes over its input just behind where it reads.
+    The second convolution writes over its input just after where it reads.
     """
     rng = np.random.default_rng(3)
     model = OnnxBuilder(3, SHAPE)

@@ -66,7 +66,7 @@ def test_channels_are_paired_where_weights_are_least(
     # The reference of the module as it came, whose channels are in their own order.
     (expected,) = interpret(compiled.imported.main, inputs)
     (found,) = result.outputs
-    assert np.abs(found - expected).max() <= 1e-6  # behind a softmax of floats
+    assert np.abs(found - expected).max() <= 1e-6  # after a softmax of floats
     assert result.instructions is not None and result.instructions <= MOST_PAIRED[name]
 
 

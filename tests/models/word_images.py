@@ -50,7 +50,7 @@ def _word(rng: np.random.Generator) -> str:
 def picture(word: str, rng: np.random.Generator) -> Array:
     """The word as an input x[1, 3, HEIGHT, WIDTH], float32 of -1 to 1: (pixel / 255 - 0.5) / 0.5.
 
-    Sizes, places, greys of paper and ink, and noise are drawn from `rng`. Paper ends shortly behind
+    Sizes, places, greys of paper and ink, and noise are drawn from `rng`. Paper ends shortly after
     the word, as a detector of text cuts it; the rest is 0.
     """
     from PIL import Image, ImageDraw, ImageFont

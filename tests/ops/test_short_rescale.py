@@ -94,7 +94,7 @@ def test_parts_never_leave_int32(single: bool) -> None:
             for number in (product, total):
                 assert number.min() >= INT32_MIN and number.max() <= INT32_MAX
             total, below = total >> bits, below + bits
-        whole = on_line(line, channel, acc) + 128  # the zero point is added behind
+        whole = on_line(line, channel, acc) + 128  # the zero point is added after
         np.testing.assert_array_equal((total + 1) >> 1, whole)
 
 

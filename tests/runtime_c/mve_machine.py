@@ -1,6 +1,6 @@
 """Call C functions on the emulated Cortex-M55 (QEMU's mps3-an547), many calls in one run.
 
-Every array of a call ends where a memory ends, so that reading or writing behind it is a fault.
+Every array of a call ends where a memory ends, so that reading or writing after it is a fault.
 The cases come in, and what they did goes out, through files (the loader device, semihosting).
 """
 

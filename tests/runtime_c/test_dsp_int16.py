@@ -174,7 +174,7 @@ WINDOWS = {
 
 
 def windows(core, name, window, row, limits, **changes):
-    """A row of outputs, its inputs behind those of nothing else."""
+    """A row of outputs, its inputs after those of nothing else."""
     kernel = get_microkernel(f"ec_depthwise_{name}_s16_dsp")
     rng = np.random.default_rng(window.shape[2] + row)
     channels = window.shape[2]

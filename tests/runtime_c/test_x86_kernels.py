@@ -56,7 +56,7 @@ def library(request, tmp_path_factory):
 
 
 class Edge:
-    """Memory of which the page behind the last byte cannot be touched."""
+    """Memory of which the page after the last byte cannot be touched."""
 
     def __init__(self) -> None:
         self.room = mmap.mmap(-1, 1 << 20)

@@ -267,7 +267,7 @@ class BootLoader:
         end = time.monotonic() + max(busy_s, 4 * self._patience.answer_s)
         self._drain(self._patience.quiet_s)
         self._fill()
-        # Now it is at a command, or behind the first byte of one: the next NACK tells.
+        # Now it is at a command, or after the first byte of one: the next NACK tells.
         while time.monotonic() < end:
             self._transport.write(_WRONG)
             answer = self._drain(self._patience.quiet_s)

@@ -93,7 +93,7 @@ def schedule_matrix(schedule: Schedule, straight: int, spares_code: bool) -> Non
 def schedule_computed_matrix(schedule: Schedule, at_once: int) -> None:
     """A product of two computed matrices: columns side by side share each element of a row.
 
-    They lie one behind the other in memory, so the second matrix is read row by row.
+    They lie one after the other in memory, so the second matrix is read row by row.
     """
     out = find_param(schedule.func, "out")
     columns = largest_divisor(out.shape[-1], at_once)

@@ -21,7 +21,7 @@ class Kind(enum.Enum):
     MATRIX = enum.auto()  # a row of inputs by the row of weights of an output channel
     WINDOWS = enum.auto()  # a window over all input channels by the weights of an output channel
     CHANNEL_WINDOWS = enum.auto()  # a window over one input channel by the weights of an output's
-    FILTERS = enum.auto()  # the inputs of an output channel by its weights, one behind the other
+    FILTERS = enum.auto()  # the inputs of an output channel by its weights, one after the other
     COMPUTED = enum.auto()  # two tensors of the model
     TOTAL = enum.auto()  # nothing: elements are added
     LARGEST = enum.auto()  # nothing: the largest element

@@ -11,7 +11,7 @@ from edgec.targets.common.nests import find_param
 
 
 def schedule_push(func: PrimFunc) -> list[Schedule]:
-    """The memory's values all moved down by one on a microkernel, and features behind them."""
+    """The memory's values all moved down by one on a microkernel, and features after them."""
     schedule = Schedule(func)
     out = find_param(func, "out")
     if out.dtype not in SUFFIXES or "move_i" not in loops_of(func.body):

@@ -12,7 +12,7 @@ from edgec.targets.common.recurrent import GATES
 from edgec.targets.dsp.matrix import fits_any_shift, fits_products
 from edgec.targets.rule import Nest
 
-#: The two products of a step, the number behind the names of their constants, and whether a product
+#: The two products of a step, the number after the names of their constants, and whether a product
 #: is added to the other one.
 SHARES = (("own", "", 1), ("given", "2", 0))
 

@@ -17,7 +17,7 @@ void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *to, int value, size_t bytes);
 
 /* EC_KERNEL: a function that stays one, however often it is called, and knows nothing of its
- * callers: repeated assembly is longer than compilers believe, and no literal may lie behind it. It
+ * callers: repeated assembly is longer than compilers believe, and no literal may lie after it. It
  * is aligned to 4 bytes also where size counts: assembly computes addresses from the pc.
  * EC_UNUSED: a function that only the C beside some assembly calls. */
 #if defined(__clang__)

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* plane[h][w] = x[h - top][w - left], or `fill` outside of x; x[h][w] is `step` bytes behind its
+/* plane[h][w] = x[h - top][w - left], or `fill` outside of x; x[h][w] is `step` bytes after its
  * left neighbour and has `height` rows of `width`. The plane may end before x does. */
 static inline void ec_gather_plane_s8(const int8_t *x, int8_t *plane, int32_t height, int32_t width,
                                       int32_t step, int32_t top, int32_t left, int32_t plane_height,

@@ -3,7 +3,7 @@
  * A stream holds bias and weights in the order of use. Per unit of four channels (the last one may
  * have fewer): the biases, then for each input of a window the weights of the unit's channels.
  * `stored` is the bytes of a weight: 4 a float32; 2 a float16; 1 an int8 that counts the steps of
- * its channel, which stand behind the biases. What is stored so becomes a float32, with one
+ * its channel, which stand after the biases. What is stored so becomes a float32, with one
  * rounding where it is a product of a step, before it is used.
  *
  * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one

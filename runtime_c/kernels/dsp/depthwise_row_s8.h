@@ -151,7 +151,7 @@
  * the one that is outside, `to` where its output goes, `next` what changes with the channel. */
 #define EC_ROW_END(odd, to, next) \
     ".balign 4\n" \
-    "13:\n" /* the column behind the last is outside */ \
+    "13:\n" /* the column after the last is outside */ \
     odd \
     "ldr lr, [sp, #24]\n" \
     "smlad r10, lr, r7, r10\n" \
@@ -215,7 +215,7 @@ static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, int32_t two, i
 
 /* Channels of a row of outputs, whose windows have their first row at x, the others `step` bytes
  * further, and step by `stride`. Of the outputs, `whole` have all their columns inside of x, or all
- * but the first; `right`: the one behind them has not its last. See below. */
+ * but the first; `right`: the one after them has not its last. See below. */
 static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                                int32_t step, int32_t outside, int32_t channels,
                                                int32_t left, int32_t whole, int32_t right,
@@ -292,7 +292,7 @@ static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, con
  * window exist, r2 is half of that, so that the first and the third are read, and no weight has
  * the second. On the stack: bias, C, the first column of x and the end of the row, stream, the
  * end of the channels, `fill` twice, and where to go: for the rows outside, for the first column,
- * for the second, and for the one behind the last. */
+ * for the second, and for the one after the last. */
 static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                               int32_t height, int32_t width, int32_t channels,
                                               int32_t top, int32_t left, int32_t out_width,

@@ -30,7 +30,7 @@
     "str r4, [r0], #4\n"
 
 /* Assembly: bytes of four channels of two rows, r4 and r5, as a word for each channel, to r0 and
- * r8, 2 * r8 and r9 bytes behind it; r0 steps on. */
+ * r8, 2 * r8 and r9 bytes after it; r0 steps on. */
 #define EC_STORE_TWO_ROWS_4       \
     "pkhtb r7, r5, r4, asr #16\n" \
     "pkhbt r6, r4, r5, lsl #16\n" \
@@ -165,7 +165,7 @@ static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const
 #endif
 
 /* One channel of an image as columns of int16: to[w * 32 + i] = x[first + i - top][column + w -
- * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes behind its
+ * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes after its
  * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
  * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
  * aligned to 4 bytes. */
@@ -204,7 +204,7 @@ static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t 
 }
 
 /* Four neighbouring channels of an image as columns of int16: as ec_pack_columns_s8_dsp, each
- * channel's `plane` int16 behind that of the one before; x needs no alignment. Behind the plan stand
+ * channel's `plane` int16 after that of the one before; x needs no alignment. After the plan stand
  * the pairs of a column, the columns to the right of x, `fill` and bytes from plane to plane. */
 static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
                                                int32_t width, int32_t step, int32_t top,
@@ -512,7 +512,7 @@ static inline EC_UNUSED void ec_depthwise_weights_s8_dsp(int32_t *weights, const
  * of the rescaled sum over kh, kw of plane[(w + kw) * 32 + h + kh] * weights[kh][kw] + bias.
  *
  * 2 <= height <= 30. plane and stream are aligned to 4 bytes; stream: see the top of this file.
- * Of a column, one int16 behind those that are used may be read, never used. out and plane must
+ * Of a column, one int16 after those that are used may be read, never used. out and plane must
  * not overlap.
  *
  * Registers: r0 plane, r1 out, r2 and lr two words of a column, r3-r8 weights, r9-r12 sums of

@@ -157,8 +157,8 @@ static inline EC_UNUSED const int32_t *ec_depthwise_four_s16_dsp(int32_t *result
 /* One output pixel: out[c] for c < 4 * quads, of `rows` rows of `columns` taps, at most 8 each.
  *
  * plan: quads; how results end, below; bytes from each tap to the next; of
- * each row, bytes from behind its last tap to the next row; the same of weights; rows; columns;
- * bytes of weights before the first tap; and behind the last row. out and x are aligned to 4 bytes.
+ * each row, bytes from after its last tap to the next row; the same of weights; rows; columns;
+ * bytes of weights before the first tap; and after the last row. out and x are aligned to 4 bytes.
  *
  * Registers: r0 x, r1 stream, r2 bytes between taps, r3 between rows, r4 and r5 inputs, r6 and r7
  * weights, r8-r11 sums, r12 rows left, lr bytes of weights between rows. On the stack: x, out, quads

@@ -4,7 +4,7 @@
  * Two inputs of a window, words of four channels, become words of two int16 for each channel,
  * and so do their weights. A stream holds all constants. It begins with two tables, of an even
  * number of words: the bytes from the first input of a window to each, and, for a window's inputs
- * one behind the other, 4 times its number. Every second word is doubled; the last is odd, and
+ * one after the other, 4 times its number. Every second word is doubled; the last is odd, and
  * where there is no input, it is that of the first. Then come, per four channels, in words: the
  * biases; for each two inputs t and u of a window the weights, bytes (t of channel 0, t of 2, u of
  * 0, u of 2) and the same of 1 and 3, zeros where there is no u; the bytes e - 1 of each channel; M

@@ -79,7 +79,7 @@ static EC_KERNEL void ec_pack_3_s8_dsp(int16_t *to, const int8_t *a, const int8_
         "ite ne\n"
         "addne r12, r12, #1\n"
         "moveq lr, #0\n"
-        /* The loop takes four; the first time it is entered behind those that are missing. */
+        /* The loop takes four; the first time it is entered after those that are missing. */
         "movs r4, #40\n" /* bytes of code for one */
         "mul lr, lr, r4\n"
         "adr.w r4, 0f\n"
@@ -198,7 +198,7 @@ static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_
                      w[p] + (kernel_w - 1) * dilation_w < width;
     }
     if (!padded || is_inside) {
-        const int32_t run = kernel_w * channels; /* bytes that lie one behind the other */
+        const int32_t run = kernel_w * channels; /* bytes that lie one after the other */
         if (dilation_w == 1 && run == 4) {
             ec_pack_words_3_s8_dsp(to, x + at[0], x + at[1], x + at[2], kernel_h, dilation_h * row);
             return;
@@ -323,7 +323,7 @@ static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, int32_
                      w[p] + (kernel_w - 1) * dilation_w < width;
     }
     if (!padded || is_inside) {
-        const int32_t run = kernel_w * channels; /* bytes that lie one behind the other */
+        const int32_t run = kernel_w * channels; /* bytes that lie one after the other */
         if (dilation_w == 1 && run == 4) {
             ec_pack_words_2_s8_dsp(to, x + at[0], x + at[1], kernel_h, dilation_h * row);
             return;

@@ -170,7 +170,7 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
 #endif
 }
 
-/* The inputs of x behind the last whole four, and zeros: at `tail`, two words. */
+/* The inputs of x after the last whole four, and zeros: at `tail`, two words. */
 static inline EC_UNUSED const int16_t *ec_tail_s16_dsp(void *tail, const int16_t *x,
                                                        int32_t inputs) {
     int16_t *const to = (int16_t *)tail;

@@ -26,7 +26,7 @@
 /* clang-format off */
 
 /* Assembly of 3 pixels: fill a frame of so many bytes, r5 is channels and r6 the zero point. The loop
- * takes 8 quads of 70 bytes of code; the first time it is entered behind those that are missing of
+ * takes 8 quads of 70 bytes of code; the first time it is entered after those that are missing of
  * r4, the size, or what `first` makes it. */
 #define EC_NIBBLES_3_BEGIN(frame, first) \
     "sub sp, #" frame "\n" \

@@ -134,7 +134,7 @@ static EC_KERNEL void ec_matrix_1_offset_s8_dsp(int8_t *out, const int16_t *x,
         "adds r6, r0, r5\n"
         "subs r6, #4\n"
         "str r6, [sp, #4]\n"
-        /* The loop takes 16 words; the first time it is entered behind those that are missing, 56
+        /* The loop takes 16 words; the first time it is entered after those that are missing, 56
          * bytes of code each, and 2 for three of them. */
         "subs r4, #1\n"
         "and r4, r4, #15\n"

@@ -16,7 +16,7 @@
 #include "kernels/common/store_s16.h"
 #include "kernels/dsp/matrix_s8_nibbles.h"
 
-/* The sums of a pair to two results behind `out`: to int8, plus a zero point, or to int16, limited.
+/* The sums of a pair to two results after `out`: to int8, plus a zero point, or to int16, limited.
  * `at` points at the scale of a. */
 static inline EC_INLINE void ec_store_pair_onnx_dsp(void *out, int32_t bytes, int32_t sum,
                                                     int32_t both, const int32_t *at,
@@ -80,7 +80,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "vmov r12, lr, s6, s7\n"
 
 /* Assembly: three pixels up to their results; `last` may change where the last are, in r7. What r6 is,
- * the zero point or the limits, is on the stack behind the number of channels. */
+ * the zero point or the limits, is on the stack after the number of channels. */
 #define EC_MATRIX_3_ONNX_SUMS(last) \
     EC_MATRIX_BEGIN(last EC_MATRIX_3_SIZE) \
     "str r6, [sp, #32]\n" \
@@ -190,7 +190,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "it gt\n" \
     "movgt \\x, r2\n"
 
-/* Assembly: results of three pixels, limited; the limits are on the stack behind the bytes of a pixel. */
+/* Assembly: results of three pixels, limited; the limits are on the stack after the bytes of a pixel. */
 #define EC_MATRIX_3_STORE_S16 \
     "ldrd r4, r3, [sp, #28]\n" \
     "ldr r0, [sp, #16]\n" \

@@ -27,7 +27,7 @@
     "smuad " s1 ", r3, " w "\n" \
     "smuad " s2 ", r4, " w "\n"
 
-/* Three pixels: two channels begin. The stack has their sums behind 36 bytes, then where the bytes of
+/* Three pixels: two channels begin. The stack has their sums after 36 bytes, then where the bytes of
  * the next step are, and how many bytes there are of all. */
 #define EC_GROUPS_3_PAIR \
     "0:\n" \
@@ -114,7 +114,7 @@
     "mov.w r9, #0xF000F000\n" \
     "ldr r4, [r3, #12]\n"
 
-/* Four channels: sums behind 36 bytes of the stack, and how these are made. */
+/* Four channels: sums after 36 bytes of the stack, and how these are made. */
 #define EC_GROUPS_1_SUMS(load) \
     "0:\n" \
     "str r0, [sp, #12]\n" \

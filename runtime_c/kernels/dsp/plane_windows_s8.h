@@ -3,7 +3,7 @@
  *
  * The nine inputs of a window are three words, of which SXTB16 makes five pairs of int16 that stay
  * in registers while all channels pass by: (x00, x02), (x01, x11), (x10, x12), (x21, any),
- * (x20, x22). Weights are paired in the same way; that of the input behind the window is zero.
+ * (x20, x22). Weights are paired in the same way; that of the input after the window is zero.
  *
  * A stream holds the constants of each channel in words: 256 times the bias; five pairs of weights,
  * 256 times themselves; M; C; e + 7, whose sign bit is set for the last channel. Sums are 256 times

@@ -3,7 +3,7 @@
  *
  * VMULLB and VMULLT multiply the even and the odd ones of eight channels to int32. A stream holds
  * all constants in the order of use. Per eight channels: the biases, those of even channels first;
- * for each tap, how many bytes it reads behind the first one, and eight bytes of weights; for the
+ * for each tap, how many bytes it reads after the first one, and eight bytes of weights; for the
  * even and then the odd channels four multipliers M * 2^15 and four times -e, by which
  * ec_requantize_tflm16_high rescales. Where channels are no multiple of eight, the second eight
  * overlap the first.
@@ -83,7 +83,7 @@
 
 /* clang-format on */
 
-/* The sums of eight channels behind x, of so many bytes each, by the stream `at`; returns where what
+/* The sums of eight channels after x, of so many bytes each, by the stream `at`; returns where what
  * they are rescaled by begins. */
 static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, const void *x,
                                                              int32_t bytes, const int32_t *at,

@@ -6,7 +6,7 @@
  * of the 16. Narrowing, from int32 to int16 and from int16 to int8, restores their order.
  *
  * A stream holds all constants in the order of use. Per 16 channels, in words: the biases, four
- * vectors; for each pair of taps, how many bytes each reads behind the first tap, and 16 weights of
+ * vectors; for each pair of taps, how many bytes each reads after the first tap, and 16 weights of
  * each; where the taps are odd, the same for the last one alone; multiplier M and shift, four
  * vectors each in turn. Where the channels are no multiple of 16, the second 16 overlap the first;
  * fewer than 16 are repeated for several pixels side by side.

@@ -26,7 +26,7 @@
 #include "kernels/common/rescale_sums.h"
 
 /* How a run of `bytes` inputs is cut into slices: cut[0] lanes of the first one lie below the run,
- * cut[1] whole slices are behind it; a loop of four takes these cut[2] times, the first time only
+ * cut[1] whole slices are after it; a loop of four takes these cut[2] times, the first time only
  * the last cut[3] of the four. */
 static inline EC_UNUSED void ec_cut_slices_mve(int32_t *cut, int32_t bytes) {
     const int32_t whole = (bytes - 1) >> 4;
@@ -329,7 +329,7 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     "ldrd r1, r3, [sp, #20]\n" \
     "ldrd r7, r9, [sp, #28]\n"
 
-/* Assembly: a round of slices ends; behind it another row of the window begins, or 6 is all rows. */
+/* Assembly: a round of slices ends; after it another row of the window begins, or 6 is all rows. */
 #define EC_CONV_ROUND_MVE \
     "subs r9, #1\n" \
     "beq 6f\n" \
@@ -361,7 +361,7 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     EC_VECTORS_OF_SUMS_MVE \
     EC_CONV_END_MVE(store, bytes)
 
-/* Assembly: convolution behind the sums of four channels of two pixels. */
+/* Assembly: convolution after the sums of four channels of two pixels. */
 #define EC_CONV_END_MVE(store, bytes) \
     "ldm sp, {r0, r2, r4, r6, r7}\n" \
     store \

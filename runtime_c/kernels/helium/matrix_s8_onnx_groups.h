@@ -6,7 +6,7 @@
  * halves of bytes are taken as 16 times themselves, the high ones as they are.
  *
  * A stream is that of matrix_s8_nibbles.h, with no offset in the low halves, and a byte for each
- * channel of the unit behind every step: by how much its sum is shifted up, below 0 for down.
+ * channel of the unit after every step: by how much its sum is shifted up, below 0 for down.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -18,7 +18,7 @@
 /* clang-format off */
 
 /* Assembly: a step, its sums shifted and added to those in q4 and q5. `slice` is a slice by an op; the
- * slices behind the first are left by what the stack holds at `enter`; `shifts` loads by how much q0
+ * slices after the first are left by what the stack holds at `enter`; `shifts` loads by how much q0
  * is shifted in q2, and q1 in `second`. */
 #define EC_STEP_GROUPS_MVE(slice, enter, shifts, second) \
     "vmov.i32 q4, #0\n" \

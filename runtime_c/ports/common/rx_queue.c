@@ -32,7 +32,7 @@ bool ec_rx_push(uint8_t byte) {
         return false;
     }
     rx_bytes[head] = byte;
-    rx_head = next; /* volatile: stays behind the byte on a single core */
+    rx_head = next; /* volatile: stays after the byte on a single core */
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Port of the ESP32-C3: UART0, the system timer, no second boot loader.
  *
  * The chip's ROM finds the boot magic at the start of flash, maps the first 4 MB of flash for
- * instructions and for data, and jumps behind the magic ("direct boot": revision 3 and later,
+ * instructions and for data, and jumps after the magic ("direct boot": revision 3 and later,
  * unless secure boot or an eFuse forbids it). It leaves the PLL running at 480 MHz, the core on
  * the crystal, and watchdogs that would soon reset the chip.
  *

@@ -16,7 +16,7 @@ void ec_trap_entry(void);
 void ec_interrupt_entry(void);
 
 #ifdef EC_BOOT_MAGIC
-/* What the boot ROM looks for at the start of flash; it then jumps behind it. */
+/* What the boot ROM looks for at the start of flash; it then jumps after it. */
 extern const uint32_t ec_boot_magic[2];
 __attribute__((section(".vectors.boot"), used))
 const uint32_t ec_boot_magic[2] = { EC_BOOT_MAGIC, EC_BOOT_MAGIC };

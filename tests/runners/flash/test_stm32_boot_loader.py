@@ -93,7 +93,7 @@ def test_good_line_on_a_pseudo_terminal(on_terminal) -> None:
         assert loader.repeated == 0
         loader.go(FLASH)
     assert holds(chip, image)
-    assert chip.erased == [0, 1, 2, 3]  # and nothing behind the image
+    assert chip.erased == [0, 1, 2, 3]  # and nothing after the image
     assert chip.started == FLASH
     assert seen == sorted(seen) and seen[-1][0] == seen[-1][1]
 

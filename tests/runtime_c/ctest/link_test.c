@@ -28,7 +28,7 @@ int main(void) {
     }
     memcpy(stream + 64, ECHO, sizeof ECHO);
     if (!is_answered(stream, (uint32_t)sizeof stream)) {
-        printf("an echo behind rubbish was not answered\n");
+        printf("an echo after rubbish was not answered\n");
         return 1;
     }
     printf("link: good\n");

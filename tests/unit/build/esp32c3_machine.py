@@ -3,7 +3,7 @@
     python esp32c3_machine.py FLASH PORT     connects its UART0 to that TCP port of this computer
 
 FLASH is what esptool would write from address 0. The boot ROM's part is done here: the magic
-words are compared, flash is mapped for instructions and for data, and the core starts behind
+words are compared, flash is mapped for instructions and for data, and the core starts after
 the magic. What the chip would not do ends the process with a message: a load over the
 instruction bus, an access that is not aligned, a store to flash, an unknown register, a watchdog
 that nobody stopped.

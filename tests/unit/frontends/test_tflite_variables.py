@@ -139,7 +139,7 @@ def damaged(case: str) -> tuple[VariableModel, int]:
     ("case", "words"),
     [
         ("number", "calls subgraph 3 of 1"),
-        ("late", "stands behind operators that use variables"),
+        ("late", "stands after operators that use variables"),
         ("computed", "only assignments of constants are supported"),
         ("not constant", "which assigns what is not constant"),
         ("shape", "its initial value is int8[3]"),

@@ -51,7 +51,7 @@ def window(b, name, source, kernel, stride, before, after, out=None):
 
 @st.composite
 def chains(draw):
-    """(definition, names of the stages): windows one behind the other, perhaps a branch around."""
+    """(definition, names of the stages): windows one after the other, perhaps a branch around."""
     b = Definition("chain")
     x = b.input("x", (draw(st.integers(6, 14)), 2), "int32")
     value = b.compute("v0", lambda h, c: x[h, c] + 1, shape=x.shape, dtype="int32")

@@ -1,4 +1,4 @@
-"""Limits behind the rounding to integers in what ONNX Runtime is given."""
+"""Limits after the rounding to integers in what ONNX Runtime is given."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_floats_may_differ_by_a_part_of_the_largest_magnitude() -> None:
 
 
 def test_errors_of_a_probability_are_small_beside_one(tmp_path: Path) -> None:
-    """One element near 0 behind a sigmoid: a part of itself would ask for more than float32 has."""
+    """One element near 0 after a sigmoid: a part of itself would ask for more than float32 has."""
     builder = OnnxBuilder(1, (1, 4, 2))
     mean = builder.add("ReduceMean", [builder.add("Sigmoid", ["x"])], axes=[1])
     flat = builder.add("Flatten", [mean])

@@ -245,7 +245,7 @@ def constant_channels(function: Function) -> dict[str, int]:
 
 def test_squeezed_channels_of_mcunet(sample_model: Callable[[str], Path]) -> None:
     """Constant are 143 channels of bottlenecks, 5 of depthwise layers, 260 of 1,000 classes, and
-    3,695 of the gates behind the bottlenecks. Of the bottlenecks' 124 go: the others fill blocks
+    3,695 of the gates after the bottlenecks. Of the bottlenecks' 124 go: the others fill blocks
     of MULTIPLE. A gate's channels scale ones that vary, classes are outputs, and depthwise layers
     with padding read these channels."""
     function = import_model(sample_model("mcunetv2_large_int8.tflite")).main

@@ -236,7 +236,7 @@ def test_equalization_without_samples_changes_nothing() -> None:
 
 
 def bounded(*largest: float, bound: float = 6.0) -> Function:
-    """Channels of these sizes behind a ReLU6, which a depthwise convolution reads."""
+    """Channels of these sizes after a ReLU6, which a depthwise convolution reads."""
     count = len(largest)
     b = GraphBuilder()
     x = b.param("x", TensorType((1, 2, 2, count), "float32"))

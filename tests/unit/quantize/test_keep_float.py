@@ -17,7 +17,7 @@ from edgec.passes.sequence import run_passes
 from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 
 
-@pytest.fixture(scope="module", params=["second", "relu2"])  # by the node, or by the clip behind it
+@pytest.fixture(scope="module", params=["second", "relu2"])  # by the node, or by the clip after it
 def made(request: pytest.FixtureRequest) -> PostTraining:
     recipe = Recipe("minmax", keep_float=(request.param, "fourth"))
     return quantize_function(network(), images(30), recipe)

@@ -30,7 +30,7 @@ def ints(model: OnnxBuilder, *values: int) -> str:
 
 
 def network(seed: int, path: Path) -> Path:
-    """Branches joined, gated, padded, cut and averaged, with a function behind each layer."""
+    """Branches joined, gated, padded, cut and averaged, with a function after each layer."""
     rng = np.random.default_rng(seed)
     model = OnnxBuilder(seed, (1, 3, 8, 10))
 

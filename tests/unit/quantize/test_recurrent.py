@@ -33,7 +33,7 @@ STEPS, DEPTH, UNITS, CLASSES = 6, 5, 7, 3
 
 
 def lstm_file(path: Path, output: str = "Y", start: float = 0.0, weight: float = 1.0) -> Path:
-    """An ONNX LSTM with a dense layer behind its sequence or its last hidden state."""
+    """An ONNX LSTM with a dense layer after its sequence or its last hidden state."""
     rng = np.random.default_rng(3)
     tensors: dict[str, np.ndarray] = {
         "w": weight * rng.normal(0, 0.6, (1, 4 * UNITS, DEPTH)),

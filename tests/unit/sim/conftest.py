@@ -25,7 +25,7 @@ _CLANG_CPU = {
     "cortex-m7": ("eabihf", "cortex_m7+fp_armv8d16"),
     "cortex-m33": ("eabihf", "cortex_m33+fp_armv8d16sp"),
 }
-# Data is loaded behind the code and lives in RAM, as on a board.
+# Data is loaded after the code and lives in RAM, as on a board.
 LINKER_SCRIPT = """
 ENTRY(Reset_Handler)
 SECTIONS

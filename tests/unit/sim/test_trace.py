@@ -44,7 +44,7 @@ def test_events(firmware, name, native):
             (7, row, bytes(range(row * 8, row * 8 + 8)), arena) for row in range(5)
         ]
         assert core.call("was_executed").value == 0
-        # Not counted: BL and what is behind it. Counted: the instructions around it, eight by gcc
+        # Not counted: BL and what is after it. Counted: the instructions around it, eight by gcc
         # and up to fifteen by clang for the M0.
         assert 5 * 6 <= traced.instructions - quiet.instructions <= 5 * 16
         steps = [

@@ -3,7 +3,7 @@
 All kernels read one stream, unit after unit of four channels, of which the last may have fewer:
 the biases of a unit, then for each input of a window the weights of its channels. Weights may be
 stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
-behind the biases. Those of four bits are in units of eight channels, the last one as well, and
+after the biases. Those of four bits are in units of eight channels, the last one as well, and
 may have a step for each group of inputs.
 """
 

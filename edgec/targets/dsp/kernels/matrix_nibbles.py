@@ -174,7 +174,7 @@ def _unpack(
             own = (by_step << unit.unpack_steps(shifts, steps)[..., None]).reshape(own.shape)
         w[first : first + unit.channels] = own
         known = np.zeros(unit.channels, np.int64)
-        # Each total is one channel more than the one behind it, or one channel alone.
+        # Each total is one channel more than the one after it, or one channel alone.
         for total, word in reversed(list(zip(unit.totals, totals.astype(np.int64), strict=True))):
             left = word - sum(known[i] * unit.factors[i] for i in total[1:])
             known[total[0]] = _wrapped(left) // unit.factors[total[0]]

@@ -29,7 +29,7 @@ def matrix_1_offset(quads: int, channels: int, zero_point: int) -> PrimFunc:
 
 
 def offset_row(depth: int) -> PrimFunc:
-    """to[q, r] = x[k] and x[k + 1] of one row, k = 4 * q + 2 * r; zeros behind `depth`."""
+    """to[q, r] = x[k] and x[k + 1] of one row, k = 4 * q + 2 * r; zeros after `depth`."""
     quads = -(-depth // 4)
     b = Definition("offset_row")
     to = b.output("to", (quads, 2), "int16")

@@ -14,7 +14,7 @@ from edgec.numerics.term import TermLike
 
 
 def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Value:
-    """Input k = 4 * q + 2 * r + s of row p of x, as int8; zero behind `depth`."""
+    """Input k = 4 * q + 2 * r + s of row p of x, as int8; zero after `depth`."""
     k = 4 * q + 2 * r + s
     if 4 * quads == depth:
         element: Value = x[p, k]

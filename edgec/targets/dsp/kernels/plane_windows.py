@@ -20,7 +20,7 @@ Array = npt.NDArray[np.int32]
 NAME = "ec_plane_row_s8_dsp"
 #: Words of a channel: the bias, five pairs of weights, M, C, the shift.
 CHANNEL_WORDS = 9
-#: Which weights, of nine row by row, are paired; behind them is a zero.
+#: Which weights, of nine row by row, are paired; after them is a zero.
 PAIRS = ((0, 2), (1, 4), (3, 5), (7, 9), (6, 8))
 #: Sums are so many times the accumulators.
 _TIMES = 256

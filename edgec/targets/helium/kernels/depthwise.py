@@ -159,7 +159,7 @@ def pack_depthwise(
 
 
 def tap_offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
-    """Where the taps are behind the first one."""
+    """Where the taps are after the first one."""
     return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
 
 

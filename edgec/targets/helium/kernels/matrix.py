@@ -315,9 +315,9 @@ def conv_instructions(
 
 @dataclass(frozen=True)
 class Products:
-    """How kernels of products are registered; `suffix` is in their names behind what they do.
+    """How kernels of products are registered; `suffix` is in their names after what they do.
 
-    more: sizes behind the others, of the storage, which the meaning does not have.
+    more: sizes after the others, of the storage, which the meaning does not have.
     """
 
     rescaling: Rescaling

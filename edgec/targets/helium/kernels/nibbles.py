@@ -29,7 +29,7 @@ from edgec.targets.helium.kernels.matrix import (
 
 Array = npt.NDArray[Any]
 
-#: What the names of these kernels have behind that of the products.
+#: What the names of these kernels have after that of the products.
 NIBBLES, GROUPS = "_nibbles", "_groups"
 #: Slices that share a shift, at most.
 MOST_STEP = 4
@@ -61,7 +61,7 @@ class Nibbles(Storage):
 
 @dataclass(frozen=True)
 class Groups(Nibbles):
-    """The same, and behind every `step` slices a byte for each channel: how far up sums go.
+    """The same, and after every `step` slices a byte for each channel: how far up sums go.
 
     Sums of low halves are 16 times themselves.
     """
