@@ -7,7 +7,7 @@ system calls its compiler. For another computer's Linux: the cross compiler by i
 ziglang's. Facts about zig that this file knows (measured with ziglang 0.17): ENTRY of a linker
 script is ignored, so the entry is an option; `-nostdlib` would drop compiler-rt, which the M0
 needs for 64-bit arithmetic, and there is no libc on a freestanding target to drop; UBSan is on
-unless told otherwise.
+by default.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Toolchain:
     """A compiler for one core.
 
     `name` is what the user asked for or would ask for ("gcc", "clang"); `command` starts the
-    compiler; `version` is the first line it says about itself; `is_zig` tells that it is the
+    compiler; `version` is the first line it says about itself; `is_zig` says that it is the
     clang inside ziglang.
     """
 

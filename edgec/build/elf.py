@@ -17,7 +17,7 @@ from edgec.errors import BuildFailed
 class Section:
     """An allocated section: where it runs (`address`), where it is stored (`load_address`).
 
-    `is_stored` tells whether its bytes are in the file (flash), `content` holds them then.
+    `is_stored` says whether its bytes are in the file (flash), `content` holds them then.
     """
 
     name: str

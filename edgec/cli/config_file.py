@@ -112,7 +112,7 @@ def _word(option: click.Option) -> str:
 
 
 def _given(parent: click.Context, command: click.Command, words: list[str]) -> dict[str, Any]:
-    """What the command line gives, unchecked; nothing where it is wrong, which is told later."""
+    """What the command line gives, unchecked; nothing where it is wrong (reported later)."""
     context = click.Context(command, parent, resilient_parsing=True)
     try:
         values, _, _ = command.make_parser(context).parse_args(args=list(words))

@@ -98,10 +98,10 @@ def main(arguments: list[str] | None = None) -> Any:
         error.show()
         sys.exit(error.exit_code)
     except (EdgecError, MemoryError, ModuleNotFoundError, OSError) as error:
-        told = _told(error)
-        if told is None:
+        reported = _as_edgec_error(error)
+        if reported is None:
             raise
-        _fail(told, words)
+        _fail(reported, words)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -110,8 +110,8 @@ def _signal_of(stop: BaseException) -> int:
     return cause.number if isinstance(cause, Stopped) else signal.SIGINT
 
 
-def _told(error: BaseException) -> EdgecError | None:
-    """The error as the user is told of it; None for a bug."""
+def _as_edgec_error(error: BaseException) -> EdgecError | None:
+    """The error to report; None for a bug."""
     if isinstance(error, EdgecError):
         return error
     if isinstance(error, MemoryError):

@@ -73,7 +73,7 @@ class _WithWords(click.Command):
 @click.option("--from-start", is_flag=True,
               help="Each sample is a sequence of its own, from the first state on.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
-              help="For mixed: at most so many bytes of weights, or part of int8's.")  # fmt: skip
+              help="For mixed: at most this many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
               help="For mixed: the board that limits of a build are of.")  # fmt: skip
 @click.option("--max-flash", "max_flash_bytes", type=SIZE, metavar="SIZE",

@@ -31,7 +31,7 @@ def ports_of(params: Sequence[Value]) -> list[_Port]:
 
 
 def load_cases(params: Sequence[Value], path: Path | None, generated: int) -> list[list[Any]]:
-    """One list of arrays per case: what `open_samples` reads, or so many generated ones."""
+    """One list of arrays per case: what `open_samples` reads, or this many generated ones."""
     ports = ports_of(params)
     if path is not None:
         return list(open_samples(ports, path))

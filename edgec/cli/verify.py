@@ -52,7 +52,7 @@ def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
     """Compare MODEL on a board with its own framework; status 3 if it differs.
 
     Integers are compared in every bit, floats within the tolerances of their operators. ONNX
-    Runtime computes int16 in floats: some steps are allowed behind it, and told.
+    Runtime computes int16 in floats: a few steps are allowed there, and reported.
     """
     from edgec.boards.board import load_board
     from edgec.build.staging import work_folder

@@ -130,7 +130,7 @@ class Part:
     """One layer of a step that runs several row by row; what it says is as in `Step`.
 
     `callee` is the function that makes most of its rows, `constants` are what it reads.
-    `hook_calls` is how often the step's function tells of its rows and shows them.
+    `hook_calls` is how often the step's function reports its rows and shows them.
     """
 
     title: str

@@ -140,7 +140,9 @@ def with_ways_out(
         return error
     keeping = [way for way in tried if not way.excess]
     head = "ways out, the cheapest first:" if keeping else "no way out was found; the nearest:"
-    lines = [_told(way) for way in sorted(keeping or tried, key=lambda way: way.rank)[:MOST_WAYS]]
+    lines = [
+        _described(way) for way in sorted(keeping or tried, key=lambda way: way.rank)[:MOST_WAYS]
+    ]
     hint = "take one of these ways, or raise the limit" if keeping else "raise the limit"
     result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=hint)
     result.over = error.over
@@ -171,7 +173,7 @@ def _try(
     return _Way(words, figures, estimate, figures.excess(options.limits))
 
 
-def _told(way: _Way) -> str:
+def _described(way: _Way) -> str:
     figures = way.figures
     parts = [f"RAM {figures.ram_bytes:,}", f"flash {figures.flash_bytes:,}"]
     if figures.stack_bytes is not None:

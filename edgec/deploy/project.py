@@ -82,9 +82,9 @@ def deploy(
             staged = _staged(compiled, board, folder, traced)
         except DoesNotFit as error:
             details = (*error.details, *_live_at_peak(compiled))
-            told = DoesNotFit(error.message, details=details, hint=error.hint)
-            told.over = error.over
-            raise told from None
+            explained = DoesNotFit(error.message, details=details, hint=error.hint)
+            explained.over = error.over
+            raise explained from None
         figures = check_budgets(compiled, staged)
         if finish is not None:
             finish(compiled, staged)
@@ -206,7 +206,7 @@ def _build(
 def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
     """For `--optimize time`, the program with hot code in faster RAM, None if there is none.
 
-    Only an image tells how large functions are, and what room is left.
+    Only an image says how large functions are, and what room is left.
     """
     if compiled.options.optimize != "time" or image is None or compiled.homes is None:
         return None

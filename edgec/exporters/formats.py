@@ -49,7 +49,7 @@ def _wheel(library: Library, labels: Labels, files: Files) -> Files:
     return wheel_files(library, labels.version, files)
 
 
-#: Cortex-M code is plain C on every other processor: its assembly is behind macros of compilers.
+#: Cortex-M code compiles on every processor: where the compiler has no Arm assembly, it is plain C.
 _ANY_MCU = "cortex-m4"
 
 FORMATS: Mapping[str, Format] = {

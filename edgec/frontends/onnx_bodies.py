@@ -186,7 +186,7 @@ def _hardmax(use: Use) -> str:
 
 
 def _trilu(use: Use) -> str:
-    """Whether a column is where it is kept is told by the rows' and columns' numbers."""
+    """Trilu: a mask that compares row numbers with column numbers chooses x or 0."""
     x = use.type(0)
     if len(x.shape) < 2:
         raise ImportFailed(f"an input of rank {len(x.shape)}")

@@ -61,7 +61,7 @@ def has_short_weights(node: Node) -> bool:
 def shifts_of(node: Node) -> Array | None:
     """The shifts [O, ..., groups] of groups of weights of four bits, if a node dequantizes such.
 
-    Each channel has a group without one, which tells its scale.
+    Each channel has a group without one, which gives its scale.
     """
     weights = _stored_weights(node)
     if weights is None or weights.type.quant is None or weights.type.quant.axis != 0:

@@ -138,7 +138,7 @@ class _Reader:
         self.budget = 8 * len(data) + (1 << 16)
 
     def spend(self, count: int, item_bytes: int) -> int:
-        """`count`, after checking that so many items can be in this file."""
+        """`count`, after checking that this many items can be in this file."""
         size = count * item_bytes
         if size > len(self.data):
             raise _Damaged(f"{count} items of {item_bytes} bytes in a file of {len(self.data)}")

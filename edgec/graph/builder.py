@@ -44,7 +44,7 @@ class GraphBuilder:
     def state(
         self, name: str, type_: TensorType, initial: Array, origin: Origin | None = None
     ) -> Value:
-        """Add a state and return its parameter; unless told otherwise (`become`) it stays."""
+        """Add a state and return its parameter; by default (`become`) it stays."""
         value = Value(self.unique(name), type_, origin)
         constant = self.constant(f"{value.name}.initial", initial, type_.quant)
         self._states[value] = State(value, value, constant)

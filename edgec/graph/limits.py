@@ -23,7 +23,7 @@ class Budget:
     """The limits of a compile, each of all nodes together unless it says otherwise.
 
     constant_bytes: of constants, those that are computed while the file is read included.
-    elements: of one value; integer arithmetic on so many takes 128 MiB for each operand.
+    elements: of one value; integer arithmetic on this many takes 128 MiB for each operand.
     all_elements: of all values. macs: multiply-accumulates of one node. all_macs: of all nodes.
     reads: elements that the windows of one convolution read, each of which the reference copies.
     steps: computations that follow one another in the reference, about 100 us each.
@@ -38,7 +38,7 @@ class Budget:
     steps: int = 1 << 18
 
     def times(self, factor: float) -> Budget:
-        """All limits so many times as large."""
+        """All limits this many times as large."""
         return Budget(*(int(getattr(self, field.name) * factor) for field in fields(self)))
 
 

@@ -153,7 +153,7 @@ class Operator(Generic[AttrsT]):
         raise NotImplementedError
 
     def ends(self, attrs: AttrsT) -> bool:
-        """Whether it ends after so many steps, whatever its inputs are."""
+        """Whether it ends after this many steps, whatever its inputs are."""
         return True
 
     def macs_of_bodies(

@@ -104,7 +104,7 @@ class Operand:
     interval: Interval | None = None
 
     def ends(self, channels: int) -> Interval | None:
-        """The interval of each of so many output channels; one that is broadcast serves all.
+        """The interval of each of this many output channels; one that is broadcast serves all.
 
         Of integers only: floats have no stored integers.
         """

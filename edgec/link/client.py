@@ -49,7 +49,7 @@ class LinkClient(TransportOwner):
     """Asks a device.
 
     Every method raises LinkLost when no answer comes, Refused when the device says no, and
-    PortUnavailable when the port has gone; `counts` tells how rough the line was.
+    PortUnavailable when the port has gone; `counts` says how rough the line was.
     """
 
     def __init__(self, transport: Transport, *, patience_s: float = 8.0) -> None:

@@ -1,6 +1,6 @@
 """What a statement reads and writes, and the box of a buffer that a subtree touches.
 
-Indices are told in loop variables: a block's axes are replaced by their bindings. A box has term
+Indices are given in loop variables: a block's axes are replaced by their bindings. A box has term
 bounds over the variables of the loops *outside* the subtree; it may be larger than what is
 touched, never smaller.
 """

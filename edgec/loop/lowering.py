@@ -68,7 +68,7 @@ class Lowering:
 
     @property
     def has_channel_factors(self) -> bool:
-        """Whether multipliers and shifts are told for each channel, and may be without a shift."""
+        """Whether multipliers and shifts are given for each channel, and may be without a shift."""
         return self.is_product or self.form in (*STEPS, COLUMN_PLANES)
 
     def stored(self, shape: Sequence[int]) -> tuple[int, ...]:

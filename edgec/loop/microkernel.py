@@ -55,9 +55,9 @@ class Microkernel:
     aligned to, by parameter, and `reads_past` how many bytes past the last element may be read
     (never used); a parameter not named has 1 and 0. `reads_first` says that all reads of the
     inputs come before the first write: only then may output and input overlap freely. `in_order`
-    names the meaning's outermost loop and a number: the kernel takes so many of its steps at a
+    names the meaning's outermost loop and a number: the kernel takes this many of its steps at a
     time, in any order among these (with `reads_first`: all reads of these before their writes),
-    and goes through all in the order of the loop. `starts(**sizes)` tells with which steps it
+    and goes through all in the order of the loop. `starts(**sizes)` says with which steps it
     begins anew, where these are not the multiples of the number; not with `reads_first`.
 
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;

@@ -8,7 +8,7 @@
     s.trace_json()                # [["split", {"loop": "out_c", "factor": 4, ...}], ...]
     replay(func, s.trace_json())  # the same schedule again
 
-What each primitive does, with the loops before and after, is told by the function of the same
+What each primitive does, with the loops before and after, is given by the function of the same
 name in `edgec.loop.primitives`. Loops and blocks are addressed by name.
 """
 

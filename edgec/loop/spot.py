@@ -20,7 +20,7 @@ class Spot:
     offset: Term = START
 
     def slice(self, index: TermLike, steps: int) -> Spot:
-        """One of so many equal parts."""
+        """One of this many equal parts."""
         size = self.elements // steps
         return Spot(self.buffer, size, self.offset + as_term(index) * size)
 

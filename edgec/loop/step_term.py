@@ -36,7 +36,7 @@ def _fit(values: np.ndarray, least: int, most: int) -> tuple[int, int, int, int]
     places = np.arange(len(values))
     if len(values) == 0 or values.min() == values.max() == most == least:
         return 1, 0, 0, least
-    # A place where the form is not limited from below tells d.
+    # A place where the form is not limited from below gives d.
     grown = int(np.argmax(values > least)) if (values > least).any() else len(values)
     if grown == len(values):
         return (1, -len(values), most - least, most) if most > least else None

@@ -43,7 +43,7 @@ def wait_cycles(counted: Traffic, wait_states: float, width_bytes: int) -> float
 
 
 def add_traffic(total: Traffic, more: Traffic, times: float = 1.0) -> None:
-    """Add accesses to `total`, so many times."""
+    """Add accesses to `total`, this many times."""
     for width, count in more.items():
         total[width] = total.get(width, 0.0) + count * times
 
@@ -111,7 +111,7 @@ def _count(found: _Found, buffer: Buffer) -> None:
 
 
 def _sum(*parts: tuple[_Found, float]) -> _Found:
-    """Counts of several statements, each so many times."""
+    """Counts of several statements, each this many times."""
     total: _Found = {}
     for found, times in parts:
         for buffer, counted in found.items():

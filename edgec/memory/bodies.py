@@ -206,7 +206,7 @@ class _Driver:
         body: int,
         times: int,
     ) -> list[Stmt]:
-        """The call of a group, and what tells that it has ended and what it made."""
+        """The call of a group, and what says that it has ended and what it made."""
         given: dict[Buffer, Spot] = {}
         scratch = {name: p for p in variant.places for name in p.offsets}
         for param, value in zip(variant.function.params, variant.args, strict=True):
@@ -357,7 +357,7 @@ class _Numbers(Rewriter):
         return self.stmt(self.body)
 
     def moved(self, parts: int, values: int) -> Stmt:
-        """Of a finished function: for one in which so many parts and values come before."""
+        """Of a finished function: for one in which this many parts and values come before."""
         self.part_shift, self.value_shift = parts, values - self.parts
         return self.stmt(self.body)
 

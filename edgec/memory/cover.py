@@ -1,7 +1,7 @@
 """Choose what runs: variants of single groups and segments that stream, over the whole network.
 
 A cover is a way from the first group to the last in pieces. What a piece needs is needed at its
-own step, so under a limit of so many bytes the fastest cover is a shortest path over the pieces
+own step, so under a limit in bytes the fastest cover is a shortest path over the pieces
 within the limit, found exactly. Lowering the limit to just below what a cover needs, again and
 again, gives the Pareto front of memory against instructions.
 

@@ -11,7 +11,7 @@ import numpy as np
 from edgec.errors import ToolMissing
 from edgec.memory.instance import NEVER, Instance, IntArray
 
-# CP-SAT counts work in units that take about a second; our search tries so many placements then.
+# CP-SAT counts work in units that take about a second; our search tries this many placements then.
 _NODES_PER_UNIT = 10_000
 
 

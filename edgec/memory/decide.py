@@ -35,8 +35,8 @@ from edgec.options import Optimize, Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.targets.target import Target
 
-#: `balanced` takes more of the arena than values that lie apart where it becomes so many times as
-#: fast, and saves so many instructions, some ten milliseconds.
+#: `balanced` takes a larger arena than it would need where the code becomes this many times as fast
+#: by it, and at least this many instructions less: some ten milliseconds.
 MUCH_FASTER = 2.0
 MANY_INSTRUCTIONS = 1_000_000
 

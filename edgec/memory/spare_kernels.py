@@ -18,7 +18,7 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 #: A kernel must save this part of all instructions for each KiB that it takes.
 LEAST_GAIN_PER_KIB = 0.001
 #: Kernels that use the floating-point unit make the frames of interrupts larger, too: together they
-#: must save so many instructions, a few milliseconds.
+#: must save this many instructions, a few milliseconds.
 LEAST_INSTRUCTIONS = 300_000
 #: Where size counts, kernels of floats may take so much more than loops, as a part of the constants
 #: that they read.

@@ -70,7 +70,7 @@ class Control(Op[Any]):
         raise NotImplementedError
 
 
-#: Of a loop that has no limit, so many rounds can be shown to whoever watches over a link.
+#: Of a loop that has no limit, this many rounds can be shown to whoever watches over a link.
 MOST_SHOWN_ROUNDS = 4096
 
 

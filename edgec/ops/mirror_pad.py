@@ -25,7 +25,7 @@ def append_mirrored(
 ) -> Value:
     """x with (before, after) mirrored elements along each axis; with_edge: the edge's too.
 
-    Raises ImportFailed if there are not so many elements.
+    Raises ImportFailed if there are not this many elements.
     """
     padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
     for axis in padded:

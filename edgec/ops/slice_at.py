@@ -47,7 +47,7 @@ def _require_starts(name: str, whole: TensorType, part: Sequence[int], starts: T
 
 
 def _starts(starts: Tensor, whole: Sequence[int], part: Sequence[int]) -> list[Element | int]:
-    """Where the part begins along each axis; 0 along those after the last start."""
+    """Where the part begins along each axis; 0 along axes that have no start."""
     found: list[Element | int] = []
     for axis, (extent, count) in enumerate(zip(whole, part, strict=True)):
         if axis < starts.shape[0] and count < extent:
@@ -130,7 +130,7 @@ def _shifted(place: Any, start: Element | int) -> Any:
 
 
 def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
-    """A slice along one axis from a computed start to an end that is known to lie after it.
+    """A slice along one axis from a computed start to an end at a known distance.
 
     The end must be the start and a constant, as in x[i : i + 3]. The part lies inside of x: one
     that would leave it is moved. Raises ImportFailed where the distance is not known.

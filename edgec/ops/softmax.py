@@ -42,13 +42,13 @@ from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
 DIFF_INTEGER_BITS = 5
 SUM_INTEGER_BITS = 12
 
-#: What TFLite's softmax gives, by dtype: all of 0..1 in so many bits.
+#: What TFLite's softmax gives, by dtype: all of 0..1 in this many bits.
 OUTPUT_BITS = {"int8": 8, "int16": 16}
 OUTPUT_QUANTS = {
     dtype: Quant((2.0**-bits,), (-(1 << (bits - 1)),)) for dtype, bits in OUTPUT_BITS.items()
 }
 OUTPUT_QUANT = OUTPUT_QUANTS["int8"]
-#: Rows of so many elements have one difference.
+#: Rows of this many elements have one difference.
 PAIR = 2
 #: A file may round the output's scale by this part of it.
 SCALE_TOLERANCE = 0.001

@@ -23,7 +23,7 @@ from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
 from edgec.ops.table import OPERANDS
 from edgec.passes.rewriter import Rewriter
 
-#: From so many elements on a table of 256 bytes is worth it.
+#: From this many elements on a table of 256 bytes is worth it.
 MANY_ELEMENTS = 2048
 
 

@@ -60,7 +60,7 @@ def fuse_groups(
 ) -> tuple[Group, ...]:
     """All groups in execution order. With `fuse` False every node is a group of its own.
 
-    is_whole: tells of groups that a core runs faster as they are than with what follows them.
+    is_whole: whether a core runs a group faster as it is than with what follows it.
     """
     consumers = function.consumers()
     taken: set[Node] = set()

@@ -46,7 +46,7 @@ class RowPart:
 
     callee: the name of the function that makes most of its rows. constants: the parameters of the
     group's function that it reads its constants from. scratch_bytes: what its rows are made in.
-    hook_calls: how often the function tells that a row of it is done, and shows one.
+    hook_calls: how often the function reports that a row is done, and shows one.
     """
 
     group: Group
@@ -65,7 +65,7 @@ class Variant:
     same_place: inputs that the output may replace where they are. callees: the functions that
     `function` calls, by the names it calls them. parts: the layers of a group that runs row by
     row, and rows: values inside it that exist row by row only, both in the order in which the
-    function numbers them, parts first, when it tells of them.
+    function numbers them, parts first, when it reports them.
     """
 
     schedule: Schedule

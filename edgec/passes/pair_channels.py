@@ -9,7 +9,7 @@ layer from the kernel. The order of channels inside a network is free, so they a
    output, the operands of an addition. What enters and leaves the function keeps its order.
 2. A class whose layers have a pair that does not fit gets the order of a matching in which all of
    its layers' pairs do; without one it stays.
-3. Weights, biases and multipliers follow; the provenance of each value tells its order.
+3. Weights, biases and multipliers follow; the provenance of each value gives its order.
 """
 
 from __future__ import annotations

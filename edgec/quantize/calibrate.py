@@ -52,7 +52,7 @@ class Statistics(Seen):
 
 
 class _Some:
-    """At most so many samples of a stream, each of them with the same chance."""
+    """At most this many samples of a stream, each of them with the same chance."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -71,7 +71,7 @@ def layerwise_weights(
 ) -> LayerwiseWeights:
     """The scheme with weights chosen on these samples, and biases too unless they are to stay.
 
-    other_bits: choose weights of so many bits beside them, for layers that have others, in groups
+    other_bits: choose weights of this many bits beside them, for layers that have others, in groups
     of at most `group` inputs.
     """
     quantized = insert_qdq(function, scheme).function

@@ -85,7 +85,7 @@ class _Search:
         int8_error = mixes.errors[narrow]
         point = min(fitting, key=lambda p: (mixes.errors[p], p.size_bytes))
         mixes.run_in_integers(point)
-        found = mixes.told(point, lost, int8_error, [narrow, *all_best(menu)])
+        found = mixes.report(point, lost, int8_error, [narrow, *all_best(menu)])
         return replace(found, figures=self.builds.build(point).figures)
 
     def _between(self, menu: Sequence[Sequence[Option]], narrow: Point, wide: Point) -> list[Point]:

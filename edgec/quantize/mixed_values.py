@@ -66,7 +66,7 @@ class _Search:
         first = point_of(menu, [0] * len(menu))
         self.errors[first] = int8_error
         point = self._confirmed(first if int8_error <= self.goal else self._searched(points))
-        return self.mixes.told(point, lost, self.errors[first], [first, *points])
+        return self.mixes.report(point, lost, self.errors[first], [first, *points])
 
     def _points(self, menu: Sequence[Sequence[Option]]) -> list[Point]:
         """The best mixes by the sums, and last what int16 alone can do."""

@@ -190,7 +190,7 @@ def stored_bytes(node: Node, bits: int, group: int = 0) -> int:
 def _costs(
     made: PostTraining, nodes: Sequence[Node], bits: int, measure: Measure | None
 ) -> dict[Node, tuple[int, int]]:
-    """Bytes of constants and estimated instructions of each layer, all having so many bits.
+    """Bytes of constants and estimated instructions of each layer, all having this many bits.
 
     Without a build: bytes of weights, and no instructions.
     """

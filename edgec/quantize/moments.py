@@ -95,7 +95,7 @@ def from_rows(node: Node, rows: Array) -> Array:
 
 
 def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
-    """At most so many rows, evenly spread, of each sample: [samples, groups, rows, K] float32.
+    """At most this many rows, evenly spread, of each sample: [samples, groups, rows, K] float32.
 
     x: the node's input for all samples, one after another along its first axis.
     """

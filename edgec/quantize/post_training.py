@@ -187,7 +187,7 @@ class PostTraining:
     ) -> Explanation:
         """Compare float and integers on samples, if possible others than those calibrated with.
 
-        blames: what `blame` gave, to be told with the layers.
+        blames: what `blame` gave, to report with the layers.
         """
         return explain(
             self.source, self.integers, self.scheme, self.statistics.histograms, samples,
@@ -318,7 +318,7 @@ def _with_half_weights(
 
 
 def with_bits(made: PostTraining, bits: Mapping[Node, int]) -> PostTraining:
-    """The same model and ranges with weights of so many bits, where they are not 8."""
+    """The same model and ranges with weights of this many bits, where they are not 8."""
     recipe, function = made.recipe, made.source
     scheme = recipe.scheme(function, made.ranges, bits)
     if recipe.reconstruct:

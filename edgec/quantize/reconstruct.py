@@ -86,7 +86,7 @@ def choose_rounding(
     exact: weights in steps, start: integers to begin with, both [groups, rows, K]; covariance
     [groups, K, K]. The descent begins there, and once more where each weight makes up for those
     before it; of both ends each row takes the better. Returns float64 integers within
-    the limits of so many bits; multiples of `steps`, of which there may be one for each weight.
+    the limits of this many bits; multiples of `steps`, of which there may be one for each weight.
     """
     diagonal = np.einsum("gkk->gk", covariance)
     damping = DAMPING * diagonal.mean(axis=1)

@@ -61,7 +61,7 @@ class Weights:
     """Weights as they are stored, int8 within `limits(bits)`.
 
     bias: real numbers [O], to be stored in accumulators' scale. bits: 8, or 4 for two to a byte;
-    then, if `group` is not 0, each group of so many inputs with a shift (`group_scales`).
+    then, if `group` is not 0, each group of this many inputs with a shift (`group_scales`).
     """
 
     data: Array
@@ -230,7 +230,7 @@ def least_scales(weights: Array, bias: Array, axis: int, x: Stored | None) -> Ar
 def quantize_weights(
     weights: Array, axis: int, least: Array | float = 0.0, bits: int = 8
 ) -> tuple[Array, Quant]:
-    """Weights of so many bits with one scale for each index along `axis`, `least` or more.
+    """Weights of this many bits with one scale for each index along `axis`, `least` or more.
 
     A channel of zeros has the scale of the largest channel: any would do. Weights that stand for
     integers (of dynamic range, or quantized while training) are these again. `least` keeps sums

@@ -163,7 +163,7 @@ class ValueMixes:
     def bits(self, point: Point) -> list[int]:
         return [BITS[place] for place in point.chosen]
 
-    def told(
+    def report(
         self,
         point: Point,
         lost: Sequence[dict[int, float]],

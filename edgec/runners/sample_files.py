@@ -39,7 +39,7 @@ class Samples:
         return map(self.read, range(self.count))
 
     def first(self, most: int | None) -> Samples:
-        """At most so many of them."""
+        """At most this many of them."""
         return Samples(min(self.count, self.count if most is None else most), self.read)
 
 

@@ -23,7 +23,7 @@ void ec_port_init(void);
 void ec_port_putc(uint8_t byte);
 
 /* Return the next received byte, 0 to 255, or -1 if none is waiting. Received bytes are queued by
- * hardware or by interrupt; `ec_port_rx_lost` tells whether any were lost. */
+ * hardware or by interrupt; `ec_port_rx_lost` says whether any were lost. */
 int32_t ec_port_getc(void);
 
 /* Return how many times the receiver lost bytes since start-up: an overrun of the hardware or

@@ -31,7 +31,7 @@ that every sample counts three times, with three calibrations none of which it w
   are small, so accuracies of one set differ by chance: *p* is how likely a split as uneven as this,
   or more, would be if both were equally good (exact sign test, two-sided).
 - **other answers**: the share of answers that are not the float model's, right or wrong. Where
-  accuracies are a few samples apart, it tells better which integers are closer: the float model
+  accuracies are a few samples apart, it shows better which integers are closer: the float model
   errs, too, and what another answer makes of that is luck.
 - **log loss**: the mean of -ln p over the same runs, with p the probability given to the right
   answer (1/512 at least: half a step of an int8 softmax). The lower the better. It counts every

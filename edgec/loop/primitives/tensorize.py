@@ -77,7 +77,7 @@ def tensorize(
     `simplify`: a buffer that is passed to a call is not shrunk any more.
 
     Constants that the kernel reads as a stream become one parameter, `<loop>_stream`; what it
-    holds is told by the result. Where each call reads a part of them, it has as many parts.
+    holds is given by the result. Where each call reads a part of them, it has as many parts.
     `indices` gives, for each index of the kernel, the loops around
     whose variables it is a term of, as text.
     """

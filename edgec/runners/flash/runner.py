@@ -178,7 +178,7 @@ class ProgramTool(FlashTool):
             )
 
     def failed(self, output: str) -> bool:
-        """Whether output tells of a failure that the exit status hides."""
+        """Whether output reports a failure that the exit status hides."""
         return False
 
 

@@ -91,7 +91,7 @@ class BootLoader:
         """Let the device find the rate, and return who it is.
 
         A boot loader that has found it before takes 0x7F for half a command; then it refuses the
-        next byte, which tells as much. Raises BootLoaderError, with `hint`, for silence.
+        next byte, which says as much. Raises BootLoaderError, with `hint`, for silence.
         """
         self._drain(0.0)
         for number in range(self._tries):

@@ -1,6 +1,6 @@
 """Write an image through the STM32 boot loader so that it is either right or does not start.
 
-1. A look at the first block: blank before a flash that holds something tells that an earlier
+1. A look at the first block: blank before a flash that holds something says that an earlier
    write was interrupted. What is there is erased in either case.
 2. Sectors are erased and written one by one. A block whose write may have failed is read: it is
    right, or still blank and written again, or its sector is erased and done again.

@@ -1,4 +1,4 @@
-"""Channels whose results never change, told by numbers that microkernels can take."""
+"""Channels whose results never change, given by numbers that microkernels can take."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
 
 
 def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
-    """The tables with channels that are always the same told by small numbers.
+    """The tables with channels that are always the same given by small numbers.
 
     Training leaves channels with a huge bias and a tiny scale; what they give is one value.
     """

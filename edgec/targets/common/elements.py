@@ -12,7 +12,7 @@ from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import find_param, output_loops, with_constant
 
-#: One of many calls is worth it from so many elements on.
+#: One of many calls is worth it from this many elements on.
 FEWEST_ELEMENTS = 16
 #: Multipliers below this leave a product of two int8 in 16 bits, a zero point added.
 MOST_MULTIPLIER = 1 << 30

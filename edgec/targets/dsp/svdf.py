@@ -23,7 +23,7 @@ def schedule_time(nest: Nest, unit: str) -> list[Schedule]:
     sizes = {"units": units, "taps": tables["w"].size // units, "zero_point": found[1]}
     dtype = find_param(func, "w").dtype
     if unit == "dsp" and sizes["taps"] % LANES[dtype]:
-        return []  # weights are told in words
+        return []  # weights are given in words
     schedule = Schedule(func)
     try:
         schedule.compute_at("acc", "out_d1")

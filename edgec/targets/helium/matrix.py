@@ -131,7 +131,7 @@ def itemsize_of(func: PrimFunc) -> int:
 
 
 def _fits_columns(window: Window, rows: int, width: int, itemsize: int) -> bool:
-    """Whether the windows of so many rows of the output may lie side by side."""
+    """Whether the windows of this many rows of the output may lie side by side."""
     return rows * width * window.depth * itemsize <= MOST_COLUMNS
 
 
@@ -288,7 +288,7 @@ def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
 
 
 def _steps(window: Window, rows: int) -> tuple[str, int]:
-    """The loop over so many rows of the output, and from one step to the next the rows read."""
+    """The loop over this many rows of the output, and from one step to the next the rows read."""
     return "out_d1" if rows == 1 else "out_d1_o", rows * window.stride[0]
 
 

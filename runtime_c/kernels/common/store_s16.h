@@ -18,12 +18,12 @@ static inline EC_UNUSED int32_t ec_both_limits(int32_t minimum, int32_t maximum)
     return (int32_t)(((uint32_t)maximum << 16) | (uint16_t)minimum);
 }
 
-/* Where element i of int8 or int16 is, so many bytes each. */
+/* Where element i of int8 or int16 is, this many bytes each. */
 static inline EC_INLINE void *ec_element(void *out, int32_t bytes, int32_t i) {
     return bytes == 1 ? (void *)((int8_t *)out + i) : (void *)((int16_t *)out + i);
 }
 
-/* x limited and stored as element i of int8 or int16, so many bytes each. */
+/* x limited and stored as element i of int8 or int16, this many bytes each. */
 static inline EC_INLINE void ec_store_limited(void *out, int32_t bytes, int32_t i, int32_t x,
                                               int32_t minimum, int32_t maximum) {
     const int32_t limited = x < minimum ? minimum : x > maximum ? maximum : x;

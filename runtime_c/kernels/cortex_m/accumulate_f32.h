@@ -3,7 +3,7 @@
  * Each output is its bias, then product after product added in the order of the window, two
  * roundings for each. Kernels only choose which outputs are computed together.
  *
- * How a window lies is told by `runs`: how many runs of inputs it has, the inputs of a run, the
+ * How a window lies is given by `runs`: how many runs of inputs it has, the inputs of a run, the
  * floats from one run to the next, and the inputs of a run that share steps; and by `window`, where
  * what stands before a group counts as an input: the inputs of a whole window, how many of them lie
  * before the first that is used, those from one run to the next, and those of a run. From channel

@@ -29,7 +29,7 @@
     "ssat " b ", #16, " b "\n"
 
 /* Assembly: one pixel; `store` makes the results of the sums in r8-r11, at r3, and moves that on, by
- * what the plan tells, in r5; it may change r6, r7 and r12. */
+ * what the plan says, in r5; it may change r6, r7 and r12. */
 #define EC_DEPTHWISE_PIXEL_S16_DSP(store) \
     ".syntax unified\n" \
     "push {r4-r11, lr}\n" \

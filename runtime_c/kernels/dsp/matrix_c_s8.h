@@ -1,5 +1,5 @@
 /* Matrix products of int8 for the DSP extension in C: what kernels do where there is no assembly. Words
- * of weights, sums and streams are those that matrix_s8.h tells of.
+ * of weights, sums and streams are those that matrix_s8.h describes.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -9,7 +9,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: as matrix_s8.h tells for b, where
+/* 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: as matrix_s8.h says for b, where
  * everything below the zero point is limited away. */
 static inline EC_UNUSED int8_t ec_rescale_relu_s8_dsp(int32_t above, int32_t multiplier,
                                                       int32_t constant, int32_t exponent) {

@@ -275,7 +275,7 @@
     EC_MATRIX_1_STEP("r4", "r5") \
     ".endr\n" EC_MATRIX_1_DONE
 
-/* To the next four channels of so many bytes, which may overlap those before. */
+/* To the next four channels of this many bytes, which may overlap those before. */
 #define EC_MATRIX_1_NEXT(bytes) \
     "8:\n" \
     "ldr r3, [sp, #20]\n" \

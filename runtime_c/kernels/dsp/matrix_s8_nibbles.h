@@ -298,7 +298,7 @@ ec_nibbles_3_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, 
     return end;
 }
 
-/* A word of two int16 by one of weights, added to the four sums that the top of this file tells. */
+/* A word of two int16 by one of weights, added to the four sums that the top of this file says. */
 static inline EC_UNUSED void ec_nibbles_accumulate_s8_dsp(int32_t *sums, int32_t x, int32_t word) {
     const uint32_t left = (uint32_t)word & 0xFFF0FFF0u;
     sums[0] = ec_smlad(x, word, sums[0]);

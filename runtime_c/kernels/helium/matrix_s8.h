@@ -154,7 +154,7 @@ ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t ker
     "vmov q1[3], q1[1], r10, lr\n"
 
 /* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
- * is so many bytes of code; `none` may tell where the loop is entered that has none. */
+ * is this many bytes of code; `none` may tell where the loop is entered that has none. */
 #define EC_DENSE_BEGIN_MVE(more, lanes, slice, none) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
@@ -216,7 +216,7 @@ ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t ker
     "vstrh.32 q0, [r7], #8\n" \
     "vstrh.32 q1, [r7], #8\n"
 
-/* Assembly: to the next eight channels, whose results take so many bytes, and the end. */
+/* Assembly: to the next eight channels, whose results take this many bytes, and the end. */
 #define EC_DENSE_NEXT_MVE(bytes) \
     "cmp r7, r9\n" \
     "bls.w 0b\n" \

@@ -123,7 +123,7 @@ ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t ke
 
 /* clang-format on */
 
-/* The sum of so many inputs. */
+/* The sum of this many inputs. */
 static inline EC_UNUSED int32_t ec_sum_inputs_s8_mve(const int8_t *x, int32_t inputs) {
     int32_t sum = 0;
 #if EC_MVE_ASM

@@ -116,7 +116,7 @@ static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
 #endif
 }
 
-/* ec_conv_onnx_s8_mve with the stream that the top of this file tells, in steps of `slices`, 1 to 4,
+/* ec_conv_onnx_s8_mve with the stream that the top of this file says, in steps of `slices`, 1 to 4,
  * which divide kernel_w * in_channels / 16. */
 static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t kernel_h,

@@ -27,11 +27,11 @@ Array = npt.NDArray[Any]
 #: Words of a stream: three columns of weights, the bias with the shift, the multiplier; or the bias
 #: and the scale.
 STREAM_WORDS = 5
-#: Sums are told as 256 times themselves; of the shift, the bits of a word leave so much.
+#: Sums are given as 256 times themselves; of the shift, the bits of a word leave so much.
 MOST_SUM, MOST_SHIFT = 1 << 23, 16
 #: Of the outputs, with gemmlowp's rounding: what is below it is limited away.
 ZERO_POINT = -128
-#: Sums are so many times the accumulators.
+#: Sums are this many times the accumulators.
 _TIMES = 256
 
 
@@ -135,7 +135,7 @@ def depthwise_3x3(
 
 
 def fits_stream(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
-    """Whether all channels of these tables can be told by streams, exactly; scales are checked."""
+    """Whether all channels of these tables can be given by streams, exactly; scales are checked."""
     w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
     if most.max() >= MOST_SUM:

@@ -72,7 +72,7 @@ def fits_row(window: Window, rows: int) -> bool:
 
 
 def pack_rows(arrays: Mapping[str, Array]) -> Array:
-    """The constants of all channels as the header tells."""
+    """The constants of all channels as the header says."""
     bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
     w = arrays["w"].reshape(-1, 9).astype(np.int64)
     words = [

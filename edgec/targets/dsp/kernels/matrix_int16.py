@@ -53,7 +53,7 @@ class Sums:
     has_tail: bool = False  # inputs are no multiple of those that are taken at once
 
     def fits(self, inputs: int) -> bool:
-        """Whether the kernel takes so many inputs."""
+        """Whether the kernel takes this many inputs."""
         if self.unit == "mve":
             return True
         return inputs > self.inputs if self.has_tail else inputs % self.inputs == 0

@@ -41,7 +41,7 @@ class _Unit:
     """How the channels that share a stream's unit lie in it.
 
     places: by channel and s, the lowest of the four bits in a half-word; offsets: what is added to
-    a channel's weights; factors: a channel's sum comes as so many times itself. words: of a quad,
+    a channel's weights; factors: a channel's sum comes as this many times itself. words: of a quad,
     s = 0 in the first and s = 1 in the last. totals: which channels' biases, times their factors,
     each word before the weights holds.
     """
@@ -85,7 +85,7 @@ class _Unit:
         return np.log2(table.reshape(steps, self.channels).T / 16).astype(np.int64)
 
     def step_words(self, steps: int) -> int:
-        """Words of so many steps' shifts."""
+        """Words of this many steps' shifts."""
         return -(-steps * self.channels // 4)
 
 

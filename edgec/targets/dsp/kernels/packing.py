@@ -23,7 +23,7 @@ def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Va
 
 
 def pack_rows(pixels: int, depth: int) -> PrimFunc:
-    """to[q, s, p, r] = x[p, k] of so many rows."""
+    """to[q, s, p, r] = x[p, k] of this many rows."""
     quads = -(-depth // 4)
     b = Definition(f"pack_rows_{pixels}")
     to = b.output("to", (quads, 2, pixels, 2), "int16")

@@ -22,7 +22,7 @@ NAME = "ec_plane_row_s8_dsp"
 CHANNEL_WORDS = 9
 #: Which weights, of nine row by row, are paired; after them is a zero.
 PAIRS = ((0, 2), (1, 4), (3, 5), (7, 9), (6, 8))
-#: Sums are so many times the accumulators.
+#: Sums are this many times the accumulators.
 _TIMES = 256
 #: The sign bit of a shift: the last channel's.
 _LAST = np.int32(-(1 << 31))
@@ -52,13 +52,13 @@ def plane_row(row: TermLike, channels: int, out_width: int, **sizes: int) -> Pri
 
 
 def fits_plane(window: Window, channels: int) -> bool:
-    """Whether the kernel can do these windows, for so many output channels."""
+    """Whether the kernel can do these windows, for this many output channels."""
     is_3x3 = window.kernel == (3, 3) and window.dilation == (1, 1)
     return is_3x3 and window.shape[2] == 1 and channels % 2 == 0
 
 
 def pack_planes(arrays: Mapping[str, npt.NDArray[np.int32]]) -> Array:
-    """The constants of all channels as the header tells."""
+    """The constants of all channels as the header says."""
     bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
     w = arrays["w"].reshape(-1, 9).astype(np.int64) * _TIMES
     w = np.pad(w, ((0, 0), (0, 1)))

@@ -20,7 +20,7 @@ from edgec.loop.values import Value, clamp, index, int8, int32, select
 MOST_TAPS = 255
 #: Channels that are pooled at once, and that are added to totals at once.
 POOLED, SUMMED = 4, 8
-#: What a pool is told by: its window, the image's rows and the pixels of a row.
+#: What a pool is given by: its window, the image's rows and the pixels of a row.
 WINDOW = ("kernel_h", "kernel_w", "channels", "pitch", "step", "pixels")
 
 

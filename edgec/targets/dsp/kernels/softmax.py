@@ -31,7 +31,7 @@ SUM_BITS = 12
 MOST_SHIFT = SUM_BITS + 31 - 8
 #: Sums of longer rows may have so little headroom that the shift passes 31.
 SHORT_ROW = 256
-#: `ec_largest_s8_dsp` reads so many elements at once, and not fewer.
+#: `ec_largest_s8_dsp` reads this many elements at once, and not fewer.
 AT_ONCE = 4
 #: Differences of two int8.
 DIFFERENCES = 256

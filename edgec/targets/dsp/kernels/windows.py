@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 #: Inputs of a window, at most: their places lie on the stack.
 MOST_TAPS = 10
-#: Sums are doubled; and the zero point, shifted left by so many bits and 8, must fit in a word.
+#: Sums are doubled; and the zero point, shifted left by this many bits and 8, must fit in a word.
 MOST_SUM, MOST_SHIFT = 1 << 30, 22
 #: Channels that are computed at once.
 CHANNELS = 4
@@ -123,7 +123,7 @@ def _tables(window: Window) -> list[int]:
 
 
 def pack_windows(arrays: Mapping[str, Array], rescaling: Rescaling, window: Window) -> Array:
-    """The constants as the headers tell."""
+    """The constants as the header says."""
     bias = arrays["bias"]
     channels = len(bias)
     w = arrays["w"].reshape(channels, -1).astype(np.int8)

@@ -28,7 +28,7 @@ def _words(channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
 
 
 def _pack(arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
-    """The constants as the header tells."""
+    """The constants as the header says."""
     quads = channels // CHANNELS
     shift = arrays["shift"].astype(np.int64)
     w = arrays["w"].reshape(quads, CHANNELS, -1).transpose(0, 2, 1)

@@ -152,7 +152,7 @@ class Storage:
         return self
 
     def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
-        """How many bytes so many slices take."""
+        """How many bytes this many slices take."""
         return slices * unit * inputs // self.weights
 
     def pack(self, slices: Array) -> Array:

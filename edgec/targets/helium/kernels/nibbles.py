@@ -69,11 +69,11 @@ class Groups(Nibbles):
     step: int = 1
 
     def sized(self, slices: int = 0, **_: int) -> Storage:
-        """With steps of so many slices."""
+        """With steps of this many slices."""
         return replace(self, step=slices)
 
     def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
-        """How many bytes so many slices take."""
+        """How many bytes this many slices take."""
         return super().bytes_of(slices, unit, inputs) + slices // self.step * unit
 
     def pack(self, slices: Array) -> Array:

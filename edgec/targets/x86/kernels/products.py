@@ -59,7 +59,7 @@ class _Units:
     rescaling: Rescaling
 
     def words(self, weights: int, channels: int) -> int:
-        """Words of a stream whose channels have so many weights, zeros included."""
+        """Words of a stream whose channels have this many weights, zeros included."""
         lanes = self.vectors.lanes
         units = -(-channels // lanes)
         return units * (lanes * weights // 4 + lanes * (1 + len(self.rescaling.tables)))
