@@ -34,12 +34,19 @@ def folded(
 
 
 def named(builder: GraphBuilder, value: Value, name: str, first: int) -> Value:
-    """Give a value of the nodes from `first` on the source tensor's name and provenance."""
-    for position in range(first, len(builder.nodes)):
-        node = builder.nodes[position]
-        if value in node.outputs:
-            fresh = Value(builder.unique(name), value.type, Origin(name, value.type.shape))
-            outputs = tuple(fresh if v is value else v for v in node.outputs)
-            builder.nodes[position] = replace(node, outputs=outputs)
-            return fresh
-    return value
+    """Give a value of the nodes from `first` on the source tensor's name and provenance.
+
+    A later node among them may read the value, as that of a variance reads the mean.
+    """
+    nodes = builder.nodes[first:]
+    if not any(value in node.outputs for node in nodes):
+        return value
+    fresh = Value(builder.unique(name), value.type, Origin(name, value.type.shape))
+
+    def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(fresh if v is value else v for v in values)
+
+    builder.nodes[first:] = [
+        replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs)) for node in nodes
+    ]
+    return fresh

@@ -9,9 +9,6 @@ indices and bounds are in models.
 from __future__ import annotations
 
 import itertools
-import sys
-import types
-import unittest
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,10 +31,7 @@ PASS, WRONG, REFUSED, OUTSIDE = "pass", "wrong", "refused", "outside"
 
 
 def op_db() -> list[Any]:
-    """Every entry. torch's tests ask for a package whose base class is all they need of it here."""
-    stand_in: Any = types.ModuleType("expecttest")
-    stand_in.TestCase = unittest.TestCase
-    sys.modules.setdefault("expecttest", stand_in)
+    """Every entry. It needs the package `expecttest`, which torch's own tests import."""
     with warnings.catch_warnings(action="ignore"):
         import torch._export.utils as exporting
         from torch.testing._internal.common_methods_invocations import op_db as entries

@@ -18,6 +18,7 @@ import edgec  # noqa: E402
 from edgec.errors import ImportFailed  # noqa: E402
 from edgec.frontends.torch_export import exported, import_program, import_torch  # noqa: E402
 from edgec.graph.interpret import Interpretation  # noqa: E402
+from edgec.graph.verify import verify_function  # noqa: E402
 from edgec.oracle.frameworks import open_oracle  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -73,6 +74,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = 
     ),
     "normalizations": (
         lambda: nn.Sequential(nn.GroupNorm(2, 8), nn.LayerNorm([8, 4, 4])), ((1, 8, 4, 4),)
+    ),
+    "statistics that a normalization returns": (
+        lambda: Calls(
+            lambda _, x: torch.cat(torch.native_layer_norm(x, (4,), None, None, 1e-5), -1)
+        ),
+        ((3, 4),),
     ),
     "upsampling": (
         lambda: Calls(
@@ -151,6 +158,7 @@ def test_the_graph_computes_what_torch_does(name: str) -> None:
     torch.manual_seed(2)
     module, inputs = make().eval(), inputs_of(shapes)
     function = import_program(exported(module, inputs)).main
+    verify_function(function)
     with torch.no_grad():
         expected = module(*inputs).numpy()
     (answer,) = Interpretation(function).run([value.numpy() for value in inputs])
