@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.quantize.float_model import float_function
+from edgec.quantize.open_states import close_states, open_states, samples_with_states
 from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
@@ -151,11 +153,22 @@ class TorchModel:
     def quantize(
         self, samples: Iterable[Sequence[Any]], *, from_start: bool = False, **recipe: Any
     ) -> TorchModel:
-        """The same model in integers; parameters as of `quantize`, samples may be tensors."""
+        """The same model in integers; parameters as of `quantize`, samples may be tensors.
+
+        State is kept from each sample to the next, unless they start anew (`from_start`).
+        """
+        arrays: Iterable[Sequence[Array]]
         arrays = ([np.asarray(value) for value in sample] for sample in samples)
-        function = float_function(self.module, from_start=from_start)
-        made = quantize_function(function, arrays, Recipe(**recipe))
-        return TorchModel(made.module(self.module.source))
+        main = self.module.main
+        states = () if from_start else main.states
+        if states:
+            arrays = samples_with_states(main, arrays)
+        opened = (
+            replace(self.module, functions={"main": open_states(main)}) if states else self.module
+        )
+        function = float_function(opened, from_start=from_start)
+        made = quantize_function(function, arrays, Recipe(**recipe)).module(self.module.source)
+        return TorchModel(replace(made, functions={"main": close_states(made.main, states)}))
 
     def build(
         self,

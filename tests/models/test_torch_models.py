@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[tor
 from torch_models import CASES, made, samples_of  # noqa: E402
 
 import edgec  # noqa: E402
-from edgec.errors import EdgecError  # noqa: E402
 from edgec.graph.interpret import Interpretation  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -48,10 +47,6 @@ def test_integers_are_near_and_c_has_their_bits(name: str) -> None:
     samples = samples_of(name, 12)
     wanted = eager(name, samples)
     imported = edgec.from_torch(made(name), (samples[0],))
-    if not CASES[name].decibels:
-        with pytest.raises(EdgecError, match="keeps state from run to run"):
-            imported.quantize([(x,) for x in samples])
-        return
     quantized = imported.quantize([(x,) for x in samples])
     reference = Interpretation(quantized.module.main)
     noise = signal = 0.0
