@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgec.codegen.c_types import C_TYPE, literal
+from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.names import identifier, unique
 
 COLUMNS = 98
@@ -156,10 +156,11 @@ def initializer_chunks(array: np.ndarray) -> Iterator[str]:
 def _printed(flat: np.ndarray) -> tuple[np.ndarray | list[str], str, int]:
     """What to print of each element, how, and the width of the widest."""
     dtype = flat.dtype.name
-    if dtype in ("int8", "uint8", "int16", "uint16", "bool"):
+    if dtype in ("int8", "uint8", "int16", "uint16", "int32", "bool"):
         numbers = flat.astype(np.int32)
-        ends = (numbers.min(initial=0), numbers.max(initial=0))
-        return numbers, "%d", max(len(str(end)) for end in ends)
+        ends = (int(numbers.min(initial=0)), int(numbers.max(initial=0)))
+        if ends[0] > INT_RANGE["int32"][0]:  # which has no literal
+            return numbers, "%d", max(len(str(end)) for end in ends)
     if dtype == "float32" and flat.size > FEW_FLOATS and np.isfinite(flat).all():
         return flat, "%#.9gf", len("-1.23456789e-01f")
     texts = [literal(v, dtype) for v in flat.tolist()]

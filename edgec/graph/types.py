@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class TensorType:
             count *= extent
         return count
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Size in bytes, without padding."""
         return self.elements * np.dtype(self.dtype).itemsize

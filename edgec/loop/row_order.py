@@ -7,7 +7,7 @@ are made, or where they are kept, look here for what they must not break.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
@@ -33,12 +33,14 @@ class Touch:
     at: Mapping[str, int]
 
 
-def touches(stmt: Stmt, buffers: Collection[Buffer]) -> Iterator[Touch]:
+def touches(stmt: Stmt, buffers: Collection[Buffer]) -> list[Touch]:
     """All touches of these buffers in the order of execution; a step's reads before its writes.
 
     Blocks must have been lowered. Raises ScheduleError if the nest takes too many steps.
     """
-    yield from _Runner(frozenset(buffers)).run(stmt, {})
+    runner = _Runner(frozenset(buffers))
+    runner.run(stmt, {})
+    return runner.made
 
 
 class _Runner:
@@ -47,6 +49,8 @@ class _Runner:
         # By the identity of statements, which live as long as the one that is run.
         self.found: dict[int, list[Access]] = {}
         self.touched: dict[int, bool] = {}
+        self.children: dict[int, list[Stmt]] = {}
+        self.made: list[Touch] = []
         self.steps = 0
 
     def accesses(self, stmt: Stmt) -> list[Access]:
@@ -66,26 +70,32 @@ class _Runner:
             )
         return self.touched[id(stmt)]
 
-    def run(self, stmt: Stmt, at: dict[str, int]) -> Iterator[Touch]:
-        if not self.touches(stmt):
-            return
+    def touching(self, seq: Seq) -> list[Stmt]:
+        """The statements of a sequence that touch one of the buffers."""
+        if id(seq) not in self.children:
+            self.children[id(seq)] = [child for child in seq.stmts if self.touches(child)]
+        return self.children[id(seq)]
+
+    def run(self, stmt: Stmt, at: dict[str, int]) -> None:
         if isinstance(stmt, Seq):
-            for child in stmt.stmts:
-                yield from self.run(child, at)
+            for child in self.touching(stmt):
+                self.run(child, at)
+        elif not self.touches(stmt):
+            return
         elif isinstance(stmt, For):
             for value in range(stmt.start.evaluate(at), stmt.stop.evaluate(at)):
-                yield from self.run(stmt.body, {**at, stmt.var.name: value})
+                self.run(stmt.body, {**at, stmt.var.name: value})
         elif isinstance(stmt, If):
             taken = stmt.left.evaluate(at) < stmt.right.evaluate(at)
             branch = stmt.body if taken else stmt.otherwise
             if branch is not None:
-                yield from self.run(branch, at)
+                self.run(branch, at)
         else:
             assert isinstance(stmt, (Store, Call)), "blocks are lowered"
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise ScheduleError("the nest takes too many steps to follow its rows")
-            yield from (self.touch(a, at) for a in self.accesses(stmt))
+            self.made += [self.touch(access, at) for access in self.accesses(stmt)]
 
     @staticmethod
     def touch(access: Access, at: Mapping[str, int]) -> Touch:

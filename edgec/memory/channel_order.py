@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgec.graph.ir import Function
+from edgec.graph.ir import Constant, Function
 from edgec.loop.cost import estimate_code_bytes
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import get_microkernel, kernels_of
@@ -18,6 +18,7 @@ from edgec.memory.choose import Choice, peak_bytes
 from edgec.memory.decide import decide
 from edgec.memory.menus import make_menus
 from edgec.options import Options
+from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import Variant
 from edgec.passes.pair_channels import pair_channels
 from edgec.targets.target import MANY_PRODUCTS, Target
@@ -47,14 +48,22 @@ def _decided(
 
 
 def _has_loops(choice: Choice) -> bool:
-    """Whether layers of many products run without kernels."""
+    """Whether layers of many products run without kernels that paired channels may bring them."""
     for lowered, variant in zip(choice.groups, choice.variants, strict=True):
+        if not _may_gain(lowered.group):
+            continue
         products = [node for node in lowered.group.nodes if node.op.dot_products is not None]
         macs = sum(node.macs for node in products if node.inputs[0].type.dtype == "int8")
         called = set().union(*map(kernels_of, (variant.function, *variant.callees.values())))
         if macs >= MANY_PRODUCTS and not any(get_microkernel(k).stream for k in called):
             return True
     return False
+
+
+def _may_gain(group: Group) -> bool:
+    """Whether the group has weights of -128, or nodes that a paired product leaves to a step."""
+    weights = (v.data for v in group.inputs if isinstance(v, Constant) and v.type.dtype == "int8")
+    return len(group.nodes) > 2 or any(data.min(initial=0) == -128 for data in weights)
 
 
 def _is_better(

@@ -166,7 +166,7 @@ def _choose(
     worth_bytes: int | None = None,
 ) -> tuple[int, Choice] | None:
     """The peak of the plan, and the choice, for the groups in this order, if there is one."""
-    pieces = Pieces(function, groups, segments.members(groups), io=options.io, flows=segments.flows)
+    pieces = Pieces(function, groups, segments.members(groups), io=options.io)
     if options.io == "rows":
         _require_rows(function, pieces)
     front = pareto_front(pieces)

@@ -6,6 +6,7 @@ inputs that may die there, scratch, output. Pieces side by side cover the networ
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,9 +43,6 @@ SEGMENT_SHARE = 0.01
 EXACT_NODES = 1_500
 #: Members of segments that are looked at in one network, counted once for every segment.
 MOST_MEMBERS = 500_000
-
-#: How rows follow each other, by the arguments of `row_flow`: layers repeat, so segments do.
-Flows = dict[tuple[tuple[FlowMember, ...], int, int], Flow | None]
 
 
 @dataclass
@@ -104,10 +102,7 @@ class Pieces:
         members: Mapping[int, RowGroup | RowSum],
         *,
         io: Io = "arena",
-        flows: Flows | None = None,
     ) -> None:
-        """`flows`: what is known of segments."""
-        self._flows: Flows = {} if flows is None else flows
         self.function = function
         self.groups = groups
         self.members = members
@@ -132,6 +127,7 @@ class Pieces:
         if io == "rows":
             self.starting[0] = []  # only what takes the input by rows can come first
         self._best: dict[tuple[int, int], Variant] = {}
+        self._useful: dict[int, frozenset[int]] = {}
         self.is_complete = self._add_segments()
 
     def _add_segments(self) -> bool:
@@ -263,10 +259,7 @@ class Pieces:
     def flow(self, first: int, members: Sequence[FlowMember]) -> Flow | None:
         """How the segment's rows follow each other; None if they do not."""
         shape = self.members[first].inputs[0].type
-        key = tuple(members), shape.shape[1], shape.nbytes // shape.shape[1]
-        if key not in self._flows:
-            self._flows[key] = row_flow(*key)
-        return self._flows[key]
+        return row_flow(tuple(members), shape.shape[1], shape.nbytes // shape.shape[1])
 
     def rows_bytes(self, first: int, last: int, flow: Flow) -> int:
         """Bytes of values beside the input and of rows of the segment, which overlap nothing."""
@@ -310,17 +303,28 @@ class Pieces:
 
     def streams(self, first: int, last: int, flow: Flow) -> list[Piece]:
         """The segment, for every limit of its members' own scratch that makes a difference."""
-        members = [self.members[i] for i in range(first, last + 1)]
-        limits = {0}
-        for member in members:
-            if isinstance(member, RowGroup):
-                limits |= {v.scratch_bytes for v in member.lowered(member.middle).variants}
+        limits = {0}.union(*(self.useful_scratch(i) for i in range(first, last + 1)))
         pieces: list[Piece] = []
         for limit in sorted(limits):
             piece = self.stream(first, last, flow, limit)
             if not pieces or piece.instructions < pieces[-1].instructions:
                 pieces.append(piece)
         return pieces
+
+    def useful_scratch(self, position: int) -> frozenset[int]:
+        """Sizes of scratch with each of which rows of a member are faster than with less."""
+        if position not in self._useful:
+            member = self.members[position]
+            found: set[int] = set()
+            if isinstance(member, RowGroup):
+                variants = member.lowered(member.middle).variants
+                fewest = math.inf
+                for variant in sorted(variants, key=lambda v: (v.scratch_bytes, v.instructions)):
+                    if variant.instructions < fewest:
+                        fewest = variant.instructions
+                        found.add(variant.scratch_bytes)
+            self._useful[position] = frozenset(found)
+        return self._useful[position]
 
     def fastest_row(self, position: int, member: RowGroup, work_bytes: int) -> Variant:
         """The fastest variant for most rows of a member with so much scratch."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ IntArray = npt.NDArray[np.int64]
 
 #: Stands for the segment's input where members are numbered.
 SOURCE = -1
+#: Segments whose flows are remembered: layers repeat, so segments do.
+MOST_KEPT = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Flow:
     scratch_distances: tuple[int, ...]
 
 
-def row_flow(members: Sequence[FlowMember], height: int, input_row_bytes: int) -> Flow | None:
+@lru_cache(maxsize=MOST_KEPT)
+def row_flow(members: tuple[FlowMember, ...], height: int, input_row_bytes: int) -> Flow | None:
     """Run the segment by numbers; None if some rows never come."""
     heights = [height if m.reads[0] == SOURCE else members[m.reads[0]].rows for m in members]
     spans = [_spans(member, heights[number]) for number, member in enumerate(members)]

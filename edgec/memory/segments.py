@@ -1,6 +1,6 @@
 """What segments of a network are made of, once for all orders of its groups and all covers.
 
-Row functions, row flows and the loops of a segment do not depend on what runs before or after it.
+Row functions and the loops of a segment do not depend on what runs before or after it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from edgec.errors import ScheduleError
 from edgec.graph.ir import Value
-from edgec.memory.pieces import Flows, fastest_within
+from edgec.memory.pieces import fastest_within
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowGroup, RowSum, row_members
@@ -21,16 +21,12 @@ Key = tuple[Value, ...]
 
 
 class Segments:
-    """Members of segments, and segments of them; nothing is made twice.
-
-    flows: what `Pieces` found out about segments.
-    """
+    """Members of segments, and segments of them; nothing is made twice."""
 
     def __init__(self, groups: Sequence[LoweredGroup], policy: Target, options: Options) -> None:
         made = {} if options.unfused else row_members([g.group for g in groups], policy)
         self._members = {groups[i].group.output: member for i, member in made.items()}
         self._built: dict[tuple[Key, int, bool], LoweredGroup | ScheduleError] = {}
-        self.flows: Flows = {}
 
     def members(self, groups: Sequence[LoweredGroup]) -> dict[int, RowGroup | RowSum]:
         """By position, what can run row by row of these groups in this order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -249,6 +250,18 @@ def _of_all_pairs(
     sign: int,
 ) -> Form | None:
     """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
+    first, second = (type_.with_shape(()) for type_ in types)
+    return _found_once(find, attrs, (first, second), sign)
+
+
+@cache
+def _found_once(
+    find: Callable[[Array, tuple[float, float], int, int], Form | None],
+    attrs: AddAttrs,
+    types: tuple[TensorType, TensorType],
+    sign: int,
+) -> Form | None:
+    """Rows of a sum are lowered after the whole, with the same result."""
     assert attrs.output is not None
     pairs = np.broadcast_arrays(OPERANDS[:, None], OPERANDS[None, :])
     total = np.clip(_sum(attrs, pairs, types, sign), attrs.minimum, attrs.maximum)

@@ -33,6 +33,8 @@ FLOORED_BITS = 24
 #: What makes int8 results numbers without sign.
 UNSIGNED = 128
 FLOORED_NEIGHBOURS = (*NEIGHBOURS, 3, -3, 4, -4)
+#: One operand of this many is tried first: most trials fail on few pairs already.
+FEW = 15
 
 _INT32_MAX = (1 << 31) - 1
 # Where the result is at a limit, the sum may be as far outside as it likes.
@@ -115,12 +117,13 @@ def _constant(
     """
     first, second = products
     minimum, maximum = limits
-    wanted = table.astype(np.int64)
-    total = first[:, None] + second[None, :]
-    floor = np.where(wanted <= minimum, -_ANYTHING, (wanted << bits) - total).max()
-    ceiling = np.where(wanted >= maximum, _ANYTHING, ((wanted + 1) << bits) - 1 - total).min()
-    if floor > ceiling:
-        return None
+    for step in (FEW, 1):
+        wanted = table[::step, ::step].astype(np.int64)
+        total = first[::step, None] + second[None, ::step]
+        floor = np.where(wanted <= minimum, -_ANYTHING, (wanted << bits) - total).max()
+        ceiling = np.where(wanted >= maximum, _ANYTHING, ((wanted + 1) << bits) - 1 - total).min()
+        if floor > ceiling:
+            return None
     constant = int(min(max(floor, -_ANYTHING), ceiling))
     largest = max(abs(int(total.min()) + constant), abs(int(total.max()) + constant))
     # Either product may be added first.

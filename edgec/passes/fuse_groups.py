@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Fusion
@@ -29,7 +30,7 @@ class Group:
         """The model's name of the first node."""
         return self.nodes[0].name
 
-    @property
+    @cached_property
     def output(self) -> Value:
         return self.outputs[0]
 

@@ -50,7 +50,7 @@ class RowGroup:
     def height(self) -> int:
         return self.inputs[0].type.shape[1]
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return self.group.output.type.shape[1]
 

@@ -29,10 +29,12 @@ def most_shift(zero_point: int) -> int:
 
 def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
     """The least and the largest sum of each channel, for any int8 inputs."""
-    w = tables["w"].reshape(tables["w"].shape[0], -1).astype(np.int64)
+    w = tables["w"].reshape(tables["w"].shape[0], -1)
     bias = tables["bias"].astype(np.int64)
-    low, high = w * -128, w * 127
-    return bias + np.minimum(low, high).sum(axis=1), bias + np.maximum(low, high).sum(axis=1)
+    positive, negative = (
+        some(w, 0).sum(axis=1, dtype=np.int64) for some in (np.maximum, np.minimum)
+    )
+    return bias - 128 * positive + 127 * negative, bias + 127 * positive - 128 * negative
 
 
 def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:

@@ -72,7 +72,7 @@ def test_rows_are_kept_as_long_as_they_are_read_and_no_longer(seed: int) -> None
     rng = np.random.default_rng(seed)
     height = int(rng.integers(4, 20))
     members = branches(rng, height) if seed % 4 == 0 else chain(rng, height)
-    flow = row_flow(members, height, 7)
+    flow = row_flow(tuple(members), height, 7)
     assert flow is not None
     need = most_rows_needed(members, height)
     assert [flow.source_rows, *flow.rows[:-1]] == need[:-1]
@@ -80,6 +80,6 @@ def test_rows_are_kept_as_long_as_they_are_read_and_no_longer(seed: int) -> None
 
 
 def test_a_window_of_three_rows_keeps_three() -> None:
-    members = [FlowMember(1, 1, 0, 8, 10, (SOURCE,)), FlowMember(3, 1, 1, 8, 10, (0,))]
+    members = FlowMember(1, 1, 0, 8, 10, (SOURCE,)), FlowMember(3, 1, 1, 8, 10, (0,))
     flow = row_flow(members, 8, 10)
     assert flow is not None and flow.rows == (3, 0) and flow.source_rows == 1
