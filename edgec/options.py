@@ -86,7 +86,8 @@ class Options:
     memory; "rows": outputs in the arena, and the caller feeds the input row by row. unfused: every
     node becomes a function of its own, so that all values exist.
     no_asm: C without assembly, for compilers that do not take GNU's.
-    compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level.
+    compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level; None
+    is -O3 on this computer, where code size hardly counts, and -O2 elsewhere.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
     extents an ONNX file leaves open. input_values: (name, number) of its inputs that are no inputs
@@ -102,7 +103,7 @@ class Options:
     unfused: bool = False
     no_asm: bool = False
     compiler: Compiler | None = None
-    c_optimize: str = "-O2"
+    c_optimize: str | None = None
     trace: bool = False
     model_name: str | None = None
     max_ram_bytes: int | None = None

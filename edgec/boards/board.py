@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from edgec.boards.board_text import checked, checked_config, checked_qemu_args
 from edgec.boards.table import Table
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
-from edgec.targets.core import Core, find_core, native_core
+from edgec.targets.core import Core, find_core
 
 RegionKind = Literal["flash", "ram", "boot"]
 _KINDS: tuple[RegionKind, ...] = ("flash", "ram", "boot")
@@ -343,8 +343,6 @@ def all_boards() -> tuple[Board, ...]:
 def load_board(name_or_path: str | Path) -> Board:
     """Return a shipped board by name or alias, or the board of a TOML file.
 
-    "native" is this computer with all instructions that it has.
-
     Raises BoardError naming the nearest known names, or what is wrong in the file.
     """
     name = str(name_or_path)
@@ -360,9 +358,6 @@ def load_board(name_or_path: str | Path) -> Board:
         by_name.update({alias: board for alias in board.aliases})
     if name in by_name:
         return by_name[name]
-    if name == "native":
-        core = native_core()
-        return replace(by_name["host"], name=name, title=f"This computer: {core.title}", core=core)
     near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.5)
     raise BoardError(
         f"there is no board '{name}'" + (f"; near it: {', '.join(near)}" if near else ""),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @click.option("--layers", is_flag=True, help="Also one row per layer.")
 @click.option("--suite", type=click.Choice(["mlperf-tiny"]),
               help="Drive the models through a benchmark's own protocol, on its data.")  # fmt: skip
+@click.option("--host", "on_host", is_flag=True,
+              help="Instead: time on this computer, beside LiteRT and ONNX Runtime.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["qemu", "serial"]),
               help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
@@ -40,7 +42,11 @@ def command(baselines: Path | None, suite: str | None, as_json: bool, **given: A
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
     boards, names, layers = given["boards"], given["names"], given["layers"]
     pool_file, engine, port = given["pool_file"], given["engine"], given["port"]
-    if suite is not None:
+    if given["on_host"]:
+        if suite or boards or layers or pool_file or engine or port:
+            raise click.UsageError("--host goes with --model, --baselines and --json alone")
+        _time_here(path, names, as_json)
+    elif suite is not None:
         if layers or len(boards) > 1:
             raise click.UsageError("--suite takes one --board, and no --layers")
         board = boards[0] if boards else "mps2_an386"
@@ -72,6 +78,22 @@ def _measure(
     tables = [] if names or boards else [quantizer_lines(FIGURES), form_lines(FORMS)]
     for lines in filter(None, tables):
         echo("\n" + "\n".join(lines))
+
+
+def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool) -> None:
+    from edgec.cli.progress import count_bar
+    from edgec.report.host_bench import find_models, measure_host, print_host_bench
+
+    rows = []
+    models = find_models(baselines, names)
+    with count_bar("measuring", len(models), quiet=as_json) as step:
+        for model in models:
+            rows.append(measure_host(model))
+            step()
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        print_host_bench(rows)
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:

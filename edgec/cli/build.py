@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,6 @@ QUANTIZED_NAME = "quantized.onnx"
 @json_option
 def command(model: Path, board: str | None, target: str | None, **given: Any) -> None:
     """Compile MODEL and build it for a board, or emit a library for a core."""
-    from edgec.boards.board import load_board
     from edgec.codegen.names import model_identifier
     from edgec.deploy.limits import build_within, with_ways_out
     from edgec.deploy.project import OverBudget
@@ -72,8 +72,6 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
     output, traced, dump, as_json, calibration, pixels = (
         given.pop(key) for key in ("output", "traced", "dump", "as_json", "calibration", "pixels")
     )
-    if board is not None and target is not None:
-        raise click.UsageError("give either --board or --target")
     if target is None:
         board = board or "host"
     output = output or Path("build") / (given["model_name"] or model_identifier(model.name))
@@ -83,7 +81,7 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         # Its runs are many on one input, which a run may destroy if it lies in the arena.
         given["io"] = "caller"
     options = make_options(**given)
-    chosen = None if board is None else load_board(board)
+    chosen = None if board is None else _board(board, target)
     _check_limits(options, chosen)
     core = find_core(str(target)) if chosen is None else chosen.core
     module, finish = read_model(model, options), write_report
@@ -101,6 +99,20 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         print_json(report)
     else:
         print_build(report)
+
+
+def _board(name: str, target: str | None) -> Board:
+    """The board; this computer may be built for as an older one."""
+    from edgec.boards.board import load_board
+    from edgec.targets.core import find_core, is_this_computer
+
+    board = load_board(name)
+    if target is None:
+        return board
+    core = find_core(target)
+    if not board.is_host or not is_this_computer(core):
+        raise click.UsageError("give either --board or --target, or --board host with a core of it")
+    return replace(board, core=core)
 
 
 def _check_limits(options: Options, board: Board | None) -> None:

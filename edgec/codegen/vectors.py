@@ -47,6 +47,21 @@ _PLAIN = {**_WRAPPING, "div": "/", "and": "&", "or": "|", "xor": "^", "shl": "<<
 _COMPARED = {"lt": "<", "le": "<=", "eq": "=="}
 
 
+def _widths(source: str, dtype: str) -> list[str]:
+    """The dtypes from an integer to a wider one, each twice as wide as the one before.
+
+    gcc 12 converts lane by lane, in scalars, where a vector becomes four times as wide at once.
+    """
+    if not is_integer(source) or not is_integer(dtype):
+        return [dtype]
+    kind, wanted, width = source.rstrip("0123456789"), bits(dtype), 2 * bits(source)
+    steps = []
+    while width < wanted:
+        steps.append(f"{kind}{width}")
+        width *= 2
+    return [*steps, dtype]
+
+
 @dataclass
 class Lanes:
     """A vectorized loop that is being written.
@@ -183,7 +198,9 @@ class Lanes:
     def _converted(self, text: str, source: str, dtype: str) -> str:
         if source == dtype:
             return text
-        return f"__builtin_convertvector({text}, {self.type_of(dtype)})"
+        for step in _widths(source, dtype):
+            text = f"__builtin_convertvector({text}, {self.type_of(step)})"
+        return text
 
     def _as(self, text: str, dtype: str) -> str:
         """The same bits as lanes of another type of that size."""

@@ -186,7 +186,7 @@ def _build(
             toolchain=toolchain,
             include_dirs=[folder, resource_dir("runtime_c") / "link"],
             defines=defines,
-            optimize=options.c_optimize,
+            optimize=options.c_optimize or "-O3",
         )
         return library, None
     sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))
@@ -196,7 +196,7 @@ def _build(
         sources=sources,
         include_dirs=[Path("."), Path("port"), Path(HARNESS_DIRS[options.harness])],
         defines=defines,
-        optimize=options.c_optimize,
+        optimize=options.c_optimize or "-O2",
         toolchain=toolchain,
         out=out,
     )

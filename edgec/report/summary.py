@@ -84,7 +84,8 @@ def print_build(report: dict[str, Any]) -> None:
         ("flash in all", report["flash_bytes"], ""),
     )  # fmt: skip
     rows = [(what, count(size), note) for what, size, note in figures if size is not None]
-    lines = [f"{report['source']} for {report['board'] or report['core']}", ""]
+    names = [name for name in (report["board"], report["core"]) if name]
+    lines = [f"{report['source']} for {' on '.join(names)}", ""]
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
     layers = plural(len(report["layers"]), "layer")
     lines += ["", f"{report['macs']:,} multiply-accumulates in {layers}"]

@@ -64,7 +64,7 @@ Values = tuple[tuple[str, float], ...]
 
 @cache
 def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
-          unfused: bool = False, c_optimize: str = "-O2",
+          unfused: bool = False, c_optimize: str | None = None,
           shapes: Shapes = (), values: Values = (),
           optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""

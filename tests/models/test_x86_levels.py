@@ -69,14 +69,19 @@ int main(void) {{
         assert old.returncode == 8  # EC_ERR_CPU
 
 
-def test_native_is_this_computer():
-    assert load_board("native").core == native_core()
+def test_host_is_this_computer_with_all_that_it_has():
+    assert load_board("host").core == load_board("native").core == native_core()
     assert native_core().isa == host_core().isa and is_this_computer(native_core())
 
 
+#: Convolutions of floats, depthwise ones, and of int8 whose sums become floats.
+PLAIN_SUMS = ("mlperf_ic_resnet8_f32", "mlperf_vww_mbv1_f32", "mlperf_kws_dscnn_f32")
+
+
 @pytest.mark.parametrize("core", LEVELS, ids=lambda core: core.name)
-def test_floats_on_vectors_have_the_bits_of_plain_loops(core, sample_model, tmp_path):
-    path, outputs = sample_model("mlperf_ic_resnet8_f32.tflite"), []
+@pytest.mark.parametrize("name", PLAIN_SUMS)
+def test_sums_on_vectors_have_the_bits_of_plain_loops(name, core, sample_model, tmp_path):
+    path, outputs = sample_model(f"{name}.tflite"), []
     for number, level in enumerate((host_core(), core)):
         board = replace(load_board("host"), core=level)
         compiled = compile_model(path, level, board=board)

@@ -1,0 +1,56 @@
+"""`edgec bench --host`: our time beside a framework's, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx_builder import OnnxBuilder
+
+from edgec.cli.main import cli
+from edgec.errors import EdgecError
+from edgec.report.host_bench import find_models, measure_host
+
+
+def dense_model(folder: Path) -> Path:
+    model = OnnxBuilder(1, (1, 16))
+    weights = model.rng.normal(0, 0.3, (16, 8)).astype(np.float32)
+    return model.save(model.add("MatMul", ["x", model.constant(weights, "w")]), folder / "m.onnx")
+
+
+def test_both_are_timed(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    row = measure_host(dense_model(tmp_path), seconds=0.05)
+    assert row["macs"] == 128 and row["rival"] == "ONNX Runtime"
+    assert 0 < row["edgec_us"] <= row["edgec_median_us"]
+    assert 0 < row["rival_us"] <= row["rival_median_us"]
+
+
+def test_without_a_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ImportError("No module named 'onnxruntime'")
+
+    monkeypatch.setattr("edgec.report.host_bench._rival", refuse)
+    row = measure_host(dense_model(tmp_path), seconds=0.05)
+    assert row["rival"] == "none: No module named 'onnxruntime'" and row["rival_us"] is None
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgec.report.host_bench.DEFAULT_SECONDS", 0.05)
+    path = str(dense_model(tmp_path))
+    done = CliRunner().invoke(cli, ["bench", "--host", "--model", path, "--json"])
+    assert [row["model"] for row in json.loads(done.stdout)["rows"]] == ["m.onnx"]
+    done = CliRunner().invoke(cli, ["bench", "--host", "--model", path])
+    assert "m.onnx" in done.stdout and "one thread" in done.stdout
+    assert CliRunner().invoke(cli, ["bench", "--host", "--layers"]).exit_code == 2
+
+
+def test_a_name_that_is_nothing(tmp_path: Path) -> None:
+    parts = ("models", "tflm_cmsis_nn", "tflm_reference_kernels", "published_ms")
+    stated: dict[str, object] = {part: {} for part in (*parts, "layers_instructions")}
+    (tmp_path / "baselines.json").write_text(json.dumps(stated))
+    with pytest.raises(EdgecError, match=r"nothing\.onnx is no file"):
+        find_models(tmp_path / "baselines.json", ["nothing.onnx"])
