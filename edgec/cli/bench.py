@@ -16,6 +16,9 @@ from edgec.report.terminal import echo
 if TYPE_CHECKING:
     from edgec.runners.pool import Pool
 
+#: Options that say nothing of a measurement on this computer.
+NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
+
 
 @click.command()
 @click.option("--baselines", type=click.Path(path_type=Path), metavar="FILE",
@@ -40,23 +43,27 @@ if TYPE_CHECKING:
 def command(baselines: Path | None, suite: str | None, as_json: bool, **given: Any) -> None:
     """Measure the sample models and compare them with the baselines."""
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
-    boards, names, layers = given["boards"], given["names"], given["layers"]
-    pool_file, engine, port = given["pool_file"], given["engine"], given["port"]
     if given["on_host"]:
-        if suite or boards or layers or pool_file or engine or port:
+        if suite or any(given[name] for name in NOT_HERE):
             raise click.UsageError("--host goes with --model, --baselines and --json alone")
-        _time_here(path, names, as_json)
+        _time_here(path, given["names"], as_json)
     elif suite is not None:
-        if layers or len(boards) > 1:
-            raise click.UsageError("--suite takes one --board, and no --layers")
-        board = boards[0] if boards else "mps2_an386"
-        with _suite_pool(pool_file, engine, port) as devices:
-            _suite(path, board, names, given["samples"], devices, as_json)
-        tell_lost(devices)
-    elif engine or port:
+        _run_suite(path, as_json=as_json, **given)
+    elif given["engine"] or given["port"]:
         raise click.UsageError("--engine and --port are for a --suite")
     else:
-        _measure(path, boards, names, layers, pool_file, as_json)
+        boards, names, layers = given["boards"], given["names"], given["layers"]
+        _measure(path, boards, names, layers, given["pool_file"], as_json)
+
+
+def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:
+    boards = given["boards"]
+    if given["layers"] or len(boards) > 1:
+        raise click.UsageError("--suite takes one --board, and no --layers")
+    board = boards[0] if boards else "mps2_an386"
+    with _suite_pool(given["pool_file"], given["engine"], given["port"]) as devices:
+        _suite(path, board, given["names"], given["samples"], devices, as_json)
+    tell_lost(devices)
 
 
 def _measure(
