@@ -57,7 +57,7 @@ class PreparedModel:
         self._sessions: dict[tuple[Shape, ...], Session] = {}
         weakref.finalize(self, _close, self._sessions)
         self._open = any(
-            not dimension.HasField("dim_value")
+            dimension.dim_value == 0  # absent, or no size: then it is that of what is given
             for entry in self._inputs
             for dimension in entry.type.tensor_type.shape.dim
         )

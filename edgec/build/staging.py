@@ -11,6 +11,7 @@ import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ except ImportError:  # not on Windows: there what is left stays
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 _LOCK, _UNNAMED_LOCK = "edgec.lock", "lock.new"
+#: A lock that has no name yet is another process's for this long: it may be about to take it.
+_UNNAMED_SECONDS = 60
 #: How the folders for what is not kept begin.
 _WORK_PREFIX = "edgec-work-"
 
@@ -143,7 +146,10 @@ def _taken_lock(folder: Path) -> Iterator[bool]:
     for name in (_LOCK, _UNNAMED_LOCK):
         with suppress(OSError):
             file = (folder / name).open("rb+")
-            break
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+            if name == _LOCK or age > _UNNAMED_SECONDS:
+                break
+            file.close()
     else:
         yield False
         return

@@ -24,6 +24,7 @@ from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.ops.bodies import Body, given_value
+from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import (
     MALFORMED_NODE,
     Importer,
@@ -36,6 +37,8 @@ from edgec.ops.op import (
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
 
+#: Operators that know no floats of these are computed in float32.
+_NARROW = ("float16", "bfloat16")
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
 KEPT = ("QuantizeLinear", "DequantizeLinear")
 
@@ -286,6 +289,10 @@ class _GraphImporter:
             except (EdgecError, *MALFORMED_NODE) as error:
                 failure = error
                 del self.builder.nodes[first:]
+            try:
+                return self.by_importer(partial(_widened, importer), raw)
+            except (EdgecError, *MALFORMED_NODE):
+                del self.builder.nodes[first:]
         has_body = any(a.HasField("g") for a in node.attribute)
         if is_known and not has_body and node.domain in ("", "ai.onnx"):
             arrays = [o.data if isinstance(o, Constant) else None for o in raw.inputs]
@@ -493,6 +500,27 @@ class _GraphImporter:
 
 def _known(value: Value, name: str) -> Value:
     return value
+
+
+def _widened(importer: Importer, builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
+    """A node of floats of 16 bits in float32, and its results rounded to their type again."""
+    narrow = [v.type.dtype for v in raw.inputs if v is not None and v.type.dtype in _NARROW]
+    if not narrow:
+        raise ImportFailed("it has no floats of 16 bits")
+    wide = CastAttrs("float32")
+    inputs = tuple(
+        cast_to(builder, value, wide, f"{raw.name}/wide{number}")
+        if value is not None and value.type.dtype in _NARROW
+        else value
+        for number, value in enumerate(raw.inputs)
+    )
+    made = importer(builder, replace(raw, inputs=inputs))
+    return tuple(
+        cast_to(builder, value, CastAttrs(narrow[0]), f"{raw.name}/{number}")
+        if value.type.dtype == "float32"
+        else value
+        for number, value in enumerate(made if isinstance(made, tuple) else (made,))
+    )
 
 
 def _not_supported(kind: str, opset: int) -> str:

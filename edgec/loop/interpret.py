@@ -378,7 +378,7 @@ def _int_div(a: int, b: int) -> int:
 
 
 def _float_div(a: float, b: float) -> float:
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return float(np.float64(a) / np.float64(b))
 
 

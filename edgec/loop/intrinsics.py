@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgec.errors import ContractError
 from edgec.loop import signal_intrinsics
 from edgec.loop.dtype import wrap
-from edgec.numerics import fixed_point, float_math, narrow_float
+from edgec.numerics import double_math, fixed_point, float_math, narrow_float
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 #: The offset with which `multiply_add_high` rounds half up.
@@ -226,6 +226,10 @@ for _definition in (
     _on_arrays("f32_from_bits", "uint32", "float32", _view("float32"), "ec_math.h", 1),
     _on_arrays("bits_from_f64", "float64", "uint64", _view("uint64"), "ec_math.h", 2),
     _on_arrays("f64_from_bits", "uint64", "float64", _view("float64"), "ec_math.h", 2),
+    _on_arrays("exp_f64", "float64", "float64", double_math.exp, "ec_double.h", 900),
+    _on_arrays("log_f64", "float64", "float64", double_math.log, "ec_double.h", 1200),
+    _on_arrays("pow_f64", "float64 float64", "float64", double_math.pow, "ec_double.h", 2500),
+    _on_arrays("pow_i64", "int64 int64", "int64", double_math.whole_pow, "ec_double.h", 100),
     _float_function("exp", float_math.exp, 35),
     _float_function("log", float_math.log, 50),
     _float_function("sigmoid", float_math.sigmoid, 60),

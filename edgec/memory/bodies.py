@@ -55,6 +55,7 @@ from edgec.memory.layout import (
 )
 from edgec.memory.problem import Plan
 from edgec.memory.solve import plan_memory
+from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import Term, TermLike, Var, as_term
 from edgec.ops.control import Control
 from edgec.passes.fuse_groups import Group, storage
@@ -278,13 +279,13 @@ class _Driver:
             if same and known.tobytes() == array.tobytes():
                 return Spot(buffer, array.size)
         name = f"c{len(self.constants)}"
-        buffer = Buffer(name, (array.size,), array.dtype.name, "constant")
+        buffer = Buffer(name, (array.size,), stored_in(array.dtype.name), "constant")
         self.constants[name] = buffer, array
         return Spot(buffer, array.size)
 
     def value(self, type_: TensorType, plan: Plan, name: str) -> Spot:
         """A parameter for a value of a body."""
-        return self.temporary(type_.elements, type_.dtype, plan.offsets[name])
+        return self.temporary(type_.elements, stored_in(type_.dtype), plan.offsets[name])
 
     def temporary(self, elements: int, dtype: str, offset: int) -> Spot:
         """A parameter for scratch at this offset; the same one for the same bytes."""
@@ -329,7 +330,7 @@ def _zeros(value: Value) -> Constant:
 
 
 def _flat(name: str, type_: TensorType) -> Buffer:
-    return Buffer(name, (type_.elements,), type_.dtype, "arena")
+    return Buffer(name, (type_.elements,), stored_in(type_.dtype), "arena")
 
 
 def _numbered(name: str, number: int) -> str:

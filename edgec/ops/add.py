@@ -17,6 +17,7 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
+from edgec.loop.dtype import is_float
 from edgec.loop.lowering import FLOORED, Lowering
 from edgec.loop.values import Value, cast, clamp, int32, int64, intrinsic
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
@@ -98,7 +99,7 @@ class Add(Op[AddAttrs]):
         shape = broadcast_shape(self.name, inputs)
         if a.dtype != b.dtype:
             raise TypeMismatch(f"{self.name} of {a.dtype} and {b.dtype}")
-        if a.is_float:
+        if is_float(a.dtype):
             if attrs.output is not None:
                 raise TypeMismatch(f"a float {self.name} has no quantization")
             return (TensorType(shape, a.dtype),)

@@ -14,6 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, index, maximum, minimum, select
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reduce import known_axes, without_axes
@@ -33,7 +34,7 @@ class ArgReduceAttrs:
 
 @register
 class ArgReduce(Op[ArgReduceAttrs]):
-    """Numbers of any dtype, as they are stored; a scale that is positive changes no order."""
+    """Numbers of dtypes that C has, as they are stored; a positive scale changes no order."""
 
     name = "arg_reduce"
     attrs_class = ArgReduceAttrs
@@ -44,6 +45,8 @@ class ArgReduce(Op[ArgReduceAttrs]):
         (x,) = inputs
         if not 0 <= attrs.axis < len(x.shape) or attrs.dtype not in ("int32", "int64"):
             raise TypeMismatch(f"arg_reduce along {attrs.axis} of {x} to {attrs.dtype}")
+        if x.dtype in STORED_IN:
+            raise TypeMismatch(f"arg_reduce of {x}: it needs numbers that C has")
         if x.quant is not None and not x.quant.per_tensor:
             raise TypeMismatch("arg_reduce of a tensor that is quantized along an axis")
         shape = list(x.shape)

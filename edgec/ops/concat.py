@@ -154,7 +154,7 @@ def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Concat", since=4)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Concat; empty constants among the inputs add nothing."""
-    inputs = [x for x in raw.operands() if not (isinstance(x, Constant) and not x.type.elements)]
+    """ONNX Concat; what is empty along the axis, or an empty constant, adds nothing."""
+    inputs = [x for x in raw.operands() if x.type.elements] or [raw.operand(0)]
     axis = int(raw.attribute("axis", 0)) % len(inputs[0].type.shape)
     return builder.op("concat", inputs, ConcatAttrs(axis, inputs[0].type.quant), name=raw.name)

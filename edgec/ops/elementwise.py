@@ -19,7 +19,7 @@ from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, cast, intrinsic, maximum, minimum, select
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode
-from edgec.ops.row import FLOAT, INTEGERS, SIGNED, Row, add_rows
+from edgec.ops.row import FLOAT, FLOATS, INTEGERS, SIGNED, Row, add_rows
 
 #: How far results of `float_math` may be from a framework's, as a part of the largest one.
 NEAR = 5e-7
@@ -28,6 +28,23 @@ _MOST = float(np.finfo(np.float32).max)
 _HALF_ROOT = math.sqrt(0.5)
 #: Source of the approximation: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 _ROOT, _CUBE = math.sqrt(2 / math.pi), 0.044715
+
+
+def _exp(x: Value) -> Value:
+    return intrinsic(f"exp_f{bits(x.dtype)}", x)
+
+
+def _log(x: Value) -> Value:
+    return intrinsic(f"log_f{bits(x.dtype)}", x)
+
+
+def _pow(a: Value, b: Value) -> Value:
+    """Of float32, too, in float64, which rounds the result as if it were exact."""
+    return cast(intrinsic("pow_f64", cast(a, "float64"), cast(b, "float64")), a.dtype)
+
+
+def _int_pow(a: Value, b: Value) -> Value:
+    return cast(intrinsic("pow_i64", cast(a, "int64"), cast(b, "int64")), a.dtype)
 
 
 def _gelu(x: Value) -> Value:
@@ -194,6 +211,11 @@ def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
     out.emit("Mul", [difference, difference], output)
 
 
+def _write_pow(out: OnnxGraph, node: Node) -> None:
+    inputs, output, _ = out.places(node)
+    out.emit("Pow", inputs, output)
+
+
 def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
     if node.output.type.is_float:
         raise ImportFailed(f"{node.name}: ONNX has no remainder of floats with the divisor's sign")
@@ -202,18 +224,16 @@ def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
 
 
 ROWS = (
-    Row("exp", "e**x", lambda x: intrinsic("exp_f32", x),
-        onnx="Exp", tflite="EXP", tolerance=NEAR),
-    Row("log", "the natural logarithm", lambda x: intrinsic("log_f32", x),
-        onnx="Log", tflite="LOG", tolerance=NEAR),
+    Row("exp", "e**x", _exp, FLOATS, onnx="Exp", tflite="EXP", tolerance=NEAR),
+    Row("log", "the natural logarithm", _log, FLOATS, onnx="Log", tflite="LOG", tolerance=NEAR),
     Row("erf", "the error function", lambda x: intrinsic("erf_f32", x),
         onnx="Erf", tolerance=NEAR),
     Row("sqrt", "the square root, correctly rounded", lambda x: intrinsic("sqrt_f32", x),
         onnx="Sqrt", tflite="SQRT", tolerance=NEAR),
     Row("rsqrt", "1 / sqrt(x)", lambda x: intrinsic("rsqrt_f32", x),
         tflite="RSQRT", tolerance=NEAR, write=_write_rsqrt),
-    Row("neg", "-x", lambda x: -x, (*FLOAT, *SIGNED), onnx="Neg", tflite="NEG", tolerance=NEAR),
-    Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x), (*FLOAT, *SIGNED),
+    Row("neg", "-x", lambda x: -x, (*FLOATS, *SIGNED), onnx="Neg", tflite="NEG", tolerance=NEAR),
+    Row("abs", "|x|: the larger of x and -x", lambda x: maximum(x, -x), (*FLOATS, *SIGNED),
         onnx="Abs", tflite="ABS", tolerance=NEAR),
     Row("gelu", "x / 2 * (1 + erf(x / sqrt(2)))", _gelu,
         onnx="Gelu", since=20, tflite="GELU", tolerance=NEAR, when=lambda raw: not _is_tanh(raw),
@@ -224,16 +244,16 @@ ROWS = (
     Row("hard_sigmoid", "min(max(alpha * x + beta, 0), 1)",
         lambda x, alpha, beta: _limited_or_nan(x * alpha + beta),
         onnx="HardSigmoid", parameters={"alpha": 0.2, "beta": 0.5}, tolerance=NEAR, bounded=True),
-    Row("div", "a / b", lambda a, b: a / b, onnx="Div", since=7, tflite="DIV"),
+    Row("div", "a / b", lambda a, b: a / b, FLOATS, onnx="Div", since=7, tflite="DIV"),
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b),
         tflite="SQUARED_DIFFERENCE", write=_write_squared_difference),
     Row("maximum_or_nan", "the larger element, or a NaN if one of them is", _maximum_or_nan,
-        onnx="Max", since=8, variadic=True),
+        FLOATS, onnx="Max", since=8, variadic=True),
     Row("minimum_or_nan", "the smaller element, or a NaN if one of them is", _minimum_or_nan,
-        onnx="Min", since=8, variadic=True),
-    Row("maximum", "the larger element", maximum, (*FLOAT, *INTEGERS), stored=True,
+        FLOATS, onnx="Min", since=8, variadic=True),
+    Row("maximum", "the larger element", maximum, (*FLOATS, *INTEGERS), stored=True,
         onnx="Max", since=8, tflite="MAXIMUM", variadic=True),
-    Row("minimum", "the smaller element", minimum, (*FLOAT, *INTEGERS), stored=True,
+    Row("minimum", "the smaller element", minimum, (*FLOATS, *INTEGERS), stored=True,
         onnx="Min", since=8, tflite="MINIMUM", variadic=True),
     Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS),
     Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
@@ -248,9 +268,12 @@ ROWS = (
     Row("trunc_div", "a / b towards zero; a where b is 0", _trunc_div, INTEGERS,
         onnx="Div", since=7, tflite="DIV"),
     Row("floor_div", "a / b, rounded down", _floor_div, (*FLOAT, *INTEGERS), tflite="FLOOR_DIV"),
-    Row("reciprocal", "1 / x", lambda x: 1.0 / x, onnx="Reciprocal"),
-    Row("square", "x squared", lambda x: x * x, (*FLOAT, *INTEGERS), tflite="SQUARE"),
-    Row("sign", "-1, 0 or 1", _sign, (*FLOAT, *SIGNED), onnx="Sign", since=9, tflite="SIGN"),
+    Row("pow", "a**b", _pow, FLOATS, tflite="POW", write=_write_pow, tolerance=NEAR),
+    Row("int_pow", "a**b of integers, which wraps; 0 or a sign where b is negative", _int_pow,
+        SIGNED, write=_write_pow),
+    Row("reciprocal", "1 / x", lambda x: 1.0 / x, FLOATS, onnx="Reciprocal"),
+    Row("square", "x squared", lambda x: x * x, (*FLOATS, *INTEGERS), tflite="SQUARE"),
+    Row("sign", "-1, 0 or 1", _sign, (*FLOATS, *SIGNED), onnx="Sign", since=9, tflite="SIGN"),
     Row("floor", "rounded down", lambda x: intrinsic("floor_f32", x), onnx="Floor", tflite="FLOOR"),
     Row("ceil", "rounded up", lambda x: intrinsic("ceil_f32", x), onnx="Ceil", tflite="CEIL"),
     Row("round", "rounded, ties to even", lambda x: intrinsic("round_f32", x),
@@ -300,22 +323,22 @@ ROWS = (
     Row("swish", "x / (1 + e**(-alpha * x))",
         lambda x, alpha: x * intrinsic("sigmoid_f32", x * alpha),
         onnx="Swish", since=24, parameters={"alpha": 1.0}, tolerance=NEAR),
-    Row("is_nan", "whether x is a NaN", lambda x: _inverted(x.equals(x)),
+    Row("is_nan", "whether x is a NaN", lambda x: _inverted(x.equals(x)), FLOATS,
         onnx="IsNaN", since=9, result="bool"),
     Row("is_inf", "whether x is infinite, of the signs that count", _is_infinite,
         onnx="IsInf", since=10, parameters={"detect_negative": 1, "detect_positive": 1},
         result="bool"),
-    Row("equal", "a = b", lambda a, b: a.equals(b), (*FLOAT, *INTEGERS, "bool"),
+    Row("equal", "a = b", lambda a, b: a.equals(b), (*FLOATS, *INTEGERS, "bool"),
         onnx="Equal", since=7, tflite="EQUAL", result="bool"),
-    Row("not_equal", "not a = b", lambda a, b: _inverted(a.equals(b)), (*FLOAT, *INTEGERS, "bool"),
+    Row("not_equal", "not a = b", lambda a, b: _inverted(a.equals(b)), (*FLOATS, *INTEGERS, "bool"),
         tflite="NOT_EQUAL", result="bool"),
-    Row("less", "a < b", lambda a, b: a < b, (*FLOAT, *INTEGERS),
+    Row("less", "a < b", lambda a, b: a < b, (*FLOATS, *INTEGERS),
         onnx="Less", since=7, tflite="LESS", result="bool"),
-    Row("less_equal", "a <= b", lambda a, b: a <= b, (*FLOAT, *INTEGERS),
+    Row("less_equal", "a <= b", lambda a, b: a <= b, (*FLOATS, *INTEGERS),
         onnx="LessOrEqual", since=12, tflite="LESS_EQUAL", result="bool"),
-    Row("greater", "a > b", lambda a, b: a > b, (*FLOAT, *INTEGERS),
+    Row("greater", "a > b", lambda a, b: a > b, (*FLOATS, *INTEGERS),
         onnx="Greater", since=7, tflite="GREATER", result="bool"),
-    Row("greater_equal", "a >= b", lambda a, b: a >= b, (*FLOAT, *INTEGERS),
+    Row("greater_equal", "a >= b", lambda a, b: a >= b, (*FLOATS, *INTEGERS),
         onnx="GreaterOrEqual", since=12, tflite="GREATER_EQUAL", result="bool"),
     Row("logical_and", "a and b", lambda a, b: a & b, ("bool",),
         onnx="And", since=7, tflite="LOGICAL_AND"),
@@ -336,7 +359,7 @@ ROWS = (
     Row("shift_right", "a / 2**b, rounded down; if b is no bit of a, what its sign fills",
         _shift_right, INTEGERS,
         onnx="BitShift", since=11, when=_shifts("RIGHT"), written={"direction": "RIGHT"}),
-    Row("where", "a where the condition holds, else b", select, (*FLOAT, *INTEGERS, "bool"),
+    Row("where", "a where the condition holds, else b", select, (*FLOATS, *INTEGERS, "bool"),
         onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}),
 )  # fmt: skip
 

@@ -22,10 +22,13 @@ from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import dequantized, transposed
 
+#: Integers are sums of products that wrap.
+DTYPES = ("float32", "float64", "int32")
+
 
 @register
 class Matmul(Op[NoAttrs]):
-    """x [..., M, K] times y [..., K, N] -> [..., M, N], float32; axes before these broadcast.
+    """x [..., M, K] times y [..., K, N] -> [..., M, N], of DTYPES; axes before these broadcast.
 
     Where one operand is a constant matrix, `dense` is faster.
     """
@@ -38,15 +41,15 @@ class Matmul(Op[NoAttrs]):
         """Both of rank 2 or more, of the same K."""
         x, y = inputs
         text = f"matmul of {list(x.shape)} and {list(y.shape)}"
-        if x.dtype != "float32" or y.dtype != "float32":
-            raise TypeMismatch(f"matmul needs float32, not {x} and {y}")
+        if x.dtype not in DTYPES or y.dtype != x.dtype or x.quant or y.quant:
+            raise TypeMismatch(f"matmul needs {' or '.join(DTYPES)}, not {x} and {y}")
         if min(len(x.shape), len(y.shape)) < 2 or x.shape[-1] != y.shape[-2]:
             raise TypeMismatch(text)
         try:
             batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         except ValueError:
             raise TypeMismatch(text) from None
-        return (TensorType((*batch, x.shape[-2], y.shape[-1]), "float32"),)
+        return (TensorType((*batch, x.shape[-2], y.shape[-1]), x.dtype),)
 
     def evaluate(
         self,
@@ -56,6 +59,8 @@ class Matmul(Op[NoAttrs]):
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
         """Products are added in the order of K, from zero."""
+        if inputs[0].dtype != np.float32:
+            return super().evaluate(attrs, inputs, input_types, output_types)
         *batch, rows, columns = output_types[0].shape
         x, y = (np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in inputs)
         result = np.empty((*batch, rows, columns), np.float32)
@@ -82,7 +87,7 @@ class Matmul(Op[NoAttrs]):
         return target.reduce(
             "acc",
             node.output.type.shape,
-            "float32",
+            x.dtype,
             [("k", 0, x.shape[-1])],
             init=lambda *at: 0,
             update=update,
@@ -98,7 +103,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX MatMul of floats: a dense where the second operand is a constant matrix."""
     x, y = raw.operands(2)
     is_constant = isinstance(y, Constant) or dequantized(builder, y) is not None
-    if is_constant and len(y.type.shape) == 2:
+    if x.type.dtype == "float32" and is_constant and len(y.type.shape) == 2:
         return matrix_product(builder, raw)
     if not x.type.shape or not y.type.shape:
         raise ImportFailed(f"the product of {list(x.type.shape)} and {list(y.type.shape)}")

@@ -1,4 +1,7 @@
-"""Padding by what lies inside, mirrored at the edges: slices that run backwards, joined."""
+"""Padding by what lies inside: mirrored at the edges, as slices that run backwards, and joined.
+
+The edge itself again, or the elements of the other end, are gathers along an axis.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.concat import ConcatAttrs
+from edgec.ops.gather import GatherAttrs
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.slice import SliceAttrs
 
@@ -60,6 +64,30 @@ def append_mirrored(
         name = raw.name if is_last else f"{raw.name}/axis{axis}"
         sources = () if is_last else (raw.name,)
         x = builder.op("concat", parts, ConcatAttrs(axis, x.type.quant), name=name, sources=sources)
+    return x
+
+
+#: ONNX's modes.
+BORDERS = ("reflect", "edge", "wrap")
+
+
+def append_border(
+    builder: GraphBuilder, raw: RawNode, x: Value, pairs: Sequence[tuple[int, int]], mode: str
+) -> Value:
+    """x with (before, after) elements along each axis, by one of BORDERS."""
+    if mode == "reflect":
+        return append_mirrored(builder, raw, x, pairs)
+    for axis, pair in enumerate(pairs):
+        if min(pair) < 0 or not x.type.shape[axis]:
+            raise ImportFailed(f"padding {pair} by {mode} along an axis of {x.type.shape[axis]}")
+        if any(pair):
+            places = np.arange(x.type.shape[axis], dtype=np.int32)
+            table = np.pad(places, pair, "wrap" if mode == "wrap" else "edge")
+            name = f"{raw.name}/axis{axis}"
+            places_value = builder.constant(f"{name}.places", table)
+            x = builder.op(
+                "gather", [x, places_value], GatherAttrs(axis), name=name, sources=(raw.name,)
+            )
     return x
 
 

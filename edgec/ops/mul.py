@@ -15,6 +15,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
+from edgec.loop.dtype import is_float
 from edgec.loop.intrinsics import HALF
 from edgec.loop.lowering import PARTS, Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, round_half_even
@@ -119,7 +120,7 @@ class Mul(Op[MulAttrs]):
         shape = broadcast_shape("mul", inputs)
         if a.dtype != b.dtype:
             raise TypeMismatch(f"mul of {a.dtype} and {b.dtype}")
-        if a.is_float:
+        if is_float(a.dtype):
             if attrs.output is not None:
                 raise TypeMismatch("a float product has no quantization")
             return (TensorType(shape, a.dtype),)

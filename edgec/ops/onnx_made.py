@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from edgec.ops.gather import GatherAttrs
 from edgec.ops.op import RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 
+#: Most elements of a constant that is made.
+MOST_ELEMENTS = 1 << 20
+_RANGE = ("the start", "the limit", "the delta")
 #: What is computed of constants alone, and since when.
-_MADE = {"Range": 11, "ConstantOfShape": 9, "HannWindow": 17, "HammingWindow": 17,
+_MADE = {"ConstantOfShape": 9, "HannWindow": 17, "HammingWindow": 17,
          "BlackmanWindow": 17, "MelWeightMatrix": 17}  # fmt: skip
 
 
@@ -28,6 +32,20 @@ def _import_made(kind: str, since: int) -> None:
 
 for _kind, _since in _MADE.items():
     _import_made(_kind, _since)
+
+
+@from_onnx("Range", since=11)
+def import_range(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX Range between constants, each of one element."""
+    ends = [raw.constant(n, what).data.reshape(-1) for n, what in enumerate(_RANGE)]
+    if any(end.size != 1 for end in ends) or not ends[2][0]:
+        raise ImportFailed("a start, a limit and a delta that is not 0 are needed, each one number")
+    (start,), (limit,), (delta,) = ends
+    count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+    if count > MOST_ELEMENTS:
+        raise ImportFailed(f"a constant of {count} elements")
+    made = start + np.arange(count).astype(ends[0].dtype) * delta
+    return builder.constant(raw.name, made.astype(ends[0].dtype))
 
 
 @from_onnx("Size")

@@ -15,16 +15,20 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
+from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, maximum, minimum, select
-from edgec.numerics.narrow_float import STORED_IN
+from edgec.numerics.narrow_float import FORMATS, STORED_IN, stored_in
 from edgec.ops.broadcast import tensors_of
-from edgec.ops.mirror_pad import append_mirrored
+from edgec.ops.mirror_pad import BORDERS, append_border
 from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.transpose import in_order
 
 Pair = tuple[int, int]
+
+#: Of these only zeros are stored as such.
+_ZEROS = STORED_IN.keys() - FORMATS.keys()
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,12 @@ class Pad(Op[PadAttrs]):
             raise TypeMismatch(f"{len(attrs.padding)} pairs of padding for {x}")
         if any(min(pair) < 0 for pair in attrs.padding):
             raise TypeMismatch(f"padding {attrs.padding} is negative")
-        if x.dtype in STORED_IN and attrs.value:
+        if x.dtype in _ZEROS and attrs.value:
             raise TypeMismatch(f"pad of {x} by {attrs.value:g}: only zeros are stored as such")
         if x.quant is not None and not x.quant.per_tensor:
             raise TypeMismatch("pad of a tensor that is quantized along an axis")
-        if not x.is_float:
-            info = np.iinfo(x.dtype)
-            if attrs.value != int(attrs.value) or not info.min <= attrs.value <= info.max:
-                raise TypeMismatch(f"padding with {attrs.value} does not fit in {x.dtype}")
+        if not x.is_float and not _fits(attrs.value, x.dtype):
+            raise TypeMismatch(f"padding with {attrs.value} does not fit in {x.dtype}")
         return (
             x.with_shape(tuple(e + sum(p) for e, p in zip(x.shape, attrs.padding, strict=True))),
         )
@@ -72,7 +74,7 @@ class Pad(Op[PadAttrs]):
         attrs: PadAttrs = node.attrs
         (x,) = tensors_of(inputs)
         shape = node.output.type.shape
-        value = attrs.value if node.output.type.is_float else int(attrs.value)
+        value = _stored(attrs.value, node.output.type.dtype)
         outer = next((axis for axis, pair in enumerate(attrs.padding) if any(pair)), 0)
         before, after = attrs.padding[outer] if attrs.padding else (0, 0)
         extent = x.shape[outer] if attrs.padding else 1
@@ -145,6 +147,18 @@ class Pad(Op[PadAttrs]):
         around = np.asarray(node.attrs.value, node.output.type.dtype)
         value = out.initializer(f"{output}.value", around)
         out.emit("Pad", [*inputs, pads, value], output)
+
+
+def _fits(value: float, dtype: str) -> bool:
+    info = np.iinfo(dtype)
+    return value == int(value) and info.min <= value <= info.max
+
+
+def _stored(value: float, dtype: str) -> float:
+    """The value as elements are stored: a narrow float by its bits."""
+    if is_float(dtype):
+        return value
+    return int(np.asarray(value, dtype).view(stored_in(dtype))) if dtype in FORMATS else int(value)
 
 
 def _inside(
@@ -222,8 +236,8 @@ def _onnx_pad(
 ) -> Any:
     x = raw.operand(0)
     mode = raw.attribute("mode", "constant")
-    if mode not in ("constant", "reflect"):
-        raise ImportFailed(f"padding by {mode} is not supported yet")
+    if mode not in ("constant", *BORDERS):
+        raise ImportFailed(f"padding by {mode!r} is unknown")
     rank = len(x.type.shape)
     chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes]
     if len(pads) != 2 * len(chosen):
@@ -231,6 +245,6 @@ def _onnx_pad(
     pairs = [(0, 0)] * rank
     for position, axis in enumerate(chosen):
         pairs[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
-    if mode == "reflect":
-        return append_mirrored(builder, raw, x, pairs)
+    if mode != "constant":
+        return append_border(builder, raw, x, pairs, mode)
     return builder.op("pad", [x], PadAttrs(tuple(pairs), value), name=raw.name)

@@ -1,4 +1,4 @@
-"""Powers with a constant exponent, as products, roots and quotients."""
+"""Powers: with some constant exponents as products and roots, else the rows of the table."""
 
 from __future__ import annotations
 
@@ -6,25 +6,45 @@ from typing import Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Value
+from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.mul import MulAttrs
 from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.row import FLOATS, INTEGERS
 
 
 @from_onnx("Pow", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Pow with the exponent 0.5, 1, 2 or 3, as ONNX Runtime computes those: exactly rounded.
-
-    Other exponents need a logarithm of which the last bits are everybody's own.
-    """
+    """ONNX Pow; the exponents 0.5, 1, 2 and 3 as ONNX Runtime computes those: exactly rounded."""
     x, exponent = raw.operands(2)
-    if x is None or x.type.dtype != "float32":
-        raise ImportFailed(f"{x and x.type.dtype} input: only float32 is supported yet")
-    if not isinstance(exponent, Constant) or exponent.data.size != 1:
-        raise ImportFailed("the exponent must be one constant number")
-    if len(exponent.type.shape) > len(x.type.shape):
-        raise ImportFailed("the exponent has more axes than the input")
-    power = float(exponent.data.reshape(()))
+    if isinstance(exponent, Constant) and exponent.data.size == 1 and x.type.dtype == "float32":
+        made = None
+        if len(exponent.type.shape) <= len(x.type.shape):
+            made = _as_products(builder, raw, x, float(exponent.data.reshape(())))
+        if made is not None:
+            return made
+    dtypes = (x.type.dtype, exponent.type.dtype)
+    if any(dtype not in (*FLOATS, *INTEGERS) for dtype in dtypes):
+        raise ImportFailed(f"{dtypes[0]} to the power of {dtypes[1]} is not supported")
+    return _computed(builder, raw, x, exponent)
+
+
+def _computed(builder: GraphBuilder, raw: RawNode, x: Value, exponent: Value) -> Value:
+    """By the row of the wider numbers, and then in the base's type."""
+    dtype = x.type.dtype
+    if dtype in INTEGERS:
+        wide = "int64" if exponent.type.dtype in INTEGERS else "float64"
+    else:
+        wide = dtype
+    base = cast_to(builder, x, CastAttrs(wide), f"{raw.name}/base")
+    power = cast_to(builder, exponent, CastAttrs(wide), f"{raw.name}/exponent")
+    row = "int_pow" if wide == "int64" else "pow"
+    name = raw.name if wide == dtype else f"{raw.name}/{wide}"
+    made = builder.op(row, [base, power], name=name, sources=(raw.name,))
+    return cast_to(builder, made, CastAttrs(dtype), raw.name)
+
+
+def _as_products(builder: GraphBuilder, raw: RawNode, x: Value, power: float) -> Value | None:
     if power == 1:
         return x
     if power == 0.5:
@@ -34,4 +54,4 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
     if power == 3:
         square = builder.op("mul", [x, x], MulAttrs(), name=f"{raw.name}/2", sources=(raw.name,))
         return builder.op("mul", [square, x], MulAttrs(), name=raw.name)
-    raise ImportFailed(f"the exponent {power:g} is not supported, only 0.5, 1, 2 and 3")
+    return None

@@ -83,6 +83,9 @@ class Reduce(Op[ReduceAttrs]):
         row = BY_NAME[attrs.kind]
         (x,) = tensors_of(inputs)
         known = node.inputs[0].type
+        if row.of_nothing is not None and not _count(attrs, known):
+            nothing = row.of_nothing(x.dtype)
+            return target.compute("element", node.output.type.shape, x.dtype, lambda *at: nothing)
         is_rescaled = known.quant is not None and not row.chooses
         most = _largest(target, x, attrs.axes) if row.shifted else None
         shift: Callable[..., Any] = lambda *at: () if most is None else (finite(most[at]),)  # noqa: E731

@@ -6,22 +6,20 @@ row-major order, one after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from edgec.loop.dtype import is_float
+from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, intrinsic, maximum, minimum, select
 from edgec.numerics.fixed_point import quantize_multiplier
-from edgec.ops.row import FLOAT, INTEGERS
+from edgec.ops.row import FLOAT, FLOATS, INTEGERS
 
 #: The integers whose sums the formats define.
 WIDE = ("int32", "int64", "uint32", "uint64")
-#: The largest float32.
-_MOST = float(np.finfo(np.float32).max)
-
 #: (multiplier, shift) of an integer sum, by input scale / output scale and the count of elements.
 Multiplier = Callable[[float, int], tuple[int, int]]
 
@@ -35,7 +33,8 @@ class Reduction:
     the count of elements. shifted: `take` and `finish` are given the largest element as well, 0 in
     place of an infinite one. dtypes: without quantization. multiplier: int8 and int16 with
     quantization are summed in int32, and this rescales the sum. chooses: the result is an element,
-    so it has the quantization of the elements. onnx, tflite: how the formats name it.
+    so it has the quantization of the elements. of_nothing: the
+    result of no elements by dtype, None where the loops say it. onnx, tflite: the formats' names.
     """
 
     name: str
@@ -50,6 +49,7 @@ class Reduction:
     shifted: bool = False
     multiplier: Multiplier | None = None
     chooses: bool = False
+    of_nothing: Callable[[str], float] | None = None
 
 
 def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
@@ -65,7 +65,8 @@ def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
 
 def finite(x: Value) -> Value:
     """0 in place of an infinite x or a NaN."""
-    return select((x <= _MOST) & (x >= -_MOST), x, 0.0)
+    most = float(np.finfo(x.dtype).max)
+    return select((x <= most) & (x >= -most), x, 0.0)
 
 
 def _sum(total: Value, x: Value) -> Value:
@@ -82,31 +83,41 @@ def _magnitude(x: Value) -> Value:
 
 
 def _log(total: Value, count: int) -> Value:
-    return intrinsic("log_f32", total)
+    return intrinsic(f"log_f{bits(total.dtype)}", total)
+
+
+def _least(dtype: str) -> float:
+    return -math.inf if is_float(dtype) else integer_range(dtype)[0]
+
+
+def _most(dtype: str) -> float:
+    return math.inf if is_float(dtype) else integer_range(dtype)[1]
 
 
 ROWS = (
-    Reduction("mean", "the mean", _sum, finish=_mean, dtypes=(*FLOAT, *WIDE),
+    Reduction("mean", "the mean", _sum, finish=_mean, dtypes=(*FLOATS, *WIDE),
               onnx="ReduceMean", tflite="MEAN", multiplier=mean_multiplier),
-    Reduction("sum", "the sum", _sum, dtypes=(*FLOAT, *WIDE), onnx="ReduceSum", tflite="SUM",
+    Reduction("sum", "the sum", _sum, dtypes=(*FLOATS, *WIDE), onnx="ReduceSum", tflite="SUM",
               multiplier=lambda ratio, count: quantize_multiplier(ratio)),
-    Reduction("max", "the largest", maximum, None, dtypes=(*FLOAT, *INTEGERS),
-              onnx="ReduceMax", tflite="REDUCE_MAX", chooses=True),
-    Reduction("min", "the smallest", minimum, None, dtypes=(*FLOAT, *INTEGERS),
-              onnx="ReduceMin", tflite="REDUCE_MIN", chooses=True),
-    Reduction("prod", "the product", lambda total, x: total * x, 1, dtypes=(*FLOAT, *WIDE),
+    Reduction("max", "the largest", maximum, None, dtypes=(*FLOATS, *INTEGERS),
+              onnx="ReduceMax", tflite="REDUCE_MAX", chooses=True, of_nothing=_least),
+    Reduction("min", "the smallest", minimum, None, dtypes=(*FLOATS, *INTEGERS),
+              onnx="ReduceMin", tflite="REDUCE_MIN", chooses=True, of_nothing=_most),
+    Reduction("prod", "the product", lambda total, x: total * x, 1, dtypes=(*FLOATS, *WIDE),
               onnx="ReduceProd", tflite="REDUCE_PROD"),
-    Reduction("l1", "the sum of magnitudes", _sum, take=_magnitude, dtypes=(*FLOAT, *WIDE),
+    Reduction("l1", "the sum of magnitudes", _sum, take=_magnitude, dtypes=(*FLOATS, *WIDE),
               onnx="ReduceL1"),
     Reduction("l2", "the root of the sum of squares", _sum, take=lambda x: x * x,
               finish=lambda total, count: intrinsic("sqrt_f32", total), onnx="ReduceL2"),
     Reduction("sum_square", "the sum of squares", _sum, take=lambda x: x * x,
-              dtypes=(*FLOAT, *WIDE), onnx="ReduceSumSquare"),
-    Reduction("log_sum", "the logarithm of the sum", _sum, finish=_log, onnx="ReduceLogSum"),
+              dtypes=(*FLOATS, *WIDE), onnx="ReduceSumSquare"),
+    Reduction("log_sum", "the logarithm of the sum", _sum, finish=_log, dtypes=FLOATS,
+              onnx="ReduceLogSum"),
     Reduction("log_sum_exp", "the logarithm of the sum of e**x", _sum, shifted=True,
-              take=lambda x, most: intrinsic("exp_f32", x - most),
+              take=lambda x, most: intrinsic(f"exp_f{bits(x.dtype)}", x - most),
+              dtypes=FLOATS,
               finish=lambda total, count, most: _log(total, count) + most,
-              onnx="ReduceLogSumExp"),
+              onnx="ReduceLogSumExp", of_nothing=_least),
     Reduction("any", "whether one is true", lambda total, x: total | x, dtypes=("bool",),
               onnx="ReduceMax", tflite="REDUCE_ANY"),
     Reduction("all", "whether all are true", lambda total, x: total & x, 1, dtypes=("bool",),

@@ -12,7 +12,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import constant_value
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
 from edgec.graph.types import TensorType
@@ -181,12 +181,18 @@ def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
     return builder.op("reshape", [x], ReshapeAttrs(shape), name=raw.name)
 
 
-@from_onnx("Dropout", since=12)
+@from_onnx("Dropout", since=7)
 def import_dropout(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX Dropout copies its input; training mode, which draws random numbers, is refused."""
-    training = raw.optional(2)
-    if training is not None and not (isinstance(training, Constant) and not training.data.any()):
-        raise ImportFailed(
-            "training_mode must be absent or a constant false: the model was exported for training"
-        )
-    return raw.operand(0)
+    """ONNX Dropout copies its input, and its mask is all true; random numbers are refused."""
+    x, ratio, training = raw.operand(0), raw.optional(1), raw.optional(2)
+    is_trained = training is not None and _is_true(training, "training_mode")
+    if is_trained and (ratio is None or _is_true(ratio, "the ratio of training")):
+        raise ImportFailed("it drops at random: the model was exported for training")
+    return x, builder.constant(f"{raw.name}.mask", np.ones(x.type.shape, np.bool_))
+
+
+def _is_true(value: Value, what: str) -> bool:
+    """Whether a constant is not 0. Raises NotConstant where it is computed."""
+    if not isinstance(value, Constant):
+        raise NotConstant(f"{what} must be a constant", value)
+    return bool(value.data.any())

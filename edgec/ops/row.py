@@ -31,6 +31,7 @@ from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Importer, Op, RawNode, from_onnx, from_tflite
 
 FLOAT = ("float32",)
+FLOATS = ("float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "uint16", "uint32", "uint64")
 

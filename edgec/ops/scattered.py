@@ -21,6 +21,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, maximum, minimum, select
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.op import Op, RawNode, from_onnx
 
@@ -174,7 +175,9 @@ class Scatter(Op[ScatterAttrs]):
         wanted = self.wanted(attrs, x, indices)
         if (updates.shape, updates.dtype, updates.quant) != (wanted, x.dtype, x.quant):
             raise TypeMismatch(f"scatter of {updates} into {x} by {indices}")
-        if attrs.reduction not in REDUCTIONS or (attrs.reduction != "none" and x.dtype == "bool"):
+        if attrs.reduction not in REDUCTIONS or (
+            attrs.reduction != "none" and x.dtype in ("bool", *STORED_IN)
+        ):
             raise TypeMismatch(f"scatter with reduction {attrs.reduction!r} of {x}")
         return (x,)
 

@@ -63,8 +63,7 @@ class Slice(Op[SliceAttrs]):
         for extent, begin, stride, count in zip(
             x.shape, attrs.begin, attrs.stride, attrs.shape, strict=True
         ):
-            ends = (begin, begin + (count - 1) * stride)
-            if count < 1 or not stride or not all(0 <= end < extent for end in ends):
+            if not stride or not _is_inside(extent, begin, stride, count):
                 raise TypeMismatch(
                     f"slice of {count} elements from {begin} by {stride} of {extent}"
                 )
@@ -121,6 +120,12 @@ class Slice(Op[SliceAttrs]):
         out.emit("Slice", [*inputs, *ranges], output)
 
 
+def _is_inside(extent: int, begin: int, stride: int, count: int) -> bool:
+    """Whether all elements of a slice are; it may have none."""
+    ends = (begin, begin + (count - 1) * stride) if count else ()
+    return count >= 0 and all(0 <= end < extent for end in ends)
+
+
 def sliced(
     builder: GraphBuilder,
     x: Value,
@@ -144,8 +149,6 @@ def axis_range(
     if not stride:
         raise ImportFailed("a stride is 0")
     steps = range(*slice(begin, end, stride).indices(extent))
-    if not len(steps):
-        raise ImportFailed(f"the slice {begin}:{end}:{stride} of {extent} is empty")
     return steps.start, stride, len(steps)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
@@ -23,7 +23,7 @@ from edgec.loop.values import Value as Element
 from edgec.loop.values import index, int32, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.concat import ConcatAttrs
-from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.op import NotConstant, Op, RawNode, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
 
@@ -133,7 +133,7 @@ def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
     """A slice along one axis from a computed start to an end at a known distance.
 
     The end must be the start and a constant, as in x[i : i + 3]. The part lies inside of x: one
-    that would leave it is moved. Raises ImportFailed where the distance is not known.
+    that would leave it is moved. Raises NotConstant where the distance is not known.
     """
     x, start, end = (raw.operand(position) for position in range(3))
     (start_root, first), (end_root, last) = (_root(builder, value) for value in (start, end))
@@ -141,7 +141,7 @@ def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
     axis %= len(x.type.shape)
     extent = x.type.shape[axis]
     if start_root is not end_root or start.type.elements != 1 or not 0 < count <= extent:
-        raise ImportFailed("how many elements it takes is computed")
+        raise NotConstant("how many elements it takes is computed", start)
     starts = builder.op("reshape", [start], ReshapeAttrs((1,)), name=f"{raw.name}/start")
     if axis:
         zeros = builder.constant(f"{raw.name}.zeros", np.zeros(axis, start.type.dtype))

@@ -124,7 +124,8 @@ def extremes(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> It
         ]
         values += [rng.integers(info.min, info.max, elements, dtype, endpoint=True)] * 2
     for value in values:
-        yield np.resize(value, elements).reshape(shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield np.resize(value, elements).reshape(shape).astype(dtype)
 
 
 def cases(ports: Sequence[PortEntry], seed: int) -> list[Arrays]:

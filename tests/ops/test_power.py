@@ -1,4 +1,4 @@
-"""Powers with constant exponents equal ONNX Runtime's in every bit."""
+"""Powers: with some constant exponents ONNX Runtime's bits, with others C's results."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
+from edgec.graph.operator import NoAttrs, get_op
+from edgec.graph.types import TensorType
+from edgec.ops import load
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 4, 3), (7,)], ids=str)
@@ -30,16 +33,33 @@ def test_a_root(tmp_path: Path) -> None:
     check_nests(check_against_onnxruntime(path, x), [x])
 
 
-@pytest.mark.parametrize(
-    ("exponent", "message"),
-    [
-        (np.array(-1.5, np.float32), "the exponent -1.5 is not supported"),
-        (np.array([2, 3, 2], np.float32), "one constant number"),
-        (np.full((1, 1, 1), 2, np.float32), "more axes"),
-    ],
-)
-def test_what_is_not_supported(exponent: np.ndarray, message: str, tmp_path: Path) -> None:
-    path = save_node(tmp_path / "m.onnx", "Pow", float_values((2, 3)), {"exponent": exponent})
+NUMBERS = np.array([0, 1, -1, 2, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e30, 1025], np.float32)
+
+
+@pytest.mark.parametrize("exponent", [-1.5, 1 / 3, 5.0, 1025.0, -2.0], ids=str)
+def test_other_constant_exponents(exponent: float, tmp_path: Path) -> None:
+    x = np.abs(float_values((4, 9))) + np.float32(0.1)
+    constants = {"exponent": np.full((1, 1, 1), exponent, np.float32)}
+    check_nests(import_model(save_node(tmp_path / "m.onnx", "Pow", x, constants)).main, [x])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_numbers(dtype: str) -> None:
+    """As C's pow has them, and NumPy with it."""
+    x, y = (grid.reshape(-1).astype(dtype) for grid in np.meshgrid(NUMBERS, NUMBERS))
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(dtype)
+    type_ = TensorType(x.shape, dtype)
+    load()
+    (found,) = get_op("pow").evaluate(NoAttrs(), [x, y], [type_, type_], [type_])
+    np.testing.assert_allclose(found, exact, rtol=1e-12 if dtype == "float64" else 6e-8)
+    is_number = ~np.isnan(exact)
+    np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(exact)[is_number])
+
+
+def test_powers_of_bool_are_refused(tmp_path: Path) -> None:
+    exponent = {"exponent": np.array([True, False, True])}
+    path = save_node(tmp_path / "m.onnx", "Pow", float_values((2, 3)), exponent)
     with pytest.raises(ImportFailed) as caught:
         import_model(path)
-    assert message in "\n".join(caught.value.details)
+    assert "float32 to the power of bool" in "\n".join(caught.value.details)

@@ -79,7 +79,7 @@ def test_the_multiplier_is_divided_by_the_count() -> None:
         (ReduceAttrs((0,), "median"), TensorType((2,), "int8", Q), "unknown reduction"),
         (ReduceAttrs((0,), "prod"), TensorType((2,), "int8", Q), "not defined"),
         (ReduceAttrs((0,), "mean"), TensorType((2,), "int8"), "quantized input and output"),
-        (ReduceAttrs((0,), "prod"), TensorType((2,), "float64"), "prod of"),
+        (ReduceAttrs((0,), "prod"), TensorType((2,), "float16"), "prod of"),
         (ReduceAttrs((1,), "sum"), TensorType((2,), "int8", Q), "axes"),
         (ReduceAttrs((0,), "sum"), TensorType((2,), "int32", Q), "int8 or int16 quantized"),
         (ReduceAttrs((0,), "mean"), TensorType((2,), "int8", Q), "quantized input and output"),

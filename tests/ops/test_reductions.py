@@ -30,6 +30,7 @@ from edgec.graph.ir import Function, Module
 from edgec.graph.types import TensorType
 from edgec.ops.reduce import Reduce, ReduceAttrs
 from edgec.ops.reductions import BY_NAME, ROWS
+from edgec.ops.row import FLOATS
 from edgec.options import Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_module
@@ -89,8 +90,8 @@ def elements(name: str, dtype: str, shape: tuple[int, ...] = SHAPE) -> Array:
     rng = np.random.default_rng(3)
     if dtype == "bool":
         return rng.integers(0, 4, shape) > (0 if name == "all" else 2)
-    if dtype == "float32":
-        values = float_values(shape, seed=4)
+    if dtype in FLOATS:
+        values = float_values(shape, seed=4).astype(dtype)
         return np.abs(values) if CASES[name].positive else values
     if name == "prod":
         return rng.integers(1, 3, shape).astype(dtype)
@@ -100,12 +101,13 @@ def elements(name: str, dtype: str, shape: tuple[int, ...] = SHAPE) -> Array:
 def assert_near(name: str, found: Array, wanted: Array, x: Array) -> None:
     """The same integers; floats as near as the operator's tolerance says."""
     assert found.shape == wanted.shape
-    if found.dtype != np.float32:
+    if found.dtype.kind != "f":
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
         return
     most = max(np.abs(x).max(), np.abs(wanted).max(initial=0))
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=Reduce.tolerance * most)
+    tolerance = Reduce.tolerance if found.dtype == np.float32 else 1e-15
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * most)
 
 
 def function_of(dtype: str, axes: tuple[int, ...]) -> Function:

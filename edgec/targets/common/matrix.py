@@ -98,7 +98,8 @@ def schedule_computed_matrix(schedule: Schedule, at_once: int) -> None:
     out = find_param(schedule.func, "out")
     columns = largest_divisor(out.shape[-1], at_once)
     loops = output_loops(schedule.func, "out", "out")
-    if columns == 1 or loops[-1] not in loops_of(schedule.func.body):
+    known = loops_of(schedule.func.body)
+    if columns == 1 or loops[-1] not in known or "acc_k" not in known:
         gather_temporaries(schedule, loops[-1])
         decompose(schedule, "acc")
         return

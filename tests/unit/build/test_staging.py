@@ -13,7 +13,7 @@ import pytest
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.ownership import MARKER_NAME, add_to_marker
-from edgec.build.staging import staged_file, staged_folder, work_folder
+from edgec.build.staging import remove_unlocked, staged_file, staged_folder, work_folder
 from edgec.errors import BuildFailed, EdgecError
 from edgec.targets.core import host_core
 
@@ -268,3 +268,13 @@ def test_file_is_whole_or_as_before(tmp_path: Path) -> None:
         raise RuntimeError
     assert target.read_text() == "first"
     assert names(tmp_path) == ["page.html"]
+
+
+def test_a_folder_whose_lock_is_about_to_be_taken_is_left_alone(tmp_path: Path) -> None:
+    young, old = tmp_path / "edgec-work-young", tmp_path / "edgec-work-old"
+    for folder in (young, old):
+        folder.mkdir()
+        (folder / "lock.new").touch()
+    os.utime(old / "lock.new", (0, 0))
+    remove_unlocked(tmp_path, "edgec-work-*")
+    assert names(tmp_path) == ["edgec-work-young"]
