@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgec.api import Model, TorchModel
+    from edgec.dynamo.backend import Part
 
 __version__ = "0.1.0"
 
@@ -23,8 +24,16 @@ def compile(path: Any, **options: Any) -> Model:
     return compile_file(path, **options)
 
 
-def from_torch(module: Any, example_inputs: Any) -> TorchModel:
+def from_torch(module: Any, example_inputs: Any = (), *, dynamic_shapes: Any = None) -> TorchModel:
     """Import a PyTorch module: see `edgec.api.from_torch`."""
     from edgec.api import from_torch as import_module
 
-    return import_module(module, example_inputs)
+    return import_module(module, example_inputs, dynamic_shapes=dynamic_shapes)
+
+
+def explain(module: Any, inputs: Any) -> tuple[Part, ...]:
+    """Which parts of a module `torch.compile(module, backend="edgec")` runs as C, and why not all:
+    see `edgec.dynamo.backend.explain`."""
+    from edgec.dynamo.backend import explain as explain_parts
+
+    return explain_parts(module, inputs)

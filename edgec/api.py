@@ -16,7 +16,9 @@ from edgec.build.staging import staged_file, work_folder
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.frontends import import_model
+from edgec.graph.extents import at_largest
 from edgec.graph.ir import Module
+from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module, read_model
@@ -155,20 +157,23 @@ class TorchModel:
     ) -> TorchModel:
         """The same model in integers; parameters as of `quantize`, samples may be tensors.
 
-        State is kept from each sample to the next, unless they start anew (`from_start`).
+        State is kept from each sample to the next, unless they start anew (`from_start`). Where a
+        batch is open, a sample's rows are repeated up to the largest.
         """
-        arrays: Iterable[Sequence[Array]]
-        arrays = ([np.asarray(value) for value in sample] for sample in samples)
-        main = self.module.main
+        extents = input_extents(self.module.main)
+        main = at_largest(self.module.main)
+        shapes = [param.type.shape if extents else () for param in main.inputs]
+        arrays: Iterable[Sequence[Array]] = (_filled(sample, shapes) for sample in samples)
         states = () if from_start else main.states
         if states:
             arrays = samples_with_states(main, arrays)
-        opened = (
-            replace(self.module, functions={"main": open_states(main)}) if states else self.module
-        )
-        function = float_function(opened, from_start=from_start)
+            main = open_states(main)
+        module = replace(self.module, functions={"main": main})
+        function = float_function(module, from_start=from_start)
         made = quantize_function(function, arrays, Recipe(**recipe)).module(self.module.source)
-        return TorchModel(replace(made, functions={"main": close_states(made.main, states)}))
+        closed = close_states(made.main, states)
+        opened = opened_function(closed, extents) if extents else closed
+        return TorchModel(replace(made, functions={"main": opened}))
 
     def build(
         self,
@@ -186,19 +191,39 @@ class TorchModel:
         return _built(compiled, chosen, name, output)
 
 
-def from_torch(module: Any, example_inputs: Sequence[Any]) -> TorchModel:
+def _filled(sample: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """A sample as arrays, of which the rows are repeated up to these shapes, if any."""
+    arrays = [np.asarray(value) for value in sample]
+    for number, (array, shape) in enumerate(zip(arrays, shapes, strict=False)):
+        if array.size and len(shape) == array.ndim:
+            missing = [
+                (0, max(most - own, 0)) for most, own in zip(shape, array.shape, strict=True)
+            ]
+            arrays[number] = np.pad(array, missing, mode="wrap")
+    return arrays
+
+
+def from_torch(
+    module: Any, example_inputs: Sequence[Any] = (), *, dynamic_shapes: Any = None
+) -> TorchModel:
     """Import a PyTorch module (`torch.nn.Module`) or an `ExportedProgram`.
 
-    example_inputs: tensors of the shapes and dtypes that the model will get. Buffers that the
-    module changes become state that is kept between runs. Raises ImportFailed with every operator
-    that is not supported, by module name and source line; ToolMissing without torch.
+    example_inputs: tensors of the shapes and dtypes that the model will get. dynamic_shapes: the
+    dimensions that are open, as `torch.export.export` takes them; each needs a largest value.
+    Buffers that the module changes become state that is kept between runs. Raises ImportFailed with
+    every operator that is not supported, by module name and source line; ToolMissing without torch.
     """
     from edgec.frontends.torch_export import exported, import_program
+    from edgec.frontends.torch_sizes import has_open_sizes, import_open
 
     is_program = hasattr(module, "graph_signature")
-    program = module if is_program else exported(module, example_inputs)
-    name = "model" if is_program else type(module).__name__.lower()
-    return TorchModel(import_program(program, f"{name}.pt2"))
+    options = {} if dynamic_shapes is None else {"dynamic_shapes": dynamic_shapes}
+    program = module if is_program else exported(module, example_inputs, **options)
+    source = "model.pt2" if is_program else f"{type(module).__name__.lower()}.pt2"
+    if not has_open_sizes(program):
+        return TorchModel(import_program(program, source))
+    origin = program.module() if is_program else module
+    return TorchModel(import_open(program, origin, source, dynamic_shapes))
 
 
 def _built(compiled: Compiled, board: Board, engine: str, output: str | Path | None) -> Model:

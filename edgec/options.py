@@ -90,9 +90,9 @@ class Options:
     is -O3 on this computer, where code size hardly counts, and -O2 elsewhere.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
-    extents an ONNX file leaves open. input_values: (name, number) of its inputs that are no inputs
-    of the program, but always this number. places: (what, region) of a board, see
-    `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the limits of
+    extents the file leaves open; a range stays open. input_values: (name, number) of its inputs
+    that are no inputs of the program, but always this number. places: (what, region) of a board,
+    see `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the limits of
     `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final memory plan,
     some seconds: the same plan on every machine.
     """
@@ -112,7 +112,7 @@ class Options:
     max_instructions: int | None = None
     verify: bool = False
     harness: Harness = "link"
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    input_shapes: tuple[tuple[str, tuple[int | range, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0

@@ -38,15 +38,23 @@ class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
 
 
 class InputShapeType(WordType):
-    """`NAME=1,3,48,192`: the extents of one input."""
+    """`NAME=1..8,3,48,192`: the extents of one input, of which ranges stay open."""
 
     name = "NAME=N,..."
+    number = "[1-9][0-9]{0,8}"
+    extent = rf"{number}(?:\.\.{number})?"
 
-    def read(self, text: str) -> tuple[str, tuple[int, ...]]:
-        match = re.fullmatch(r"(.+)=([1-9][0-9]{0,8}(?:,[1-9][0-9]{0,8})*)", text)
+    def read(self, text: str) -> tuple[str, tuple[int | range, ...]]:
+        match = re.fullmatch(rf"(.+?)=({self.extent}(?:,{self.extent})*)", text)
         if match is None:
-            raise ValueError(f"{text!r} is no shape: use NAME=1,3,48,192")
-        return match[1], tuple(int(extent) for extent in match[2].split(","))
+            raise ValueError(f"{text!r} is no shape: use NAME=1,3,48,192 or NAME=1..8,3,48,192")
+        return match[1], tuple(map(self.read_extent, match[2].split(",")))
+
+    def read_extent(self, text: str) -> int | range:
+        least, _, most = text.partition("..")
+        if most and int(least) >= int(most):
+            raise ValueError(f"{text!r} is no range: the first number must be less than the second")
+        return range(int(least), int(most) + 1) if most else int(least)
 
 
 INPUT_SHAPE = InputShapeType()
@@ -128,7 +136,7 @@ _COMPILE_OPTIONS = (
     click.option("--c-optimize", type=click.Choice(["-O1", "-O2", "-O3", "-Os"]),
                  help="Level of the C compiler; by default -O3 on this computer, else -O2."),
     click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
-                 help="Shape of an ONNX input that is left open."),
+                 help="Shape of an input that the file leaves open; 1..8 stays open within it."),
     click.option("--input-value", type=INPUT_VALUE, multiple=True,
                  help="What an ONNX input always is; it is no input any more."),
     click.option("--place", type=PLACE, multiple=True,

@@ -65,7 +65,7 @@ class QuantizeOptions:
     labels_file: Path | None
     no_blame: bool
     page: Path | None
-    input_shape: tuple[tuple[str, tuple[int, ...]], ...]
+    input_shape: tuple[tuple[str, tuple[int | range, ...]], ...]
     input_value: tuple[tuple[str, float], ...]
     compile_budget: float
     as_json: bool

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Module
 from edgec.graph.limits import DEFAULT_BUDGET, Budget
 from edgec.graph.types import Array
+from edgec.numerics.term import Var
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
@@ -22,46 +24,80 @@ def import_model(
     path: Path,
     *,
     match: str | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Mapping[str, Sequence[int | range]] | None = None,
     values: Mapping[str, float | Array] | None = None,
     budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.
 
     match: overrides the rounding that the file's own framework has. shapes: of inputs whose extents
-    an ONNX file leaves open, by name. values: of its inputs that are constants. budget:
-    limits of what its constants may take.
+    the file leaves open, by name; a range keeps the extent open within it. values: of an ONNX
+    file's inputs that are constants. budget: limits of what its constants may take.
 
     Raises ImportFailed.
     """
+    kind = _format(path)
+    if not any(isinstance(extent, range) for shape in (shapes or {}).values() for extent in shape):
+        return _at_numbers(path, kind, match, shapes, values, budget)
+    from edgec.frontends.open_sizes import given_extents, open_module
+
+    extents = given_extents(shapes or {}, _dimension_names(path) if kind == "onnx" else {})
+
+    def import_at(sizes: Mapping[Var, int]) -> Module:
+        numbers = {var.name: size for var, size in sizes.items()}
+        closed = {
+            name: tuple(term.evaluate(numbers) for term in terms) for name, terms in extents.items()
+        }
+        return _at_numbers(path, kind, match, closed, values, budget)
+
+    return open_module(import_at, extents)
+
+
+def _format(path: Path) -> str:
+    """What kind of file it is: tflite, torch or onnx. Raises ImportFailed for another."""
     try:
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
         hint = "give the path of a .tflite, .onnx or .pt2 file"
         raise ImportFailed(f"cannot read {path}: {error.strerror}", hint=hint) from None
-    suffix = path.suffix.lower()
-    if head[4:8] == _TFLITE or suffix == ".tflite":
-        from edgec.frontends.tflite import import_tflite
-
-        if shapes:
-            raise ImportFailed(
-                f"{path.name} has fixed input shapes: only those of ONNX files can be given"
-            )
-        if values:
-            raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
-        return import_tflite(path, match=match, budget=budget)
-    if head[:4] == _ZIP or suffix == ".pt2":
-        from edgec.frontends.torch_export import import_torch
-
-        if shapes or values:
-            raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given from outside")
-        return import_torch(path)
-    if head[:1] == bytes([_ONNX]) or suffix == ".onnx":
-        from edgec.frontends.onnx import import_onnx
-
-        return import_onnx(path, match=match, shapes=shapes, values=values, budget=budget)
+    signs = {
+        "tflite": (head[4:8] == _TFLITE, ".tflite"),
+        "torch": (head[:4] == _ZIP, ".pt2"),
+        "onnx": (head[:1] == bytes([_ONNX]), ".onnx"),
+    }
+    for kind, (is_signed, suffix) in signs.items():
+        if is_signed or path.suffix.lower() == suffix:
+            return kind
     raise ImportFailed(
         f"{path} is {'empty' if not head else 'neither TFLite, ONNX nor PyTorch'}",
         hint="edgec reads .tflite, .onnx and .pt2 files",
     )
+
+
+def _dimension_names(path: Path) -> dict[tuple[str, int], str]:
+    from edgec.frontends.onnx import dimension_names
+
+    return dimension_names(path)
+
+
+def _at_numbers(
+    path: Path, kind: str, match: str | None, shapes: Any,
+    values: Mapping[str, float | Array] | None, budget: Budget,
+) -> Module:  # fmt: skip
+    """A model whose sizes are numbers."""
+    if values and kind == "tflite":
+        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
+    if (shapes or values) and kind == "torch":
+        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given from outside")
+    if kind == "tflite":
+        from edgec.frontends.tflite import import_tflite
+
+        return import_tflite(path, match=match, shapes=shapes, budget=budget)
+    if kind == "torch":
+        from edgec.frontends.torch_export import import_torch
+
+        return import_torch(path)
+    from edgec.frontends.onnx import import_onnx
+
+    return import_onnx(path, match=match, shapes=shapes, values=values, budget=budget)

@@ -21,6 +21,13 @@ from edgec.ops.op import importer_kinds
 #: Kept only where the ONNX operator has an importer; otherwise torch's decomposition is used.
 _NEEDED = {"gru.input": "GRU", "instance_norm.default": "InstanceNormalization"}
 
+#: Not of Core ATen, yet torch's default decompositions leave them: torch has others for these.
+DECOMPOSED = (
+    "_native_batch_norm_legit_functional.default", "addmv.default", "dist.default", "ldexp.Tensor",
+    "linalg_vector_norm.default", "narrow_copy.default", "native_batch_norm.default",
+    "new_empty_strided.default", "permute_copy.default", "unbind_copy.int",
+)  # fmt: skip
+
 
 @aten("linear.default")
 def linear(call: Call, x: Value, weights: Value, bias: Value | None = None) -> Result:

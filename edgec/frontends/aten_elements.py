@@ -129,7 +129,11 @@ def divide(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None)
         return _truncated(call, quotient)
     if call.dtype in _FLOATS:
         return call.onnx("Floor", quotient)
-    raise ImportFailed("a quotient of integers that is rounded down is not supported")
+    rest = call.onnx("Sub", first, call.onnx("Mul", quotient, second))
+    zero, one = call.like(0, call.dtype), call.like(1, call.dtype)
+    signs = call.onnx("Less", call.onnx("BitwiseXor", rest, second), zero)
+    is_above = call.onnx("And", signs, call.onnx("Not", call.onnx("Equal", rest, zero)))
+    return call.onnx("Where", is_above, call.onnx("Sub", quotient, one), quotient)
 
 
 @aten("atan2.default")
@@ -365,6 +369,18 @@ def minimum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Re
     return _reduced(call, "ReduceMin", x, axis, keep), _place(call, "ArgMin", x, axis, keep)
 
 
+@aten("max.default")
+def maximum_of_all(call: Call, x: Value) -> Result:
+    """The largest of all elements."""
+    return _reduced(call, "ReduceMax", x, None, False)
+
+
+@aten("min.default")
+def minimum_of_all(call: Call, x: Value) -> Result:
+    """The smallest of all elements."""
+    return _reduced(call, "ReduceMin", x, None, False)
+
+
 @aten("argmax.default")
 def place_of_maximum(call: Call, x: Value, axis: int | None = None, keep: bool = False) -> Result:
     """The index of the largest."""
@@ -385,13 +401,24 @@ def variance(call: Call, x: Value, axes: Sequence[int] | None = None, correction
     centred = call.onnx("Sub", x, _reduced(call, "ReduceMean", x, chosen, True))
     squares = _reduced(call, "ReduceSum", call.onnx("Mul", centred, centred), chosen, keepdim)
     count = math.prod(x.type.shape[axis] for axis in chosen)
-    divisor = count - (1 if correction is None else correction)
+    divisor = max(count - (1 if correction is None else correction), 0)
     return call.onnx("Div", squares, call.like(float(divisor), call.dtype))
+
+
+@aten("var_mean.correction")
+def variance_and_mean(call: Call, x: Value, axes: Sequence[int] | None = None,
+                      correction: float | None = 1, keepdim: bool = False) -> Result:  # fmt: skip
+    """The variance, and the mean."""
+    spread = variance(call, x, axes, correction, keepdim)
+    assert isinstance(spread, Value)
+    return spread, _reduced(call, "ReduceMean", x, axes, keepdim)
 
 
 @aten("cumsum.default")
 def running_sum(call: Call, x: Value, axis: int, dtype: object = None) -> Result:
     """Sums of all elements up to each."""
+    if not x.type.shape:
+        return call.cast(x, call.dtype)
     return call.onnx("CumSum", call.cast(x, call.dtype), np.asarray(axis, np.int64))
 
 

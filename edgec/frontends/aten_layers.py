@@ -75,7 +75,7 @@ def max_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] 
              padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,),
              ceil_mode: bool = False) -> Result:  # fmt: skip
     """The largest of each window, and its number in its plane where something reads it."""
-    if 1 in call.used:
+    if 1 in call.used or any(apart != 1 for apart in dilation):
         return largest(call, x, pool_windows(call, x, 2, kernel, stride, padding, dilation))
     window = _window(kernel, stride, padding, ceil_mode)
     return _pooled(call, "MaxPool", x, {**window, "dilations": _repeated(dilation, 2)}), None

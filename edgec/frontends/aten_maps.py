@@ -192,6 +192,18 @@ def _masked_put(call: Call, x: Value, mask: Value, number: Value, accumulate: bo
     return call.onnx("Where", condition, call.onnx("Add", x, one) if accumulate else one, x)
 
 
+@aten("masked_scatter.default")
+def masked_scatter(call: Call, x: Value, mask: Value, source: Value) -> Result:
+    """The next element of the source wherever a mask holds, else x."""
+    shape = call.shape
+    full = mask if mask.type.shape == shape else call.onnx("Expand", mask, ints(shape))
+    flat = call.shaped(call.cast(full, "int64"), [full.type.elements])
+    number = call.onnx("Sub", call.onnx("CumSum", flat, np.asarray(0, np.int64)), ints([1]))
+    place = call.onnx("Max", number, ints([0]))
+    taken = call.onnx("Gather", call.shaped(source, [source.type.elements]), place, axis=0)
+    return call.onnx("Where", full, call.shaped(taken, shape), x)
+
+
 def positions(call: Call, x: Value, given: Sequence[Value]) -> Value:
     """Indices of the first axes as rows of coordinates, for GatherND and ScatterND."""
     if any(value.type.dtype == "bool" for value in given):
@@ -212,13 +224,40 @@ def scatter(call: Call, x: Value, axis: int, index: Value, source: Operand,
     if not x.type.shape:
         x, index = call.shaped(x, [1]), call.shaped(index, [1])
     updates = _updates(call, index.type.shape, source, x.type.dtype)
-    kind = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce or "", "none")
-    if reduce == "mean" or not include_self:
-        raise ImportFailed(f"a scatter by {reduce}, include_self={include_self}, is not supported")
+    kind = _REDUCTIONS.get(reduce or "", "none")
+    if reduce and not include_self:
+        x = _neutralized(call, x, axis, index, reduce)
+    if reduce == "mean":
+        return call.shaped(_mean(call, x, axis, index, updates, include_self), call.shape)
     if kind == "none" and isinstance(index, Constant):
         return _scattered(call, x, axis, index.data, updates)
     made = call.onnx("ScatterElements", x, index, updates, axis=axis, reduction=kind)
     return call.shaped(made, call.shape)
+
+
+#: ONNX's words for how a scatter reduces; a mean is a sum first.
+_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _neutralized(call: Call, x: Value, axis: int, index: Value, reduce: str) -> Value:
+    """x with what a reduction leaves as it is, wherever an index points."""
+    bounds = None if x.type.is_float else np.iinfo(x.type.dtype)
+    least, most = (bounds.min, bounds.max) if bounds else (-np.inf, np.inf)
+    number = {"prod": 1, "amax": least, "amin": most}.get(reduce, 0)
+    places = np.full(index.type.shape, number, x.type.dtype)
+    return call.onnx("ScatterElements", x, index, places, axis=axis)
+
+
+def _mean(call: Call, x: Value, axis: int, index: Value, updates: Value,
+          include_self: bool) -> Value:  # fmt: skip
+    """Sums by their counts, of which x itself may be one."""
+    one = np.ones((), x.type.dtype)
+    ones = np.ones(index.type.shape, x.type.dtype)
+    start = np.full(x.type.shape, int(include_self), x.type.dtype)
+    by = {"axis": axis, "reduction": "add"}
+    counts = call.onnx("ScatterElements", start, index, ones, **by)
+    sums = call.onnx("ScatterElements", x, index, updates, **by)
+    return call.onnx("Div", sums, call.onnx("Max", counts, one))
 
 
 @aten("scatter_add.default")

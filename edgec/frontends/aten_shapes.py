@@ -219,7 +219,8 @@ def full(call: Call, *arguments: object, **_: object) -> Result:
     return _made(call, np.full(call.shape, numbers[-1]))
 
 
-@aten("zeros.default", "zeros_like.default", "empty.memory_format")
+@aten("zeros.default", "zeros_like.default", "empty.memory_format",
+      "empty_permuted.default", "empty_strided.default")  # fmt: skip
 def zeros(call: Call, *_: object, **__: object) -> Result:
     """Zeros; also where torch leaves memory as it is."""
     return _made(call, np.zeros(call.shape))

@@ -69,6 +69,16 @@ def import_onnx(
     return Module({"main": function}, source=path.name, format="onnx")
 
 
+def dimension_names(path: Path) -> dict[tuple[str, int], str]:
+    """What the file calls the open dimensions of its inputs, by input and axis."""
+    return {
+        (entry.name, axis): dimension.dim_param
+        for entry in _load(path).graph.input
+        for axis, dimension in enumerate(entry.type.tensor_type.shape.dim)
+        if dimension.dim_param
+    }
+
+
 def _load(path: Path) -> Any:
     import onnx
     from google.protobuf.message import DecodeError

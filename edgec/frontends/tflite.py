@@ -8,7 +8,7 @@ the tensor's number in their `Origin`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from edgec.frontends.tflite_reader import (
     RawTensor,
     read_model,
 )
+from edgec.frontends.tflite_shapes import with_input_shapes
 from edgec.frontends.tflite_sparse import densify
 from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
@@ -44,12 +45,16 @@ MAX_PROBLEM_LINES = 20
 
 
 def import_tflite(
-    path: Path, *, match: str | None = None, budget: Budget = DEFAULT_BUDGET
+    path: Path,
+    *,
+    match: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Module:
     """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
 
     A batch dimension that the file leaves open (-1 in its shape signature) has the extent that
-    the file's shape gives, 1.
+    the file's shape gives, 1. shapes: of inputs with open dimensions, by name, instead.
 
     match: which framework's rounding to equal, `tflm` (default), `litert` or `onnx`. LiteRT
     rounds FULLY_CONNECTED once, with a multiplier in double; `single` has 31 bits of it, which
@@ -61,7 +66,7 @@ def import_tflite(
     if match not in (None, "tflm", "litert", "onnx"):
         raise ImportFailed(f"--match {match} is unknown", hint="use tflm, litert or onnx")
     data = read_file(path)
-    model = read_model(data, path.name)
+    model = with_input_shapes(read_model(data, path.name), shapes or {}, path.name)
     edgec.ops.load()
     function = _GraphImporter(path.name, model, match or "tflm", Spending(budget)).run()
     return Module({"main": function}, source=path.name, format="tflite")

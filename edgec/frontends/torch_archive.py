@@ -37,8 +37,9 @@ _TARGET = re.compile(
 )
 #: A size as text: integers, symbols, and the functions that torch prints for them.
 _EXPRESSION = re.compile(
-    r"(?:\d+|[su]\d+|zuf\d+|Mod|FloorDiv|CeilDiv|CleanDiv|PythonMod|Max|Min|Eq|Ne|Ge|Gt|Le|Lt"
-    r"|Integer|True|False|int_oo|[-+*/%(),<>=&|~ ])*"
+    r"(?:\d++|[su]\d++|zuf\d++|Mod|FloorDiv|CeilDiv|CleanDiv|PythonMod|Max|Min|Eq|Ne|Ge|Gt|Le|Lt"
+    r"|Symbol\('[su]\d++'(?:, (?:positive|nonnegative|integer)=True)*+\)|Add|Mul"
+    r"|Integer|True|False|int_oo|[-+*/%(),<>=&|~ ])*+"
 )
 _MEMBERS = re.compile(
     r"(?P<model>models/(?P<name>[\w-]+)\.json)"

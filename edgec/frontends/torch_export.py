@@ -25,7 +25,7 @@ import edgec.frontends.aten_windows  # these register their operators
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed, ToolMissing
 from edgec.frontends.aten import Call, find_aten
-from edgec.frontends.aten_composites import kept_operators
+from edgec.frontends.aten_composites import DECOMPOSED, kept_operators
 from edgec.frontends.imported import named
 from edgec.frontends.torch_archive import checked_archive
 from edgec.graph.builder import GraphBuilder
@@ -41,7 +41,12 @@ _GETITEM = "getitem"
 def import_torch(path: Path) -> Module:
     """Read a `.pt2` file. Raises ImportFailed for one that is damaged or would run code."""
     _torch()
-    return import_decomposed(load_program(checked_archive(path), path.name), path.name)
+    from edgec.frontends.torch_sizes import has_open_sizes, import_open
+
+    program = load_program(checked_archive(path), path.name)
+    if has_open_sizes(program):
+        return import_open(program, program.module(), path.name)
+    return import_decomposed(program, path.name)
 
 
 def load_program(archive: BinaryIO, name: str) -> Any:
@@ -76,10 +81,17 @@ def decomposed(program: Any) -> Any:
     torch = _torch()
     edgec.ops.load()
     table = torch.export.default_decompositions()
+    more = torch._decomp.decomposition_table
+    table.update({operator: more[operator] for operator in map(_operator, DECOMPOSED)})
     for name in kept_operators():
-        operator, overload = name.split(".")
-        table.pop(getattr(getattr(torch.ops.aten, operator), overload), None)
+        table.pop(_operator(name), None)
     return program.run_decompositions(table)
+
+
+def _operator(name: str) -> Any:
+    """torch's own operator, such as `addmv.default` of the namespace aten."""
+    operator, overload = name.split(".")
+    return getattr(getattr(_torch().ops.aten, operator), overload)
 
 
 def import_decomposed(program: Any, source: str) -> Module:
@@ -92,7 +104,8 @@ def import_decomposed(program: Any, source: str) -> Module:
 def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
     """`torch.export.export` of a module in evaluation mode, its error as an ImportFailed."""
     torch = _torch()
-    module = module.eval() if hasattr(module, "eval") else module
+    if not hasattr(module, "graph"):  # of a program, whose module is what it is
+        module = module.eval()
     try:
         with warnings.catch_warnings(action="ignore"):
             return torch.export.export(module, tuple(example_inputs), **options)
@@ -201,7 +214,7 @@ class _ProgramImporter:
             if not isinstance(extent, int):
                 raise ImportFailed(
                     f"{self.source}: dimension {position} of {what} is open ({extent})",
-                    hint="export without dynamic_shapes",
+                    hint="only the sizes of inputs may be open: see edgec.from_torch",
                 )
         return tuple(shape)
 
@@ -220,10 +233,10 @@ class _ProgramImporter:
     def node(self, node: Any) -> None:
         """Import one call."""
         name = str(node.target) if hasattr(node.target, "_schema") else node.target.__name__
+        if self.is_empty(node) or name in CHECKS:
+            return
         if name == _GETITEM:
             self.values[node.name] = self.part(node)
-            return
-        if self.is_empty(node) or name in _CHECKS:
             return
         function = find_aten(name)
         layer = self.layer(node)
@@ -325,7 +338,7 @@ class _ProgramImporter:
 #: A value that could not be imported.
 _MISSING = object()
 #: What torch checked when it exported.
-_CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
+CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
            "aten._assert_scalar.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")

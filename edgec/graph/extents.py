@@ -100,6 +100,12 @@ def function_at(function: Function, sizes: Sizes) -> Function:
     return replace(function, params=params, nodes=tuple(nodes), results=results, states=states)
 
 
+def at_largest(function: Function) -> Function:
+    """The function at its largest sizes."""
+    symbols = symbols_of(value.type for value in function.params)
+    return function_at(function, {var: var.stop - 1 for var in symbols})
+
+
 def _node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
     """The node on values of closed types; its outputs are added to `values`."""
     if not symbols_of((*node.input_types, *(value.type for value in node.outputs))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ImportFailed
+from edgec.graph.extents import symbols_of
 from edgec.graph.ir import Function, Module
 from edgec.numerics.fixed_point import Rounding
 from edgec.passes.rewriter import eliminate_dead
@@ -19,6 +20,11 @@ def float_function(module: Module, *, from_start: bool = False) -> Function:
     from_start: each run is a sequence of its own, so that states are what they are initially.
     Raises ImportFailed if the model is not float.
     """
+    if symbols_of(param.type for param in module.main.params):
+        raise ImportFailed(
+            f"{module.source} has open sizes: such files cannot be quantized yet",
+            hint="quantize it with its sizes as numbers",
+        )
     main = without_states(module.main) if from_start else module.main
     rounding: Rounding = "onnx" if module.format in ("onnx", "torch") else "tflm"
     function = undo_dynamic_range(run_passes(main, rounding))

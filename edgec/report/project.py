@@ -109,10 +109,15 @@ def _options(options: Options) -> dict[str, Any]:
     own = picked(options, "optimize", "io", "match", "unfused", "no_asm", "compiler", "c_optimize")
     return {
         **own,
-        "input_shapes": {name: list(shape) for name, shape in options.input_shapes},
+        "input_shapes": {name: [*map(_extent, shape)] for name, shape in options.input_shapes},
         "input_values": dict(options.input_values),
         "places": [f"{what}={region}" for what, region in options.places],
     }
+
+
+def _extent(extent: int | range) -> int | str:
+    """A number, or a range that is open as the option's text has it."""
+    return f"{extent.start}..{extent.stop - 1}" if isinstance(extent, range) else extent
 
 
 def _functions(image: Image | None) -> list[dict[str, Any]]:

@@ -174,9 +174,10 @@ def fit_input(array: Any, port: Port) -> Any:
     """The array in the port's shape.
 
     Leading axes of extent 1 may be left out or added, and one flat axis is taken as C order.
+    Open sizes stay as they are: the session knows their ranges.
     Raises EdgecError for another dtype or shape: an input in another layout must not pass.
     """
-    shape = tuple(port.shape)
+    shape = _closed_shape(array.shape, port)
     count = int(np.prod(shape, dtype=np.int64))
     same = _significant(array.shape) == _significant(shape)
     flat = array.ndim == 1 and array.size == count
@@ -192,6 +193,15 @@ def fit_input(array: Any, port: Port) -> Any:
             hint=hint,
         )
     return array.reshape(shape)
+
+
+def _closed_shape(given: Sequence[int], port: Port) -> tuple[int, ...]:
+    """The port's shape with what is given where a size is open."""
+    extents = getattr(port, "extents", ())
+    if len(extents) != len(given):
+        return tuple(port.shape)
+    pairs = zip(extents, port.shape, given, strict=True)
+    return tuple(most if text.isdigit() else mine for text, most, mine in pairs)
 
 
 def _significant(shape: Sequence[int]) -> tuple[int, ...]:

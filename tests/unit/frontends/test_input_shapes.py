@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
-from edgec.errors import ImportFailed
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
 
 
 @pytest.fixture
@@ -48,10 +50,22 @@ def test_the_hint_gives_a_shape_that_can_be_used(open_model: Path) -> None:
         ({"x": (1, 3, 8)}, "has 4 dimensions, 3 were given"),
         ({"x": (1, 4, 8, 12)}, "dimension 1 of input 'x' is 3, 4 was given"),
         ({"x": (1, 3, 8, 12), "z": (1,)}, "has no input 'z'"),
+        ({"x": (range(1, 5), 4, 8, 12)}, "dimension 1 of input 'x' is 3, 4 was given"),
     ],
 )
 def test_what_does_not_fit_is_refused(
-    shapes: dict[str, tuple[int, ...]], message: str, open_model: Path
+    shapes: dict[str, tuple[int | range, ...]], message: str, open_model: Path
 ) -> None:
     with pytest.raises(ImportFailed, match=message):
         import_model(open_model, shapes=shapes)
+
+
+def test_a_range_stays_open_under_the_name_that_the_file_has(open_model: Path) -> None:
+    function = import_model(open_model, shapes={"x": (range(1, 5), 3, 8, range(2, 13))}).main
+    for value in (*function.inputs, *function.outputs):
+        assert value.type.shape == (4, 3, 8, 12)
+        assert [str(term) for term in value.type.extents or ()] == ["N", "3", "8", "W"]
+    x = np.random.default_rng(0).normal(size=(2, 3, 8, 5)).astype(np.float32)
+    np.testing.assert_array_equal(interpret(function, [x])[0], np.maximum(x, 0))
+    with pytest.raises(TypeMismatch, match="size N is 5, not 1 to 4"):
+        interpret(function, [np.zeros((5, 3, 8, 5), np.float32)])

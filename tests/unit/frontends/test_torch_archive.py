@@ -83,6 +83,9 @@ def test_a_node_may_call_known_operators_only(tmp_path: Path, target: str) -> No
         "s0.__class__",
         "s0 if s1 else lambda: 1",
         "[s0]",
+        "Symbol('os', positive=True)",
+        "Symbol('s0', commutative=True)",
+        "1" * 5000 + "'",
         5,
     ],
 )
@@ -92,7 +95,11 @@ def test_a_size_is_arithmetic(tmp_path: Path, text: object) -> None:
         checked_archive(path)
 
 
-@pytest.mark.parametrize("text", ["s77", "2*s0 + 1", "Mod(s0, 8)", "(s0//2) - u3", "Max(1, s0)"])
+@pytest.mark.parametrize(
+    "text",
+    ["s77", "2*s0 + 1", "Mod(s0, 8)", "(s0//2) - u3", "Max(1, s0)",
+     "Mul(Integer(2), Symbol('s31', positive=True, integer=True))"],
+)  # fmt: skip
 def test_sizes_that_torch_writes_pass(tmp_path: Path, text: str) -> None:
     checked_archive(write(tmp_path / "m.pt2", program(sizes=[{"expr_str": text}])))
 

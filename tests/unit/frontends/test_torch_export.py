@@ -231,7 +231,7 @@ def test_everything_unsupported_is_named_with_its_module_and_line() -> None:
     assert "test_torch_export.py" in text
 
 
-def test_an_open_dimension_is_refused() -> None:
+def test_a_program_of_open_sizes_is_no_program_of_numbers() -> None:
     batch = torch.export.Dim("batch", min=2, max=8)
     program = exported(nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: batch},))
     with pytest.raises(ImportFailed, match="is open"):

@@ -1,0 +1,117 @@
+"""Models of open sizes, made from the same model at numbers.
+
+An importer knows numbers only: shapes of constants, axes and windows follow from them. So a model
+is imported at its largest sizes, its inputs are opened, and the other types follow by the type
+relations of the operators. What is found is then compared with the model imported at other sizes:
+both have to compute the same numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.extents import Sizes, function_at, open_type, symbols_of
+from edgec.graph.interpret import initial_state, interpret
+from edgec.graph.ir import Function, Module, Value
+from edgec.graph.open_function import HINT, opened_function
+from edgec.graph.types import Array
+from edgec.numerics.term import Term, Var, as_term
+
+#: What floats may differ by where a size makes an importer take another way.
+RTOL, ATOL = 1e-4, 1e-5
+
+#: By input its dimensions; a range is an open size.
+Shapes = Mapping[str, Sequence[int | range]]
+#: Imports the model with its symbols at numbers.
+ImportAt = Callable[[Sizes], Module]
+
+
+def open_module(import_at: ImportAt, extents: Mapping[str, tuple[Term, ...]]) -> Module:
+    """A module whose inputs have these extents, by name.
+
+    Raises ImportFailed where an operator's sizes do not follow, or answers differ at other sizes.
+    """
+    symbols = symbols_of(open_type("float32", *terms) for terms in extents.values())
+    largest = import_at({var: var.stop - 1 for var in symbols})
+    function = opened_function(largest.main, extents)
+    for sizes in sizes_to_compare(symbols):
+        require_same(function, import_at(sizes).main, sizes)
+    return replace(largest, functions={**largest.functions, "main": function})
+
+
+def given_extents(
+    shapes: Shapes, names: Mapping[tuple[str, int], str]
+) -> dict[str, tuple[Term, ...]]:
+    """Extents from shapes, in which a range is an open size.
+
+    names: what the model's file calls dimensions, by input and axis: one name is one size.
+    """
+    variables: dict[str, Var] = {}
+
+    def term(name: str, axis: int, extent: int | range) -> Term:
+        if not isinstance(extent, range):
+            return as_term(extent)
+        called = re.sub(r"\W", "_", names.get((name, axis)) or f"{name}_{axis}")
+        called = f"n{called}" if called[0].isdigit() else called
+        var = variables.setdefault(called, Var(called, extent.start, extent.stop))
+        if (var.start, var.stop) != (extent.start, extent.stop):
+            raise ImportFailed(
+                f"the size {called!r} of input {name!r} has two ranges:"
+                f" {var.start}..{var.stop - 1} and {extent.start}..{extent.stop - 1}"
+            )
+        return as_term(var)
+
+    return {
+        name: tuple(term(name, axis, extent) for axis, extent in enumerate(shape))
+        for name, shape in shapes.items()
+    }
+
+
+def sizes_to_compare(symbols: Sequence[Var]) -> list[Sizes]:
+    """All at their least, all in the middle, and each at its least while the others are large."""
+    found: list[Sizes] = [
+        {var: var.start for var in symbols},
+        {var: (var.start + var.stop - 1) // 2 for var in symbols},
+    ]
+    if len(symbols) > 1:
+        most = {var: var.stop - 1 for var in symbols}
+        found += [{**most, var: var.start} for var in symbols]
+    return found
+
+
+def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
+    """Raise ImportFailed unless a function at these sizes computes what the fixed one does."""
+    mine = function_at(opened, sizes)
+    words = ", ".join(f"{var.name}={value}" for var, value in sizes.items())
+    if mine.signature != fixed.signature:
+        raise ImportFailed(
+            f"at {words} the inputs and outputs are others than their sizes say",
+            details=(str(mine.signature), str(fixed.signature)),
+            hint=HINT,
+        )
+    inputs = [*_random_inputs(fixed.inputs), *initial_state(fixed)]
+    for result, answer, wanted in zip(
+        fixed.results, interpret(mine, inputs), interpret(fixed, inputs), strict=True
+    ):
+        if not np.allclose(answer, wanted, RTOL, ATOL, equal_nan=True):
+            raise ImportFailed(
+                f"{result.name!r} at {words} is not what the model computes there",
+                details=("a constant of it follows from a size",), hint=HINT,
+            )  # fmt: skip
+
+
+def _random_inputs(params: Sequence[Value]) -> list[Array]:
+    """Normal numbers, or zeros and ones for integers: they may be places in small tensors."""
+    random = np.random.default_rng(0)
+    found = []
+    for param in params:
+        is_float = param.type.is_float
+        shape = param.type.shape
+        numbers = random.normal(size=shape) if is_float else random.integers(0, 2, shape)
+        found.append(numbers.astype(param.type.dtype))
+    return found

@@ -1,0 +1,115 @@
+"""Exported programs whose dimensions are open: each becomes a term over symbols with ranges.
+
+torch has traced the program with the symbols and knows for which values it holds. It is exported
+again at numbers, and `edgec/frontends/open_sizes.py` makes one model of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgec.errors import ContractError, ImportFailed
+from edgec.frontends.open_sizes import open_module
+from edgec.frontends.torch_export import exported, import_program
+from edgec.graph.extents import Sizes
+from edgec.graph.ir import Module
+from edgec.numerics.term import Term, Var, as_term
+from edgec.numerics.term_text import read_term
+
+#: A dimension without a largest value has one of 2**63 or more.
+MOST = 1 << 31
+
+
+def has_open_sizes(program: Any) -> bool:
+    """Whether a dimension of an input is a symbol."""
+    shapes = (tensor.shape for _, tensor in _inputs(program))
+    return any(not isinstance(extent, int) for shape in shapes for extent in shape)
+
+
+def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = None) -> Module:
+    """A program with symbols as a module of open sizes.
+
+    module: what it was exported from, or `program.module()`. dynamic_shapes: as `torch.export`
+    took them, for the names of dimensions. Raises ImportFailed.
+    """
+    names = _names(program, dynamic_shapes)
+    variables = {symbol: _variable(symbol, range_, names.get(symbol, symbol), source)
+                 for symbol, range_ in _ranges(program).items()}  # fmt: skip
+    inputs = list(_inputs(program))
+    extents = {name: _terms(tensor, variables, f"{source}: input {name!r}")
+               for name, tensor in inputs}  # fmt: skip
+
+    def import_at(sizes: Sizes) -> Module:
+        values = {var.name: size for var, size in sizes.items()}
+        examples = [
+            tensor.new_zeros([term.evaluate(values) for term in extents[name]], device="cpu")
+            for name, tensor in _concrete(inputs)
+        ]
+        return import_program(exported(module, examples), source)
+
+    return open_module(import_at, extents)
+
+
+def _inputs(program: Any) -> Iterable[tuple[str, Any]]:
+    """Name and traced tensor of each input that the user gives."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for spec, node in zip(program.graph_signature.input_specs, nodes, strict=True):
+        value = node.meta.get("val")
+        if spec.kind.name == "USER_INPUT" and hasattr(value, "shape"):
+            yield node.name, value
+
+
+def _concrete(inputs: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    """An empty tensor of each input's dtype, which no tracing knows."""
+    import torch
+
+    return ((name, torch.empty(0, dtype=tensor.dtype)) for name, tensor in inputs)
+
+
+def _ranges(program: Any) -> dict[str, Any]:
+    """The least and the largest value of each symbol, by its name."""
+    return {str(symbol): range_ for symbol, range_ in program.range_constraints.items()}
+
+
+def _variable(symbol: str, range_: Any, name: str, source: str) -> Var:
+    try:
+        least, most = int(str(range_.lower)), int(str(range_.upper))
+    except ValueError:  # torch's infinity
+        least, most = 0, MOST
+    if most >= MOST:
+        raise ImportFailed(
+            f"{source}: the size {name!r} has no largest value",
+            hint="memory is planned for it: torch.export.Dim('batch', min=1, max=8)",
+        )
+    return Var(name, max(least, 1), most + 1)
+
+
+def _terms(tensor: Any, variables: Mapping[str, Var], what: str) -> tuple[Term, ...]:
+    found = []
+    for axis, extent in enumerate(tensor.shape):
+        if isinstance(extent, int):
+            found.append(as_term(extent))
+            continue
+        try:
+            found.append(read_term(str(extent.node.expr), variables))
+        except ContractError as error:
+            raise ImportFailed(f"{what}, dimension {axis}: {error.message}") from None
+    return tuple(found)
+
+
+def _names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
+    """What the user calls a symbol, where a dimension is just that one."""
+    given = dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes
+    found = (
+        (str(tensor.shape[axis]), getattr(dim, "__name__", ""))
+        for (_, tensor), dims in zip(_inputs(program), given or (), strict=False)
+        for axis, dim in _by_axis(dims)
+    )
+    return {symbol: name for symbol, name in found
+            if name.isidentifier() and symbol.isidentifier()}  # fmt: skip
+
+
+def _by_axis(dims: Any) -> Iterable[tuple[int, Any]]:
+    """What `torch.export` was given for one input: a mapping, a sequence or nothing."""
+    return dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())

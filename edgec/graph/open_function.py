@@ -1,0 +1,59 @@
+"""A function of the largest sizes as one whose inputs have open sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from edgec.errors import EdgecError, ImportFailed
+from edgec.graph.extents import infer_types
+from edgec.graph.ir import Function, Node, Value
+from edgec.numerics.term import Term
+
+HINT = "give the sizes as numbers, and build the model once for each of them"
+
+
+def opened_function(function: Function, extents: Mapping[str, tuple[Term, ...]]) -> Function:
+    """A function of the largest sizes with open inputs; every type follows."""
+    known: dict[Value, Value] = {}
+    for param in function.params:
+        name = param.origin.tensor if param.origin else param.name
+        known[param] = param
+        if any(term.constant is None for term in extents.get(name, ())):
+            known[param] = replace(param, type=replace(param.type, extents=extents[name]))
+    nodes = [_opened(node, known) for node in function.nodes]
+    results = tuple(known.get(value, value) for value in function.results)
+    states = tuple(
+        replace(s, before=known[s.before], after=known.get(s.after, s.after))
+        for s in function.states
+    )
+    for state in states:
+        if state.after.type.extents is not None:
+            raise ImportFailed(f"the state {state.before.name!r} would have an open size",
+                               hint=HINT)  # fmt: skip
+    params = tuple(known[param] for param in function.params)
+    return replace(function, params=params, nodes=tuple(nodes), results=results, states=states)
+
+
+def _opened(node: Node, known: dict[Value, Value]) -> Node:
+    """The node on opened inputs; its outputs are added to `known`."""
+    inputs = tuple(known.get(value, value) for value in node.inputs)
+    signatures = [body.signature for body in node.bodies]
+    try:
+        types = infer_types(node.op, node.attrs, signatures, [value.type for value in inputs])
+    except EdgecError as error:
+        raise ImportFailed(
+            f"node {node.name!r} has no open sizes: {error.message}", hint=HINT
+        ) from None
+    outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, types, strict=True))
+    known.update(zip(node.outputs, outputs, strict=True))
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
+def input_extents(function: Function) -> dict[str, tuple[Term, ...]]:
+    """The extents of inputs with open sizes, by name as `opened_function` takes them."""
+    return {
+        value.origin.tensor if value.origin else value.name: value.type.extents
+        for value in function.inputs
+        if value.type.extents is not None
+    }
