@@ -41,11 +41,13 @@ class Reshape(Op[ReshapeAttrs]):
     def attrs_at(
         self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
     ) -> ReshapeAttrs:
-        """The first axis takes all of an open size."""
-        rest = math.prod(attrs.shape[1:])
+        """The first axis that is not 1 takes all of an open size."""
+        axis = next((axis for axis, extent in enumerate(attrs.shape) if extent != 1), 0)
+        rest = math.prod(attrs.shape[axis + 1 :])
         if not attrs.shape or not rest or inputs[0].elements % rest:
             return attrs
-        return ReshapeAttrs((inputs[0].elements // rest, *attrs.shape[1:]))
+        open_extent = inputs[0].elements // rest
+        return ReshapeAttrs((*attrs.shape[:axis], open_extent, *attrs.shape[axis + 1 :]))
 
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""

@@ -6,6 +6,7 @@
 
 A slice is lowered and scheduled like every other group, so that kernels serve it as well. That
 slices have nothing to do with each other is proven from the accesses of the group's plain loops.
+The first dimension is the first that is not always 1: of a sequence [1, time, 8] it is the time.
 """
 
 from __future__ import annotations
@@ -56,15 +57,24 @@ def _first_extent(group: Group) -> Term:
     """How many slices there are: the only size that is open in the group."""
     found: set[Term] = set()
     for value in (*group.inputs, *(v for node in group.nodes for v in node.outputs)):
-        first, *rest = value.type.extents or (as_term(0),)
-        if any(term.constant is None for term in rest):
+        extents = value.type.extents
+        if extents is None:
+            continue
+        axis = open_axis(value.type)
+        before, after = value.type.shape[:axis], extents[axis + 1 :]
+        if any(extent != 1 for extent in before) or any(t.constant is None for t in after):
             raise _refused(group, f"{value} is {value.type}: only the first size may be open")
-        if first.constant is None:
-            found.add(first)
+        found.add(extents[axis])
     if len(found) != 1 or any(value.type.extents is None for value in group.outputs):
         sizes = ", ".join(sorted(map(str, found)))
         raise _refused(group, f"its values have the sizes {sizes}, or lose them")
     return found.pop()
+
+
+def open_axis(type_: TensorType) -> int:
+    """The first axis whose size is open."""
+    extents = type_.extents or ()
+    return next(axis for axis, term in enumerate(extents) if term.constant is None)
 
 
 def _require_slices(group: Group, extent: Term) -> None:
@@ -75,7 +85,7 @@ def _require_slices(group: Group, extent: Term) -> None:
     names = _input_names(group)
     for access in accesses(lower_blocks(func.body)):
         buffer, indices = access.buffer, access.indices
-        outer = access.loops[0] if access.loops else None
+        outer = next((loop for loop in access.loops if not _runs_once(loop)), None)
         is_whole = buffer.scope == "constant" or (
             buffer.name in names and names[buffer.name].name not in is_sliced
         )
@@ -83,11 +93,24 @@ def _require_slices(group: Group, extent: Term) -> None:
             fixed = indices is not None and outer is not None
             if fixed and not any(outer.var in t.variables() for t in indices or ()):  # type: ignore[union-attr]
                 continue
-        elif outer is not None and indices and buffer.shape[:1] == (count,):
+        elif outer is not None and indices and _along(buffer.shape) == count:
             covers = outer.start.constant == 0 and outer.stop.constant == count
-            if covers and indices[0] == as_term(outer.var):
+            if covers and indices[_first_wide(buffer.shape)] == as_term(outer.var):
                 continue
         raise _refused(group, "its slices along the first size depend on each other")
+
+
+def _runs_once(loop: For) -> bool:
+    return loop.start.constant == 0 and loop.stop.constant == 1
+
+
+def _first_wide(shape: tuple[int, ...]) -> int:
+    """The first axis with more than one index; the last one if there is none."""
+    return next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape) - 1)
+
+
+def _along(shape: tuple[int, ...]) -> int:
+    return shape[_first_wide(shape)] if shape else 0
 
 
 def _input_names(group: Group) -> dict[str, Value]:
@@ -118,7 +141,8 @@ def _closed(group: Group) -> Group:
 def _slice_type(type_: TensorType) -> TensorType:
     if type_.extents is None:
         return type_
-    return type_.with_shape((1, *type_.shape[1:]))
+    axis = open_axis(type_)
+    return type_.with_shape((*(1 for _ in range(axis + 1)), *type_.shape[axis + 1 :]))
 
 
 def _on_slices(node: Node, values: dict[Value, Value]) -> Node:

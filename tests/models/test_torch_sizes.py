@@ -77,6 +77,22 @@ def test_every_batch_is_what_eager_computes(name: str, tmp_path: Path) -> None:
         assert model.report["arena_bytes"] == model.compiled.plan.peak_bytes["arena"]
 
 
+def test_frames_of_a_sequence_from_1_to_100() -> None:
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.Linear(6, 10), nn.LayerNorm(10), nn.GELU(), nn.Linear(10, 3)).eval()
+    time = Dim("time", min=1, max=100)
+    example = batch(1, (40, 6))
+    imported = edgec.from_torch(module, (example,), dynamic_shapes=({1: time},))
+    with imported.build() as model, torch.no_grad():
+        for frames in (1, 2, 3, 50, 99, 100):
+            x = batch(1, (frames, 6))
+            np.testing.assert_allclose(
+                model.run(x.numpy()), module(x).numpy(), rtol=1e-5, atol=1e-6
+            )
+        with pytest.raises(RunFailed, match="'time' of sequential is 101"):
+            model.run(batch(1, (101, 6)).numpy())
+
+
 def test_integers_at_every_batch() -> None:
     torch.manual_seed(3)
     module = perceptron().eval()
