@@ -94,7 +94,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
                 ) from problem
             _swap(content, target, staging / "old")
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def work_folder(purpose: str) -> Iterator[Path]:
             content.mkdir()
             yield content
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
 
 
 def remove_unlocked(parent: Path, pattern: str) -> None:
@@ -117,7 +117,16 @@ def remove_unlocked(parent: Path, pattern: str) -> None:
     for folder in parent.glob(pattern):
         with _taken_lock(folder) as is_ours:
             if is_ours:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, its lock last: who is killed in between leaves one that the next removes."""
+    with suppress(OSError):
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -171,7 +180,7 @@ def _remove_stale(target: Path) -> None:
             old = staging / "old"
             if old.exists() and not target.exists():
                 old.rename(target)
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
 
 
 def _copy_kept(target: Path, content: Path) -> None:

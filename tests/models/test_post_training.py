@@ -32,7 +32,13 @@ def integer_form(function: Function) -> Function:
     return run_passes(function, "onnx")
 
 
-@pytest.mark.parametrize("name", ["mlperf_ic_resnet8_f32.tflite", "mlperf_ic_resnet8_f32.onnx"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlperf_ic_resnet8_f32.tflite",
+        pytest.param("mlperf_ic_resnet8_f32.onnx", marks=pytest.mark.full),
+    ],
+)
 def test_resnet8(
     sample_model: Callable[[str], Path],
     cifar: tuple[np.ndarray, np.ndarray],

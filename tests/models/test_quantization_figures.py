@@ -37,7 +37,12 @@ def test_digits_are_as_accurate_as_the_table_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "least_db"), [("kws", 400, 23.0), ("ic", 120, 28.0), ("vww", 120, 35.0)]
+    ("name", "most", "least_db"),
+    [
+        ("kws", 400, 23.0),
+        pytest.param("ic", 120, 28.0, marks=pytest.mark.full),
+        pytest.param("vww", 120, 35.0, marks=pytest.mark.full),
+    ],
 )
 def test_a_part_of_the_real_samples(
     shared_dir: Path, name: str, most: int, least_db: float

@@ -147,7 +147,7 @@ def same_everywhere(placed: Placed, plain: Placed) -> None:
         assert outputs(placed, engine) == outputs(plain, engine), engine
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", ["mps2_an386", "mps2_an500"])
 def test_everything_pinned(name: str, compiler: str, tmp_path: Path) -> None:
     if compiler == "clang":

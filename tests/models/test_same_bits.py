@@ -38,6 +38,9 @@ PAIRS = [
     (NAMES[n % len(NAMES)], place, COMPILERS[(n // 2 + n) % 2])
     for n, place in enumerate(itertools.chain(PLACES, PLACES[1:], PLACES[3:]))
 ]
+#: Where vww and person_detect take ten seconds and more; their layers run on the host as well.
+SLOW = ("vww", "person_detect")
+LAYERS = [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in NAMES]
 EVERYTHING = [
     combination
     for combination in itertools.product(NAMES, PLACES, COMPILERS)
@@ -76,7 +79,14 @@ def compare_outputs(model: Path, board: str, engine: str, compiler: str, seeds: 
                 assert got.tobytes() == want.tobytes(), f"seed {seed}"
 
 
-@pytest.mark.parametrize(("name", "place", "compiler"), PAIRS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "place", "compiler"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.full] * (pair[0] in SLOW and pair[2] == "clang"))
+        for pair in PAIRS
+    ],
+    ids=str,
+)
 def test_outputs_equal_the_frameworks(
     name: str, place: tuple[str, str], compiler: str, sample_model: Callable[[str], Path]
 ) -> None:
@@ -93,7 +103,7 @@ def test_everything_times_everything(
     compare_outputs(path_of(name, sample_model), board, engine, compiler, range(1, 5))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_on_a_simulated_m4(
     name: str, sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -120,7 +130,7 @@ def test_vectors_with_each_compiler(
     compare_outputs(path_of(name, sample_model), "mps3_an547", "qemu", compiler, range(1, 3))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERS)
 def test_every_model_on_risc_v(name: str, sample_model: Callable[[str], Path]) -> None:
     compare_outputs(path_of(name, sample_model), "qemu_riscv32", "qemu", "gcc", range(1, 2))
 

@@ -23,8 +23,8 @@ ENTRIES = {name: entry for name, entry in read_table(TABLE).items() if "problem"
 
 #: Measured by `make test` as well: every operator of the int8 samples, in few seconds.
 QUICK = (
-    "emza_ssd_slim_120x160_int8.tflite",
     "silabs_fingerprint_int8.tflite",
+    "mww_vad_int8.tflite",
     "tflm_hello_world_int8.tflite",
     "tinymaix_mbnet128_025_int8.tflite",
 )

@@ -21,7 +21,9 @@ from edgec.runners.samples import generate_inputs
 from edgec.targets.core import CORES, host_core, is_this_computer, native_core
 
 LEVELS = [c for c in CORES.values() if c.has("avx2") and is_this_computer(c)]
-NAMES = ("digits", "kws", "ic", "sww", "ad")
+NAMES = (
+    "digits", "kws", "ic", *(pytest.param(name, marks=pytest.mark.full) for name in ("sww", "ad")),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("core", LEVELS, ids=lambda core: core.name)

@@ -35,7 +35,8 @@ def ask_script(elf: Path, counts: Path) -> tuple[int, int]:
 @pytest.mark.skipif(shutil.which(OBJDUMP) is None, reason=f"{OBJDUMP} is absent")
 @pytest.mark.parametrize("name", CORES)
 @pytest.mark.parametrize(
-    ("compiler", "optimize"), [("gcc", "-O2"), ("gcc", "-Os"), ("clang", "-O2")]
+    ("compiler", "optimize"),
+    [("gcc", "-O2"), ("gcc", "-Os"), pytest.param("clang", "-O2", marks=pytest.mark.full)],
 )
 def test_script_and_core_agree(firmware, tmp_path, name, compiler, optimize):
     pytest.importorskip("unicorn")
