@@ -50,7 +50,8 @@ def _finished(apply: Callable[[Nest, Schedule], object]) -> Callable[[Nest], lis
 
 
 def _unrolled(nest: Nest) -> int:
-    return 1 if nest.is_small else UNROLLED_ELEMENTS
+    """Elements in straight code; one where the C compiler makes vectors of a plain loop."""
+    return 1 if nest.is_small or not nest.core.is_embedded else UNROLLED_ELEMENTS
 
 
 def sums_windows(nest: Nest) -> bool:

@@ -30,7 +30,7 @@
 #define EC_V_LOAD(p) _mm512_loadu_si512(p)
 #define EC_V_ALL(n) _mm512_set1_epi32(n)
 #define EC_V_FOUR(p) _mm512_xor_si512(EC_V_ALL(ec_load_word(p)), EC_V_ALL((int32_t)0x80808080u))
-#define EC_V_DOT(sum, x, w) _mm512_dpbusd_epi32((sum), (x), EC_V_LOAD(w))
+#define EC_V_DOT(sum, x, w) ec_dot_vnni((sum), (x), EC_V_LOAD(w))
 #define EC_V_WIDE(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define EC_V_MASK(left) ((__mmask16)((left) < 16 ? (1 << (left)) - 1 : 0xFFFF))
 #define EC_V_WIDE_PART(p, left) _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(EC_V_MASK(left), (p)))
@@ -95,6 +95,19 @@
 #define EC_V_STORE(p, v, left) ec_store_bytes_x86((p), _mm_cvtsi128_si64(EC_V_BYTES(v)), (left))
 #else
 #define EC_X86_LANES 0
+#endif
+
+#if EC_X86_LANES == 16
+/* sum plus the products of four uint8 of x by four int8 of w, in every lane. As assembly, since gcc 12
+ * copies the intrinsic's sums from register to register, and spills many. */
+static inline EC_UNUSED __m512i ec_dot_vnni(__m512i sum, __m512i x, __m512i w) {
+#if defined(__GNUC__) && !defined(EC_NO_ASM)
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "vm"(w));
+    return sum;
+#else
+    return _mm512_dpbusd_epi32(sum, x, w);
+#endif
+}
 #endif
 
 /* The next loop, whose number of rounds is known and small, becomes straight code. */
