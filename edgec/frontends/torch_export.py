@@ -28,6 +28,7 @@ from edgec.frontends.aten import Call, find_aten
 from edgec.frontends.aten_composites import DECOMPOSED, kept_operators
 from edgec.frontends.imported import named
 from edgec.frontends.torch_archive import checked_archive
+from edgec.frontends.torch_bodies import visit
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.provenance import Origin
@@ -146,9 +147,8 @@ class _ProgramImporter:
         self.inputs()
         results: tuple[Any, ...] = ()
         for node in self.program.graph.nodes:
-            if node.op == "call_function":
-                self.node(node)
-            elif node.op == "output":
+            visit(self, node, self.program.graph_module)
+            if node.op == "output":
                 results = node.args[0]
         if self.problems:
             count = len(self.problems)
@@ -245,7 +245,7 @@ class _ProgramImporter:
             return
         arguments = self.mapped(node.args)
         options = {k: v for k, v in self.mapped(node.kwargs).items() if k not in _IGNORED}
-        if _holds_missing(arguments) or _holds_missing(options):
+        if self.is_missing([arguments, options]):
             return  # it follows from an unsupported node
         first = len(self.builder.nodes)
         try:
@@ -303,6 +303,10 @@ class _ProgramImporter:
                 " is not supported"
             )
         return _MISSING if value is None else value
+
+    def is_missing(self, value: Any) -> bool:
+        """Whether arguments hold a value that could not be imported."""
+        return _holds_missing(value)
 
     def mapped(self, argument: Any) -> Any:
         """Arguments with graph values in place of FX nodes."""

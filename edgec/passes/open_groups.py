@@ -17,7 +17,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.extents import at_sizes, infer_types, symbols_of
 from edgec.graph.ir import Node, Value
 from edgec.graph.types import TensorType
-from edgec.loop.access import accesses, writes
+from edgec.loop.access import Access, accesses, writes
 from edgec.loop.cost import estimate
 from edgec.loop.ir import Buffer, BufferRef, Call, For, PrimFunc
 from edgec.loop.schedule import Schedule
@@ -84,20 +84,34 @@ def _require_slices(group: Group, extent: Term) -> None:
     is_sliced = {value.name for value in group.inputs if value.type.extents is not None}
     names = _input_names(group)
     for access in accesses(lower_blocks(func.body)):
-        buffer, indices = access.buffer, access.indices
-        outer = next((loop for loop in access.loops if not _runs_once(loop)), None)
+        buffer = access.buffer
         is_whole = buffer.scope == "constant" or (
             buffer.name in names and names[buffer.name].name not in is_sliced
         )
-        if is_whole:
-            fixed = indices is not None and outer is not None
-            if fixed and not any(outer.var in t.variables() for t in indices or ()):  # type: ignore[union-attr]
-                continue
-        elif outer is not None and indices and _along(buffer.shape) == count:
-            covers = outer.start.constant == 0 and outer.stop.constant == count
-            if covers and indices[_first_wide(buffer.shape)] == as_term(outer.var):
-                continue
-        raise _refused(group, "its slices along the first size depend on each other")
+        if not (_is_fixed(access) if is_whole else _is_own_slice(access, count)):
+            raise _refused(group, "its slices along the first size depend on each other")
+
+
+def _outermost(access: Access) -> For | None:
+    """The outermost loop around an access that runs more than once."""
+    return next((loop for loop in access.loops if not _runs_once(loop)), None)
+
+
+def _is_fixed(access: Access) -> bool:
+    """Whether every step of the outermost loop accesses the same elements."""
+    outer = _outermost(access)
+    if access.indices is None or outer is None:
+        return False
+    return not any(outer.var in term.variables() for term in access.indices)
+
+
+def _is_own_slice(access: Access, count: int) -> bool:
+    """Whether each of so many steps of the outermost loop has a slice of the buffer to itself."""
+    outer, indices, shape = _outermost(access), access.indices, access.buffer.shape
+    if outer is None or not indices or _along(shape) != count:
+        return False
+    covers = outer.start.constant == 0 and outer.stop.constant == count
+    return covers and indices[_first_wide(shape)] == as_term(outer.var)
 
 
 def _runs_once(loop: For) -> bool:
