@@ -4,8 +4,9 @@ figures of a build that its limits are for."""
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
@@ -23,6 +24,53 @@ RESOURCES = {
     "stack": "stack_bytes",
     "instructions": "instructions",
 }
+
+
+@dataclass(frozen=True)
+class Prices:
+    """By what instructions, flash and the arena count: a price vector of `--optimize`.
+
+    With time 1 and flash 0.5, one percent fewer instructions are worth two percent of the flash.
+    """
+
+    time: float = 0.0
+    flash: float = 0.0
+    ram: float = 0.0
+
+    def cost(self, instructions: float, flash_bytes: float, ram_bytes: float) -> float:
+        """What a choice costs; only differences mean something."""
+        pairs = (self.time, instructions), (self.flash, flash_bytes), (self.ram, ram_bytes)
+        return sum(price * math.log(max(amount, 1.0)) for price, amount in pairs)
+
+    @staticmethod
+    def of_text(text: str) -> Prices:
+        """`time=1,flash=0.2,ram=0.1`; what is not named costs nothing. Raises ValueError."""
+        found: dict[str, float] = {}
+        for part in text.split(","):
+            name, _, word = part.partition("=")
+            try:
+                found[name] = float(word)
+            except ValueError:
+                found[name] = math.nan
+        names = [field.name for field in fields(Prices)]
+        is_good = set(found) <= set(names) and len(found) == text.count("=")
+        if not is_good or not all(0 <= price < math.inf for price in found.values()):
+            levels = ", ".join(get_args(Optimize))
+            raise ValueError(
+                f"{text!r} is no price vector: use {levels}, or prices such as "
+                "time=1,flash=0.2,ram=0.1"
+            )
+        if not any(found.values()):
+            raise ValueError(f"{text!r}: one price at least must be over 0")
+        return Prices(**found)
+
+
+def read_optimize(text: str) -> Optimize | Prices:
+    """A level by name, or prices. Raises ValueError."""
+    for level in get_args(Optimize):
+        if text == level:
+            return level  # type: ignore[no-any-return]
+    return Prices.of_text(text)
 
 
 @dataclass(frozen=True)
@@ -81,10 +129,10 @@ class Figures:
 class Options:
     """How a model is compiled. Sizes in bytes; None means no limit or the default.
 
-    optimize: what to prefer when variants differ. match: whose rounding to follow instead of the
-    source format's own. io: whether inputs and outputs live in the arena or in the caller's
-    memory; "rows": outputs in the arena, and the caller feeds the input row by row. unfused: every
-    node becomes a function of its own, so that all values exist.
+    optimize: what to prefer when variants differ, by name or by prices. match: whose rounding to
+    follow instead of the source format's own. io: whether inputs and outputs live in the arena or
+    in the caller's memory; "rows": outputs in the arena, and the caller feeds the input row by row.
+    unfused: every node becomes a function of its own, so that all values exist.
     no_asm: C without assembly, for compilers that do not take GNU's.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level; None
     is -O3 on this computer, where code size hardly counts, and -O2 elsewhere.
@@ -97,7 +145,7 @@ class Options:
     some seconds: the same plan on every machine.
     """
 
-    optimize: Optimize = "balanced"
+    optimize: Optimize | Prices = "balanced"
     match: Rounding | None = None
     io: Io = "arena"
     unfused: bool = False
@@ -117,6 +165,11 @@ class Options:
     places: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0
     plan_nodes: int = 40_000
+
+    @property
+    def level(self) -> Optimize:
+        """The level by name; that of prices is chosen first (`edgec.memory.prices`)."""
+        return "balanced" if isinstance(self.optimize, Prices) else self.optimize
 
     @property
     def limits(self) -> Limits:
@@ -143,11 +196,23 @@ class Options:
             if name not in hints:
                 near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)
                 raise EdgecError(f"there is no option '{name}'", hint=f"near it: {', '.join(near)}")
+            if name == "optimize" and isinstance(value, str) and "=" in value:
+                words = {**words, name: _prices(value)}
+                continue
+            if isinstance(value, Prices):
+                continue
             choices = tuple(_choices(hints[name]))
             if choices and value is not None and value not in choices:
                 known = ", ".join(map(repr, choices))
                 raise EdgecError(f"{name}={value!r} is no choice", hint=f"use one of {known}")
         return Options(**words)
+
+
+def _prices(text: str) -> Prices:
+    try:
+        return Prices.of_text(text)
+    except ValueError as error:
+        raise EdgecError(str(error)) from None
 
 
 def _choices(hint: Any) -> Iterator[Any]:

@@ -26,10 +26,10 @@ from edgec.graph.printer import print_module
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
-from edgec.memory.channel_order import decide_order
 from edgec.memory.choose import Choice
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
+from edgec.memory.prices import decide_by_prices
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
 from edgec.numerics.fixed_point import Rounding
@@ -43,7 +43,6 @@ from edgec.passes.sequence import PASSES
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core
-from edgec.targets.target import target_for
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
@@ -146,10 +145,10 @@ def compile_module(
         options = replace(options, optimize="time")
     stages.check("import", imported)
     check_limits(imported.main, DEFAULT_BUDGET.times(options.compile_budget))
-    target = target_for(core, options)
     module, shrinkage, idle_clamps = _simplify(imported, options, stages)
-    function, choice = decide_order(module.main, target, options, arena_limit_bytes)
-    module = module.with_main(function)
+    decided = decide_by_prices(module.main, core, options, arena_limit_bytes)
+    options, choice = decided.options, decided.choice
+    module = module.with_main(decided.function)
     stages.check("order_channels", module)
     stages.write("loops", _loops_text, choice.variants)
     homes = homes_of(board, options.places, reserved or {})

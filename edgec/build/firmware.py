@@ -132,7 +132,7 @@ def build_firmware(
         _check_names(objects)
         elf = folder / ELF_NAME
         # zig has no map file, and strips all symbols at -Os unless debug data is asked for.
-        extra = ["-g"] if toolchain.is_zig else [f"-Wl,-Map={folder / 'firmware.map'}"]
+        extra = ["-g"] if toolchain.is_zig else ["-Xlinker", f"-Map={folder / 'firmware.map'}"]
         link_flags = [optimize, *extra]
         done = toolchain.run(
             toolchain.link_command(objects, folder / "link.ld", elf, flags=link_flags), folder

@@ -97,6 +97,20 @@ class PixelsType(WordType):
 PIXELS = PixelsType()
 
 
+class OptimizeType(WordType):
+    """A level by name, or the prices of time, flash and RAM."""
+
+    name = "time|ram|size|balanced|PRICES"
+
+    def read(self, text: str) -> Any:
+        from edgec.options import read_optimize
+
+        return read_optimize(text)
+
+
+OPTIMIZE = OptimizeType()
+
+
 class PlaceType(WordType):
     """`WHAT=REGION`, or a TOML file with a table [place] of such pairs."""
 
@@ -121,9 +135,8 @@ compile_budget_option = click.option(
     show_default=True, metavar="FACTOR", help="Raise the limits of size and work of a compile.",
 )  # fmt: skip
 _COMPILE_OPTIONS = (
-    click.option("--optimize", type=click.Choice(["time", "ram", "size", "balanced"]),
-                 default="balanced", show_default=True,
-                 help="What to prefer where variants differ."),
+    click.option("--optimize", type=OPTIMIZE, default="balanced", show_default=True,
+                 help="What to prefer where variants differ: a name, or prices."),
     click.option("--match", type=click.Choice(["tflm", "litert", "onnx"]),
                  help="Whose rounding to follow instead of the format's own."),
     click.option("--io", type=click.Choice(["arena", "caller", "rows"]), default="arena",

@@ -50,7 +50,7 @@ def decide(
 ) -> Choice:
     """What runs. limit_bytes: what the arena should not exceed. Raises PlanError as `choose`."""
     choice = _Deciding(function, target, options).decide(tuple(groups), limit_bytes)
-    if options.optimize != "balanced":
+    if options.level != "balanced":
         return choice
     most_growth = MOST_GROWTH if limit_bytes is None else 0.0
     variants = with_short_weights(
@@ -74,7 +74,7 @@ class _Deciding:
 
     @property
     def is_balanced(self) -> bool:
-        return self.options.optimize == "balanced"
+        return self.options.level == "balanced"
 
     @property
     def trades(self) -> bool:
@@ -82,7 +82,7 @@ class _Deciding:
         return self.is_balanced and self.target.trades_scratch
 
     def decide(self, groups: tuple[LoweredGroup, ...], limit_bytes: int | None) -> Choice:
-        optimize = self.options.optimize
+        optimize = self.options.level
         if optimize == "size" and limit_bytes is not None and self.fits(groups, limit_bytes):
             limit_bytes = None  # then the least code, not the front
         if optimize == "ram" or self.options.io == "rows" or limit_bytes is not None:
@@ -110,7 +110,7 @@ class _Deciding:
 
     def alone(self, groups: tuple[LoweredGroup, ...]) -> tuple[Variant, ...]:
         """A variant of each group; then kernels and places that do not pay are given up."""
-        io, optimize = self.options.io, self.options.optimize
+        io, optimize = self.options.io, self.options.level
         chosen = self.fastest_in_place(groups) if self.is_balanced else self.first_choice(groups)
         if optimize == "size":
             chosen = take_small_kernels(groups, chosen)
@@ -125,7 +125,7 @@ class _Deciding:
         return settle_places(self.function, groups, chosen, io=io, most_instructions=most)
 
     def first_choice(self, groups: tuple[LoweredGroup, ...]) -> tuple[Variant, ...]:
-        return choose_variants(groups, self.options.optimize, self.function, io=self.options.io)
+        return choose_variants(groups, self.options.level, self.function, io=self.options.io)
 
     def fastest_in_place(self, groups: tuple[LoweredGroup, ...]) -> tuple[Variant, ...]:
         """The fastest variants that fit where values without any scratch would lie apart.

@@ -12,7 +12,7 @@ from built_models import MODELS
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import deploy
-from edgec.options import Optimize, Options
+from edgec.options import Optimize, Options, read_optimize
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
@@ -33,8 +33,8 @@ def test_every_preference(
     board = load_board(board_name)
     oracle = open_oracle(model)
     figures: dict[str, Any] = {}
-    for optimize in get_args(Optimize):
-        compiled = compile_model(model, board.core, Options(optimize=optimize),
+    for optimize in (*get_args(Optimize), "time=1,flash=1,ram=1"):
+        compiled = compile_model(model, board.core, Options(optimize=read_optimize(optimize)),
                                  board_name=board.name)  # fmt: skip
         built = deploy(compiled, board, tmp_path / optimize)
         types = [(port.shape, port.dtype) for port in built.manifest.inputs]

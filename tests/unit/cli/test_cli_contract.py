@@ -223,6 +223,7 @@ def test_doctor_says_what_is_missing(edgec: Callable, monkeypatch: pytest.Monkey
         ("build",),
         ("build", "m.onnx", "-o", "out", "--board", "host", "--target", "cortex-m4"),
         ("build", "m.onnx", "-o", "out", "--board", "host", "--optimize", "magic"),
+        ("build", "m.onnx", "-o", "out", "--board", "host", "--optimize", "heat=1"),
         ("build", "m.onnx", "-o", "out", "--board", "host", "--max-stack", "1K"),
         ("build", "m.onnx", "-o", "out", "--target", "cortex-m4", "--max-stack", "1K"),
         ("run", "m.onnx", "--board", "host", "--engine", "moon"),
