@@ -192,25 +192,27 @@ class Options:
         Raises EdgecError for a name that is no option, and for a word that is none of its choices.
         """
         hints = get_type_hints(Options)
+        words = _with_prices(words)
         for name, value in words.items():
             if name not in hints:
                 near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)
                 raise EdgecError(f"there is no option '{name}'", hint=f"near it: {', '.join(near)}")
-            if name == "optimize" and isinstance(value, str) and "=" in value:
-                words = {**words, name: _prices(value)}
-                continue
-            if isinstance(value, Prices):
-                continue
             choices = tuple(_choices(hints[name]))
-            if choices and value is not None and value not in choices:
+            if isinstance(value, Prices) or value is None:
+                continue
+            if choices and value not in choices:
                 known = ", ".join(map(repr, choices))
                 raise EdgecError(f"{name}={value!r} is no choice", hint=f"use one of {known}")
         return Options(**words)
 
 
-def _prices(text: str) -> Prices:
+def _with_prices(words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords, with prices in place of their text."""
+    text = words.get("optimize")
+    if not isinstance(text, str) or "=" not in text:
+        return words
     try:
-        return Prices.of_text(text)
+        return {**words, "optimize": Prices.of_text(text)}
     except ValueError as error:
         raise EdgecError(str(error)) from None
 

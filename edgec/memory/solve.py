@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import numpy as np
-
 from edgec.errors import PlanError
 from edgec.memory.bound import instance_bound_bytes, stacks_bound_bytes
 from edgec.memory.certificate import Certificate, certify_region
@@ -30,7 +28,7 @@ from edgec.memory.search import Search, Verdict
 from edgec.memory.strategy import Breeder, Strategy, plain_strategies
 from edgec.memory.window import WindowProver
 
-SOLVERS = ("own", "greedy", "cp_sat")
+SOLVERS = ("own", "greedy")
 DEFAULT_TIME_LIMIT_S = 5.0
 _FEW_NODES = 500  # nearly free, and enough for networks of common size
 _SOME_NODES = 2500
@@ -60,10 +58,9 @@ def plan_memory(
 ) -> Plan:
     """Return a legal plan with the smallest peak found in each region, and its certificate.
 
-    `solver`: "own" (exact), "greedy" (largest first, as TensorFlow Lite Micro), or "cp_sat"
-    (needs the `plan` extra; raises ToolMissing without it). `node_limit`: placements that "own"
-    tries in each region (and "cp_sat" then works as much), instead of a time: plans that others
-    depend on must not depend on how fast the machine is. Raises PlanError, naming the buffers that
+    `solver`: "own" (exact) or "greedy" (largest first, as TensorFlow Lite Micro). `node_limit`:
+    placements that "own" tries in each region, instead of a time: plans that others depend on
+    must not depend on how fast the machine is. Raises PlanError, naming the buffers that
     conflict, when a region's capacity cannot be met or was not met within the limit.
     """
     if solver not in SOLVERS:
@@ -136,43 +133,7 @@ def solve_region(
         best = _Best(instance, capacity_bytes)
         best.offer(offsets)
         return best.solution(bound, bound, 0)
-    if solver == "cp_sat":
-        return _solve_with_cp_sat(instance, overlaps, bound, capacity_bytes, deadline_s, most_nodes)
     return _solve_exactly(instance, overlaps, bound, capacity_bytes, deadline_s, most_nodes)
-
-
-def _solve_with_cp_sat(
-    instance: Instance,
-    overlaps: Sequence[Overlap],
-    bound: int,
-    capacity_bytes: int | None,
-    deadline_s: float,
-    most_nodes: float,
-) -> RegionSolution:
-    """Give our own search a third of the time, and CP-SAT its best plan and the rest.
-
-    `most_nodes`, if it is finite, limits our search instead, and CP-SAT to as much work.
-    """
-    from edgec.memory.cp_sat import require_ortools, solve_with_cp_sat
-
-    require_ortools()
-    now_s = time.process_time()
-    own_s = deadline_s if math.isfinite(most_nodes) else now_s + (deadline_s - now_s) / 3
-    own = _solve_exactly(instance, overlaps, bound, capacity_bytes, own_s, most_nodes)
-    if own.lower_bound_bytes == own.peak_bytes:
-        return own
-    best = _Best(instance, capacity_bytes)
-    hint = None
-    if own.peak_bytes is not None:
-        offsets = [own.offsets[b.name] // instance.granule for b in instance.buffers]
-        hint = np.array(offsets, dtype=np.int64)
-        best.offer(hint)
-    found, proven = solve_with_cp_sat(
-        instance, own.lower_bound_bytes, capacity_bytes, deadline_s, hint, most_nodes
-    )
-    if found is not None:
-        best.offer(found)
-    return best.solution(bound, proven, own.nodes)
 
 
 class _Best:

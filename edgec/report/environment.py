@@ -54,7 +54,6 @@ PACKAGES = (
     ("tflite_micro", "tflite-micro", "verify", "comparing with TFLite Micro"),
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
-    ("ortools", "ortools", "plan", "the solver cp_sat"),
 )
 
 #: (program, Debian package, what it is for)

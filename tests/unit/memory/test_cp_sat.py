@@ -1,18 +1,17 @@
-"""The solver of the `plan` extra: the same plans as our own search, and loaded when asked for."""
+"""OR-Tools' CP-SAT finds no smaller plan than our own search."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 
 import pytest
+from cp_sat import solve_with_cp_sat
 
 from edgec.errors import PlanError
-from edgec.memory.check import check_plan
+from edgec.memory.instance import make_instance
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
-from edgec.memory.solve import plan_memory
+from edgec.memory.solve import is_legal, plan_memory
 
 
 def drawn(seed: int) -> Problem:
@@ -32,30 +31,20 @@ def drawn(seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_cp_sat_agrees_with_our_own_search(seed: int) -> None:
-    pytest.importorskip("ortools", reason="the plan extra is not installed (edgec[plan])")
     problem = drawn(seed)
-    theirs = plan_memory(problem, solver="cp_sat")
-    check_plan(problem, theirs.offsets, theirs.region_of)
+    instance = make_instance(problem.buffers, problem.overlaps)
+    found, proven = solve_with_cp_sat(instance, 0)
+    assert found is not None and is_legal(instance, found)
     own = plan_memory(problem)
-    assert theirs.certificate.is_optimal and own.certificate.is_optimal
-    assert theirs.peak_bytes == own.peak_bytes
+    assert own.certificate.is_optimal
+    assert own.peak_bytes["arena"] == instance.peak_bytes(found) == proven
 
 
-def test_cp_sat_proves_that_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where our own search gets no time at all, CP-SAT has to find the plan and to exclude it."""
-    pytest.importorskip("ortools", reason="the plan extra is not installed (edgec[plan])")
-    import edgec.memory.solve as solve
-
+def test_cp_sat_proves_that_nothing_fits() -> None:
     problem = drawn(3)
     peak = plan_memory(problem).peak_bytes["arena"]
-    monkeypatch.setattr(solve, "_efforts", lambda instance: iter(()))
-    found = plan_memory(problem, solver="cp_sat")
-    assert found.peak_bytes["arena"] == peak
+    instance = make_instance(problem.buffers, problem.overlaps)
+    found, proven = solve_with_cp_sat(instance, 0, peak - 4)
+    assert found is None and proven > peak - 4
     with pytest.raises(PlanError, match="region arena has"):
-        tight = Problem(problem.buffers, problem.overlaps, (Region("arena", peak - 4),))
-        plan_memory(tight, solver="cp_sat")
-
-
-def test_ortools_is_loaded_only_when_asked_for() -> None:
-    code = "import sys, edgec.memory.solve, edgec.cli.build; sys.exit('ortools' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+        plan_memory(Problem(problem.buffers, problem.overlaps, (Region("arena", peak - 4),)))

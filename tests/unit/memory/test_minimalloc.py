@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 
 import pytest
+from minimalloc_csv import read_csv
 
 from edgec.errors import PlanError
 from edgec.memory.check import check_plan
-from edgec.memory.minimalloc_csv import read_csv
 from edgec.memory.problem import Problem
 from edgec.memory.solve import plan_memory
 
@@ -35,9 +35,9 @@ def instance(letter: str) -> Problem:
     return read_csv(path, CAPACITY)
 
 
-def solve(letter: str, solver: str = "own") -> None:
+def solve(letter: str) -> None:
     problem = instance(letter)
-    plan = plan_memory(problem, node_limit=NODES[letter], solver=solver)
+    plan = plan_memory(problem, node_limit=NODES[letter])
     check_plan(problem, plan.offsets, plan.region_of)
     assert plan.peak_bytes["arena"] <= CAPACITY
 
@@ -51,13 +51,6 @@ def test_quick_instances(letter: str) -> None:
 @pytest.mark.parametrize("letter", sorted(set(NODES) - set(QUICK)))
 def test_slow_instances(letter: str) -> None:
     solve(letter)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("letter", sorted(NODES))
-def test_cp_sat_solves(letter: str) -> None:
-    pytest.importorskip("ortools", reason="the plan extra is not installed")
-    solve(letter, "cp_sat")
 
 
 def test_files_are_read(tmp_path: Path) -> None:

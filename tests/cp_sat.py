@@ -1,46 +1,25 @@
-"""The same problem for OR-Tools' CP-SAT, from the optional `plan` extra."""
+"""The placement problem for OR-Tools' CP-SAT: another solver to compare ours with."""
 
 from __future__ import annotations
 
-import math
-import time
 from typing import Any
 
 import numpy as np
+from ortools.sat.python import cp_model
 
-from edgec.errors import ToolMissing
 from edgec.memory.instance import NEVER, Instance, IntArray
 
-# CP-SAT counts work in units that take about a second; our search tries this many placements then.
-_NODES_PER_UNIT = 10_000
-
-
-def require_ortools() -> Any:
-    """Return OR-Tools' CP-SAT module; raise ToolMissing, naming the extra, if it is absent."""
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError as error:
-        raise ToolMissing(
-            "the solver cp_sat needs OR-Tools", hint="pip install 'edgec[plan]'"
-        ) from error
-    return cp_model
+#: A limit of CP-SAT's work, in units that take about a second.
+MOST_WORK = 60
 
 
 def solve_with_cp_sat(
-    instance: Instance,
-    bound_bytes: int,
-    capacity_bytes: int | None,
-    deadline_s: float,
-    hint: IntArray | None = None,
-    most_nodes: float = math.inf,
+    instance: Instance, bound_bytes: int, capacity_bytes: int | None = None
 ) -> tuple[IntArray | None, int]:
     """Return (offsets in granules or None, proven lower bound of the peak in bytes).
 
-    `hint`: a plan to start from. `most_nodes`: a limit of work instead of the time, in placements
-    of our own search. If it is proven that no plan fits `capacity_bytes`, the bound is above it.
-    Raises ToolMissing if OR-Tools is not installed.
+    If it is proven that no plan fits `capacity_bytes`, the bound is above it.
     """
-    cp_model = require_ortools()
     if not len(instance):
         return np.zeros(0, dtype=np.int64), bound_bytes
     model: Any = cp_model.CpModel()
@@ -58,8 +37,6 @@ def solve_with_cp_sat(
         if high < low:
             return None, horizon + 1
         steps = model.new_int_var(low // align, high // align, "")
-        if hint is not None:
-            model.add_hint(steps, int(hint[i]) // align)
         offsets.append(steps * align)
     peak = model.new_int_var(bound_bytes, horizon, "peak")
     for i in range(len(instance)):
@@ -88,10 +65,7 @@ def solve_with_cp_sat(
             model.add_no_overlap(stack)
     model.minimize(peak)
     solver: Any = cp_model.CpSolver()
-    if math.isfinite(most_nodes):
-        solver.parameters.max_deterministic_time = most_nodes / _NODES_PER_UNIT
-    else:
-        solver.parameters.max_time_in_seconds = max(0.1, deadline_s - time.process_time())
+    solver.parameters.max_deterministic_time = MOST_WORK
     solver.parameters.random_seed = 1
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
