@@ -198,7 +198,7 @@ def fit_input(array: Any, port: Port) -> Any:
 def _closed_shape(given: Sequence[int], port: Port) -> tuple[int, ...]:
     """The port's shape with what is given where a size is open."""
     extents = getattr(port, "extents", ())
-    if len(extents) != len(given):
+    if not extents or len(extents) != len(given):
         return tuple(port.shape)
     pairs = zip(extents, port.shape, given, strict=True)
     return tuple(most if text.isdigit() else mine for text, most, mine in pairs)
