@@ -215,13 +215,45 @@ def group_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, b
 @aten("_softmax.default")
 def softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) -> Result:
     """exp(x) by its sum along an axis."""
+    if call.dtype == "float64":
+        powers, total = _powers(call, _below_zero(call, x, axis), axis)
+        return call.onnx("Div", powers, total)
     return call.onnx("Softmax", x, axis=axis)
 
 
 @aten("_log_softmax.default")
 def log_softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) -> Result:
     """The logarithm of softmax."""
+    if call.dtype == "float64":
+        shifted = _below_zero(call, x, axis)
+        _, total = _powers(call, shifted, axis)
+        return call.onnx("Sub", shifted, call.onnx("Log", total))
     return call.onnx("LogSoftmax", x, axis=axis)
+
+
+def _below_zero(call: Call, x: Value, axis: int) -> Value:
+    """x less its largest along an axis, so that no power overflows."""
+    if not x.type.shape:
+        return call.onnx("Sub", x, x)
+    return call.onnx("Sub", x, call.onnx("ReduceMax", x, ints([axis]), keepdims=1))
+
+
+def _powers(call: Call, x: Value, axis: int) -> tuple[Value, Value]:
+    """exp(x), and its sum along an axis."""
+    powers = call.onnx("Exp", x)
+    if not x.type.shape:
+        return powers, powers
+    return powers, call.onnx("ReduceSum", powers, ints([axis]), keepdims=1)
+
+
+@aten("grid_sampler_2d.default")
+def grid_sampler(call: Call, x: Value, grid: Value, mode: int, padding: int,
+                 align_corners: bool) -> Result:  # fmt: skip
+    """An image at places that a grid gives, between its pixels."""
+    return call.onnx(
+        "GridSample", x, grid, mode=("linear", "nearest", "cubic")[mode],
+        padding_mode=("zeros", "border", "reflection")[padding], align_corners=int(align_corners),
+    )  # fmt: skip
 
 
 @aten("upsample_nearest2d.vec")
