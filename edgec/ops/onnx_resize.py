@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.onnx_layout import channels_first, channels_last
-from edgec.ops.op import NotConstant, RawNode, from_onnx
+from edgec.ops.op import NotConstant, RawNode
 from edgec.ops.resize import ResizeAttrs, nearest_positions
 
 #: (align_corners, half_pixel_centers) of the transformations of coordinates that are known.
@@ -33,8 +33,7 @@ _ROUND: dict[str, Callable[[Fraction], int]] = {
 }
 
 
-@from_onnx("Resize", since=10)
-def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_image(builder: GraphBuilder, raw: RawNode) -> Any:
     """ONNX Resize of height and width to a constant size.
 
     Of scales only those are taken that give whole extents, since ONNX computes places from the
@@ -49,26 +48,35 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
     transformation = raw.attribute("coordinate_transformation_mode", default)
     if transformation not in _MODES or kind not in ("nearest", "linear"):
         raise ImportFailed(f"mode {kind} with coordinates {transformation}")
-    if raw.attribute("antialias", 0) or raw.attribute("axes") is not None:
-        raise ImportFailed("antialias and axes are not supported")
-    extents = x.type.shape[2:]
+    _check_plain(raw)
     if transformation == "pytorch_half_pixel" and 1 in (height, width):
         raise ImportFailed("coordinates pytorch_half_pixel to an extent of 1")
     if kind == "linear":
         attrs = ResizeAttrs((height, width), "bilinear", *_MODES[transformation], rounding="onnx")
     else:
-        rounding = raw.attribute("nearest_mode", "round_prefer_floor" if raw.opset >= 11 else
-                                 "floor")  # fmt: skip
-        if rounding not in _ROUND:
-            raise ImportFailed(f"nearest_mode {rounding}")
-        wanted = [
-            _places(extent, size, transformation, _ROUND[rounding])
-            for extent, size in zip(extents, (height, width), strict=True)
-        ]
-        attrs = _nearest_like(extents, (height, width), wanted)
+        attrs = _nearest(raw, (height, width), transformation)
     last = channels_last(builder, x)
     made = builder.op("resize", [last], attrs, name=raw.name, output_names=[f"{raw.name}.nhwc"])
     return channels_first(builder, made, raw)
+
+
+def _nearest(raw: RawNode, size: tuple[int, int], transformation: str) -> ResizeAttrs:
+    extents = raw.operand(0).type.shape[2:]
+    rounding = raw.attribute("nearest_mode", "round_prefer_floor" if raw.opset >= 11 else
+                             "floor")  # fmt: skip
+    if rounding not in _ROUND:
+        raise ImportFailed(f"nearest_mode {rounding}")
+    wanted = [
+        _places(extent, new, transformation, _ROUND[rounding])
+        for extent, new in zip(extents, size, strict=True)
+    ]
+    return _nearest_like(extents, size, wanted)
+
+
+def _check_plain(raw: RawNode) -> None:
+    is_plain = raw.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if raw.attribute("antialias", 0) or raw.attribute("axes") is not None or not is_plain:
+        raise ImportFailed("antialias, axes and policies are those of any axes")
 
 
 def _size(raw: RawNode) -> tuple[int, int]:

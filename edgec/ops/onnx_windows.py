@@ -19,6 +19,7 @@ from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.direct_conv import append_direct
+from edgec.ops.direct_pool import append_pool
 from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.onnx_layout import (
     bias_of,
@@ -152,10 +153,18 @@ def _rows(builder: GraphBuilder, value: Value, first: int, count: int) -> Value:
 
 @from_onnx("MaxPool")
 def import_max_pool(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX MaxPool over one or two axes, without the indices."""
-    if len(raw.outputs) > 1 and raw.outputs[1]:
-        raise ImportFailed("the indices of a MaxPool are not supported")
+    """ONNX MaxPool: of floats and stored integers over one or two axes as one over images."""
+    x = raw.operand(0).type
+    has_places = len(raw.outputs) > 1 and raw.outputs[1]
+    is_plain = x.dtype == "uint8" and x.quant is None
+    if has_places or is_plain or not _is_image(raw):
+        return append_pool(builder, raw, "max")
     return _over_images(builder, raw, _max_pool, weights=False)
+
+
+def _is_image(raw: RawNode) -> bool:
+    """Whether windows have no gaps, over one or two axes."""
+    return len(raw.operand(0).type.shape) < 5 and set(raw.attribute("dilations", ())) <= {1}
 
 
 def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
@@ -167,7 +176,9 @@ def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("AveragePool")
 def import_average_pool(builder: GraphBuilder, raw: RawNode) -> Any:
-    """ONNX AveragePool over one or two axes; padding is counted where `count_include_pad` says."""
+    """ONNX AveragePool; padding is counted where `count_include_pad` says."""
+    if not _is_image(raw):
+        return append_pool(builder, raw, "mean")
     return _over_images(builder, raw, _average_pool, weights=False)
 
 

@@ -52,10 +52,7 @@ class Pad(Op[PadAttrs]):
     def infer(self, attrs: PadAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Every extent grows by its padding."""
         (x,) = inputs
-        if len(attrs.padding) != len(x.shape):
-            raise TypeMismatch(f"{len(attrs.padding)} pairs of padding for {x}")
-        if any(min(pair) < 0 for pair in attrs.padding):
-            raise TypeMismatch(f"padding {attrs.padding} is negative")
+        _check_padding(attrs, x)
         if x.dtype in _ZEROS and attrs.value:
             raise TypeMismatch(f"pad of {x} by {attrs.value:g}: only zeros are stored as such")
         if x.quant is not None and not x.quant.per_tensor:
@@ -147,6 +144,13 @@ class Pad(Op[PadAttrs]):
         around = np.asarray(node.attrs.value, node.output.type.dtype)
         value = out.initializer(f"{output}.value", around)
         out.emit("Pad", [*inputs, pads, value], output)
+
+
+def _check_padding(attrs: PadAttrs, x: TensorType) -> None:
+    if len(attrs.padding) != len(x.shape):
+        raise TypeMismatch(f"{len(attrs.padding)} pairs of padding for {x}")
+    if any(min(pair) < 0 for pair in attrs.padding):
+        raise TypeMismatch(f"padding {attrs.padding} is negative")
 
 
 def _fits(value: float, dtype: str) -> bool:

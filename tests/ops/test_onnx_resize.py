@@ -10,9 +10,6 @@ import pytest
 from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
 
-from edgec.errors import ImportFailed
-from edgec.frontends import import_model
-
 SIZES = [(6, 10), (3, 5), (9, 7), (2, 3), (13, 4)]
 
 
@@ -62,35 +59,6 @@ def test_scales(opset: int, tmp_path: Path) -> None:
                                                         "scales": scales}  # fmt: skip
     path = save_node(tmp_path / "m.onnx", "Resize", x, constants, opset=opset, mode="nearest")
     check_against_onnxruntime(path, x)
-
-
-@pytest.mark.parametrize(
-    ("size", "attributes", "words"),
-    [
-        ((6, 10), {"mode": "cubic"}, "mode cubic"),
-        ((6, 10), {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"},
-         "tf_crop_and_resize"),
-        ((2, 3), {"mode": "nearest", "nearest_mode": "ceil"}, "rounds places"),
-        ((1, 3), {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
-         "an extent of 1"),
-    ],
-)  # fmt: skip
-def test_refusals(
-    size: tuple[int, int], attributes: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    path = resized(tmp_path / "m.onnx", float_values((1, 2, 3, 5)), size, **attributes)
-    with pytest.raises(ImportFailed) as failure:
-        import_model(path)
-    assert words in failure.value.details[0]
-
-
-def test_scales_without_whole_extents_are_refused(tmp_path: Path) -> None:
-    constants = {"roi": None, "scales": np.asarray([1, 1, 1.5, 1], np.float32)}
-    path = save_node(tmp_path / "m.onnx", "Resize", float_values((1, 2, 3, 5)), constants,
-                     mode="linear")  # fmt: skip
-    with pytest.raises(ImportFailed) as failure:
-        import_model(path)
-    assert "no whole extents" in failure.value.details[0]
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 1), (1,), (1, 4, 1, 1), (4, 3, 5)], ids=str)

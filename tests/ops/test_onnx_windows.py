@@ -78,7 +78,7 @@ def test_pools_over_everything(kind: str, shape: tuple[int, ...], tmp_path: Path
     ("kind", "constants", "attributes", "why"),
     [
         ("Conv", {"w": weights(4, 2, 3, 3)}, {"group": 4}, "4 groups of 4 channels"),
-        ("MaxPool", {}, {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilated pooling"),
+        ("MaxPool", {}, {"kernel_shape": [2], "dilations": [2, 2]}, "windows of [2] over"),
         ("AveragePool", {}, {"kernel_shape": [2]}, "kernel_shape (2,)"),
     ],
 )

@@ -1,0 +1,178 @@
+"""dft: discrete Fourier transforms of any length as sums with a table of one turn; ONNX's STFT.
+
+The sums take as many products as the square of the length. Pairs of real and imaginary parts lie
+along the last axis, which has extent 1 where all numbers are real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import index, select
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.gather import GatherAttrs
+from edgec.ops.mul import MulAttrs
+from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.row import FLOATS
+
+#: Longest transforms: places in a turn, k * n, are computed in 32 bits.
+MOST = 1 << 15
+
+
+@dataclass(frozen=True)
+class DftAttrs:
+    """axis: that is transformed. length: numbers that count, zeros beyond the input. count: how
+    many of the results are kept. inverse: turns the other way, and divides by the length; an
+    input that has half of the numbers and one more is continued by their conjugates, and parts:
+    1 of the results are kept, the real ones, else 2.
+    """
+
+    axis: int
+    length: int
+    count: int
+    inverse: bool = False
+    parts: int = 2
+
+
+@register
+class Dft(Op[DftAttrs]):
+    """x [..., n, ..., 1 or 2] of floats -> [..., count, ..., parts]."""
+
+    name = "dft"
+    attrs_class = DftAttrs
+    fusion = Fusion.OPAQUE
+    tolerance = 2e-6
+
+    def infer(self, attrs: DftAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The count in place of the axis."""
+        (x,) = inputs
+        if x.dtype not in FLOATS or not x.shape or x.shape[-1] not in (1, 2):
+            raise TypeMismatch(f"dft of {x}: it needs floats, as numbers or pairs of parts")
+        if not 0 <= attrs.axis < len(x.shape) - 1 or attrs.parts not in (1, 2):
+            raise TypeMismatch(f"dft along axis {attrs.axis} of {x} to {attrs.parts} parts")
+        if not 1 <= attrs.count <= attrs.length <= MOST:
+            raise TypeMismatch(f"dft of {attrs.length} numbers, {attrs.count} of them kept")
+        shape = (*x.shape[: attrs.axis], attrs.count, *x.shape[attrs.axis + 1 : -1], attrs.parts)
+        return (x.with_shape(shape),)
+
+    def macs(self, attrs: DftAttrs, inputs: Sequence[TensorType]) -> int:
+        """Each result takes a product with each number's parts."""
+        (x,) = inputs
+        return self.infer(attrs, x)[0].elements * x.shape[attrs.axis] * x.shape[-1]
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """One sum for each part of a result, from the first number on."""
+        attrs: DftAttrs = node.attrs
+        (x,) = operand_tensors(target, inputs)
+        axis, length = attrs.axis, attrs.length
+        cos, sin = _turn(target, attrs, x.dtype)
+        is_half = attrs.inverse and attrs.parts == 1 and x.shape[axis] == length // 2 + 1
+
+        def update(acc: Any, *at: Any) -> Any:
+            outer, part, n = at[:-2], at[-2], at[-1]
+            place = index(outer[axis]) * index(n)
+            step = place - place / length * length
+
+            def read(which: int) -> Any:
+                return x[(*outer[:axis], n, *outer[axis + 1 :], which)]
+
+            real = read(0) * cos[step]
+            if x.shape[-1] == 2:
+                real = real - read(1) * sin[step]
+            if attrs.parts == 1:
+                # All but the first and, of an even length, the last stand for two.
+                alone = index(n).equals(0) | index(n + n).equals(length)
+                return acc + (select(alone, real, real * 2.0) if is_half else real)
+            imaginary = read(0) * sin[step]
+            if x.shape[-1] == 2:
+                imaginary = imaginary + read(1) * cos[step]
+            return acc + select(index(part).equals(0), real, imaginary)
+
+        steps = [("n", 0, min(x.shape[axis], length))]
+        shape = node.output.type.shape
+        if not attrs.inverse:
+            return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0.0, update=update)
+        total = target.definition.reduce(
+            target.unique("total"), steps, init=lambda *at: 0.0, update=update, shape=shape,
+            dtype=x.dtype,
+        )  # fmt: skip
+        return target.compute("element", shape, x.dtype, lambda *at: total[at] / float(length))
+
+
+def _turn(target: Lowering, attrs: DftAttrs, dtype: str) -> tuple[Tensor, Tensor]:
+    """Tables of cosines and sines of the parts of a turn."""
+    parts = np.arange(attrs.length) * (2 * np.pi / attrs.length) * (1 if attrs.inverse else -1)
+    return (
+        target.table("cos", np.cos(parts).astype(dtype)),
+        target.table("sin", np.sin(parts).astype(dtype)),
+    )
+
+
+def _number(raw: RawNode, position: int, what: str) -> int | None:
+    if raw.optional(position) is None:
+        return None
+    return int(raw.constant(position, what).data.reshape(-1)[0])
+
+
+@from_onnx("DFT", since=17)
+def import_dft(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX DFT; the axis is an attribute, 1, before opset 20, and an input, -2, since."""
+    x = raw.operand(0)
+    rank = len(x.type.shape)
+    axis = int(raw.attribute("axis", 1))
+    if raw.opset >= 20:
+        given = _number(raw, 2, "the axis")
+        axis = -2 if given is None else given
+    if axis not in (*range(rank - 1), *range(-rank, -1)):
+        raise ImportFailed(f"axis {axis} of {x.type}")
+    return builder.op("dft", [x], _attributes(raw, axis % rank), name=raw.name)
+
+
+def _attributes(raw: RawNode, axis: int) -> DftAttrs:
+    inverse, onesided = (bool(raw.attribute(key, 0)) for key in ("inverse", "onesided"))
+    extent = raw.operand(0).type.shape[axis]
+    default = 2 * (extent - 1) if inverse and onesided else extent
+    length = _number(raw, 1, "the length") or default
+    count = length // 2 + 1 if onesided and not inverse else length
+    return DftAttrs(axis, length, count, inverse, 1 if inverse and onesided else 2)
+
+
+@from_onnx("STFT", since=17)
+def import_stft(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX STFT: frames of the signal, by the window, each transformed."""
+    signal, window = raw.operand(0), raw.optional(2)
+    step, length = _number(raw, 1, "the step"), _number(raw, 3, "the frame's length")
+    if length is None and window is not None:
+        length = window.type.elements
+    frames = _frames(builder, raw, signal, step or 0, length or 0)
+    length = frames.type.shape[2]
+    if window is not None:
+        shaped = builder.op("reshape", [window], ReshapeAttrs((length, 1)),
+                            name=f"{raw.name}/window", sources=())  # fmt: skip
+        name, sources = f"{raw.name}/windowed", (raw.name,)
+        frames = builder.op("mul", [frames, shaped], MulAttrs(), name=name, sources=sources)
+    count = length // 2 + 1 if raw.attribute("onesided", 1) else length
+    return builder.op("dft", [frames], DftAttrs(2, length, count), name=raw.name)
+
+
+def _frames(builder: GraphBuilder, raw: RawNode, signal: Value, step: int, length: int) -> Value:
+    """[N, frames, length, parts] of a signal [N, samples, parts]."""
+    if not step or not length or len(signal.type.shape) != 3 or signal.type.shape[1] < length:
+        raise ImportFailed(f"frames of {length} every {step} of {signal.type}")
+    count = (signal.type.shape[1] - length) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(length)
+    table = builder.constant(f"{raw.name}.places", places.astype(np.int32))
+    name, sources = f"{raw.name}/frames", (raw.name,)
+    return builder.op("gather", [signal, table], GatherAttrs(1), name=name, sources=sources)

@@ -1,0 +1,112 @@
+"""top_k: the largest or smallest elements along an axis, in order, and where they stood.
+
+Each element counts those that come before it, which is its place in the order; equal ones come in
+the order of their indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, cast, index, select
+from edgec.numerics.narrow_float import STORED_IN
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+
+
+@dataclass(frozen=True)
+class TopKAttrs:
+    """axis: not negative. count: how many. largest: or the smallest. dtype: of the indices."""
+
+    axis: int
+    count: int
+    largest: bool = True
+    dtype: str = "int64"
+
+
+@register
+class TopK(Op[TopKAttrs]):
+    """Numbers as they are stored, without NaNs: the elements in order, and their indices."""
+
+    name = "top_k"
+    attrs_class = TopKAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: TopKAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The count in place of the axis."""
+        (x,) = inputs
+        if not 0 <= attrs.axis < len(x.shape) or attrs.dtype not in ("int32", "int64"):
+            raise TypeMismatch(f"top_k along axis {attrs.axis} of {x} to {attrs.dtype}")
+        if not 0 <= attrs.count <= x.shape[attrs.axis]:
+            raise TypeMismatch(f"top_k: {attrs.count} of {x.shape[attrs.axis]} elements")
+        if x.dtype in STORED_IN or (x.quant is not None and not x.quant.per_tensor):
+            raise TypeMismatch(f"top_k of {x}: it needs numbers that C has, of one scale")
+        shape = (*x.shape[: attrs.axis], attrs.count, *x.shape[attrs.axis + 1 :])
+        return (x.with_shape(shape), TensorType(shape, attrs.dtype))
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """Places in the order first, then what stands at each."""
+        attrs: TopKAttrs = node.attrs
+        (x,) = operand_tensors(target, inputs)
+        axis, extent = attrs.axis, x.shape[attrs.axis]
+
+        def read(at: Sequence[Any], k: Any) -> Value:
+            return x[(*at[:axis], k, *at[axis + 1 :])]
+
+        def before(acc: Value, *at: Any) -> Value:
+            own, k = at[:-1], at[-1]
+            one, other = read(own, own[axis]), read(own, k)
+            first = other > one if attrs.largest else other < one
+            earlier = other.equals(one) & (index(k) < index(own[axis]))
+            return select(first | earlier, acc + 1, acc)
+
+        steps = [("k", 0, extent)]
+        rank = target.definition.reduce(
+            target.unique("rank"), steps, init=lambda *at: 0, update=before, shape=x.shape,
+            dtype="int32",
+        )  # fmt: skip
+
+        def standing(acc: Value, *at: Any) -> Value:
+            own, k = at[:-1], at[-1]
+            is_it = rank[(*own[:axis], k, *own[axis + 1 :])].equals(index(own[axis]))
+            return select(is_it, index(k), acc)
+
+        shape = node.outputs[0].type.shape
+        found = target.definition.reduce(
+            target.unique("found"), steps, init=lambda *at: 0, update=standing, shape=shape,
+            dtype="int32",
+        )  # fmt: skip
+        values, places = target.targets
+        target.definition.compute(values, lambda *at: read(at, found[at]))
+        target.definition.compute(places, lambda *at: cast(found[at], attrs.dtype))
+        return values
+
+
+@from_onnx("TopK", since=10)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+    """ONNX TopK of a constant count, always sorted."""
+    x = raw.operand(0)
+    count = int(raw.constant(1, "the count").data.reshape(-1)[0])
+    rank, axis = len(x.type.shape), int(raw.attribute("axis", -1))
+    if not -rank <= axis < rank:
+        raise ImportFailed(f"axis {axis} of rank {rank}")
+    attrs = TopKAttrs(axis % rank, count, bool(raw.attribute("largest", 1)))
+    return builder.node("top_k", [x], attrs, name=raw.name).outputs
+
+
+@from_tflite("TOPK_V2")
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+    """TFLite TOPK_V2 of a constant count, along the last axis."""
+    x = raw.operand(0)
+    count = int(raw.constant(1, "the count").data.reshape(-1)[0])
+    attrs = TopKAttrs(len(x.type.shape) - 1, count, dtype="int32")
+    return builder.node("top_k", [x], attrs, name=raw.name).outputs
