@@ -93,6 +93,6 @@ def _register(
     )
 
 
-_register("matrix_3", matrix_3, PAIR, _instructions_3, 1800)
-_register("matrix_1", matrix_1, TWO_PAIRS, _instructions_1, 1360)
-_register("matrix_1_plain", matrix_1_plain, TWO_PAIRS, _instructions_1_plain, 1360)
+_register("matrix_3", matrix_3, PAIR, _instructions_3, 1680)
+_register("matrix_1", matrix_1, TWO_PAIRS, _instructions_1, 1160)
+_register("matrix_1_plain", matrix_1_plain, TWO_PAIRS, _instructions_1_plain, 1290)

@@ -1,0 +1,27 @@
+"""What choices count as the code of matrix kernels is what a compiler makes of it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from kernel_code import code_bytes
+
+import edgec.targets.kernels  # noqa: F401  registers them
+from edgec.loop.microkernel import Microkernel, all_microkernels
+
+#: Those of products of int8 that are functions of their own, not calls of another kernel.
+MATRICES = [
+    kernel for kernel in all_microkernels()
+    if kernel.header.startswith("dsp/matrix_s8") and kernel.code_bytes
+    and "_shared" not in kernel.name
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", MATRICES, ids=lambda kernel: kernel.name)
+def test_code_bytes(kernel: Microkernel) -> None:
+    """Compilers differ by a little; a seventh too much once kept a model on loops."""
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    found = code_bytes(kernel.header)[kernel.name]
+    assert found <= kernel.code_bytes <= 1.15 * found
