@@ -120,6 +120,36 @@
         "vldrb.s32 q4, [r1], #4\n", "vshl.s32 q4, r12\nvcvt.f32.s32 q4, q4\n", \
         "vmul.f32 q4, q4, q7\n")
 
+/* Assembly: an input of one pixel by sixteen weights of int4, whose steps are in q6 and at `second`,
+ * `third` and `fourth`. */
+#define EC_ONE_PIXEL_S4_F32_MVE(second, third, fourth) \
+    "ldr r8, [r12], #4\n" \
+    "vldrb.s32 q4, [r0], #4\n" \
+    "vldrw.32 q7, [" second "]\n" \
+    "vshl.i32 q5, q4, #28\n" \
+    "vshr.s32 q4, q4, #4\n" \
+    "vcvt.f32.s32 q5, q5, #28\n" \
+    "vcvt.f32.s32 q4, q4\n" \
+    "vmul.f32 q5, q5, q6\n" \
+    "vmul.f32 q4, q4, q7\n" \
+    "vmul.f32 q5, q5, r8\n" \
+    "vldrw.32 q7, [" third "]\n" \
+    "vmul.f32 q4, q4, r8\n" \
+    "vadd.f32 q0, q0, q5\n" \
+    "vadd.f32 q1, q1, q4\n" \
+    "vldrb.s32 q4, [r1], #4\n" \
+    "vshl.i32 q5, q4, #28\n" \
+    "vshr.s32 q4, q4, #4\n" \
+    "vcvt.f32.s32 q5, q5, #28\n" \
+    "vcvt.f32.s32 q4, q4\n" \
+    "vmul.f32 q5, q5, q7\n" \
+    "vldrw.32 q7, [" fourth "]\n" \
+    "vmul.f32 q5, q5, r8\n" \
+    "vmul.f32 q4, q4, q7\n" \
+    "vadd.f32 q2, q2, q5\n" \
+    "vmul.f32 q4, q4, r8\n" \
+    "vadd.f32 q3, q3, q4\n"
+
 /* Assembly: sixteen channels of one pixel by weights of int4. */
 #define EC_CONV_ONE_S4_MVE(words) \
     EC_RUN_SUMS_F32_MVE(words, \
@@ -130,32 +160,7 @@
         "vldrw.32 q1, [r9, #32]\n" \
         "vldrw.32 q2, [r10]\n" \
         "vldrw.32 q3, [r10, #32]\n", \
-        "ldr r8, [r12], #4\n" \
-        "vldrb.s32 q4, [r0], #4\n" \
-        "vldrw.32 q7, [r9, #48]\n" \
-        "vshl.i32 q5, q4, #28\n" \
-        "vshr.s32 q4, q4, #4\n" \
-        "vcvt.f32.s32 q5, q5, #28\n" \
-        "vcvt.f32.s32 q4, q4\n" \
-        "vmul.f32 q5, q5, q6\n" \
-        "vmul.f32 q4, q4, q7\n" \
-        "vmul.f32 q5, q5, r8\n" \
-        "vldrw.32 q7, [r10, #16]\n" \
-        "vmul.f32 q4, q4, r8\n" \
-        "vadd.f32 q0, q0, q5\n" \
-        "vadd.f32 q1, q1, q4\n" \
-        "vldrb.s32 q4, [r1], #4\n" \
-        "vshl.i32 q5, q4, #28\n" \
-        "vshr.s32 q4, q4, #4\n" \
-        "vcvt.f32.s32 q5, q5, #28\n" \
-        "vcvt.f32.s32 q4, q4\n" \
-        "vmul.f32 q5, q5, q7\n" \
-        "vldrw.32 q7, [r10, #48]\n" \
-        "vmul.f32 q5, q5, r8\n" \
-        "vmul.f32 q4, q4, q7\n" \
-        "vadd.f32 q2, q2, q5\n" \
-        "vmul.f32 q4, q4, r8\n" \
-        "vadd.f32 q3, q3, q4\n", \
+        EC_ONE_PIXEL_S4_F32_MVE("r9, #48", "r10, #16", "r10, #48"), \
         "r0", "r1", "r2", "r3", "r12")
 
 /* Assembly: the halves of four bytes at `from`, which goes on, times the steps at `steps` and 32
@@ -232,32 +237,7 @@
             "6:\n" \
             "vldrw.32 q6, [r9]\n" \
             "dls lr, r3\n", \
-            "ldr r8, [r12], #4\n" \
-            "vldrb.s32 q4, [r0], #4\n" \
-            "vldrw.32 q7, [r9, #16]\n" \
-            "vshl.i32 q5, q4, #28\n" \
-            "vshr.s32 q4, q4, #4\n" \
-            "vcvt.f32.s32 q5, q5, #28\n" \
-            "vcvt.f32.s32 q4, q4\n" \
-            "vmul.f32 q5, q5, q6\n" \
-            "vmul.f32 q4, q4, q7\n" \
-            "vmul.f32 q5, q5, r8\n" \
-            "vldrw.32 q7, [r9, #32]\n" \
-            "vmul.f32 q4, q4, r8\n" \
-            "vadd.f32 q0, q0, q5\n" \
-            "vadd.f32 q1, q1, q4\n" \
-            "vldrb.s32 q4, [r1], #4\n" \
-            "vshl.i32 q5, q4, #28\n" \
-            "vshr.s32 q4, q4, #4\n" \
-            "vcvt.f32.s32 q5, q5, #28\n" \
-            "vcvt.f32.s32 q4, q4\n" \
-            "vmul.f32 q5, q5, q7\n" \
-            "vldrw.32 q7, [r9, #48]\n" \
-            "vmul.f32 q5, q5, r8\n" \
-            "vmul.f32 q4, q4, q7\n" \
-            "vadd.f32 q2, q2, q5\n" \
-            "vmul.f32 q4, q4, r8\n" \
-            "vadd.f32 q3, q3, q4\n", \
+            EC_ONE_PIXEL_S4_F32_MVE("r9, #16", "r9, #32", "r9, #48"), \
             "r8"), \
         "r0", "r1", "r2", "r3", "r12")
 

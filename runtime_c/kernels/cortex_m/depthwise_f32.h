@@ -56,27 +56,33 @@
         "vadd.f32 q3, q3, q6\n", \
         "r8", "r9", "r10", "r11", "r12")
 
+/* Assembly: a tap of four channels of four pixels by the weights in q4, which `scale` multiplies by
+ * their step. */
+#define EC_DEPTHWISE_FOUR_PIXELS_MVE(scale) \
+    "vldrw.32 q6, [r8]\n" \
+    "add r8, r8, r3\n" \
+    scale \
+    "vmul.f32 q6, q6, q4\n" \
+    "vldrw.32 q7, [r9]\n" \
+    "add r9, r9, r3\n" \
+    "vmul.f32 q7, q7, q4\n" \
+    "vadd.f32 q0, q0, q6\n" \
+    "vldrw.32 q6, [r10]\n" \
+    "add r10, r10, r3\n" \
+    "vadd.f32 q1, q1, q7\n" \
+    "vmul.f32 q6, q6, q4\n" \
+    "vldrw.32 q7, [r11]\n" \
+    "add r11, r11, r3\n" \
+    "vadd.f32 q2, q2, q6\n" \
+    "vmul.f32 q7, q7, q4\n" \
+    "vadd.f32 q3, q3, q7\n"
+
 /* Assembly: four channels of four pixels by weights of float16. */
 #define EC_DEPTHWISE_FOUR_F16_MVE(words) \
     EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE, \
         "vldrh.u32 q4, [r1], #8\n" \
         EC_WIDEN_HALVES_MVE("4") \
-        "vldrw.32 q6, [r8]\n" \
-        "add r8, r8, r3\n" \
-        "vmul.f32 q6, q6, q4\n" \
-        "vldrw.32 q7, [r9]\n" \
-        "add r9, r9, r3\n" \
-        "vmul.f32 q7, q7, q4\n" \
-        "vadd.f32 q0, q0, q6\n" \
-        "vldrw.32 q6, [r10]\n" \
-        "add r10, r10, r3\n" \
-        "vadd.f32 q1, q1, q7\n" \
-        "vmul.f32 q6, q6, q4\n" \
-        "vldrw.32 q7, [r11]\n" \
-        "add r11, r11, r3\n" \
-        "vadd.f32 q2, q2, q6\n" \
-        "vmul.f32 q7, q7, q4\n" \
-        "vadd.f32 q3, q3, q7\n", \
+        EC_DEPTHWISE_FOUR_PIXELS_MVE(""), \
         "r8", "r9", "r10", "r11", "r1")
 
 /* Assembly: sixteen channels of one pixel by weights of float16. */
@@ -111,23 +117,7 @@
         "vldrw.32 q5, [r2, #16]\n", \
         "vldrb.s32 q4, [r1], #4\n" \
         "vcvt.f32.s32 q4, q4\n" \
-        "vldrw.32 q6, [r8]\n" \
-        "add r8, r8, r3\n" \
-        "vmul.f32 q4, q4, q5\n" \
-        "vmul.f32 q6, q6, q4\n" \
-        "vldrw.32 q7, [r9]\n" \
-        "add r9, r9, r3\n" \
-        "vmul.f32 q7, q7, q4\n" \
-        "vadd.f32 q0, q0, q6\n" \
-        "vldrw.32 q6, [r10]\n" \
-        "add r10, r10, r3\n" \
-        "vadd.f32 q1, q1, q7\n" \
-        "vmul.f32 q6, q6, q4\n" \
-        "vldrw.32 q7, [r11]\n" \
-        "add r11, r11, r3\n" \
-        "vadd.f32 q2, q2, q6\n" \
-        "vmul.f32 q7, q7, q4\n" \
-        "vadd.f32 q3, q3, q7\n", \
+        EC_DEPTHWISE_FOUR_PIXELS_MVE("vmul.f32 q4, q4, q5\n"), \
         "r8", "r9", "r10", "r11", "r1")
 
 /* Assembly: sixteen channels of one pixel by weights of int8. */
