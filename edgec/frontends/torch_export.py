@@ -77,7 +77,8 @@ def import_program(program: Any, source: str = "model.pt2") -> Module:
 def decomposed(program: Any) -> Any:
     """The program as Core ATen, and the composites that have an importer of their own.
 
-    Quantization by torchao stays as it is: its operators have no decompositions.
+    Quantization by torchao stays as it is: its operators have no decompositions. Raises
+    ImportFailed where torch fails.
     """
     torch = _torch()
     edgec.ops.load()
@@ -86,7 +87,15 @@ def decomposed(program: Any) -> Any:
     table.update({operator: more[operator] for operator in map(_operator, DECOMPOSED)})
     for name in kept_operators():
         table.pop(_operator(name), None)
-    return program.run_decompositions(table)
+    try:
+        return program.run_decompositions(table)
+    except Exception as error:  # torch raises errors of many classes
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ImportFailed(
+            "torch cannot decompose the program into Core ATen",
+            details=tuple(lines[:3]),
+            hint="what it reports is an error of torch: another form of the module may avoid it",
+        ) from None
 
 
 def _operator(name: str) -> Any:

@@ -157,8 +157,8 @@ def _verdict(entry: Any, module: _Called, dtype: torch.dtype) -> Verdict:
     try:
         with warnings.catch_warnings(action="ignore"):
             decomposed = torch_export.decomposed(program)
-    except RuntimeError as error:  # torch's own, of sizes that depend on data
-        return Verdict(OUTSIDE, f"decomposition: {error}")
+    except ImportFailed as error:  # of sizes that depend on data, for example
+        return Verdict(OUTSIDE, error.render())
     if any(not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided
            for leaf in (*inputs, *expected)):  # fmt: skip
         return Verdict(OUTSIDE, "sparse tensors")

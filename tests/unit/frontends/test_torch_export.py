@@ -236,3 +236,13 @@ def test_a_program_of_open_sizes_is_no_program_of_numbers() -> None:
     program = exported(nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: batch},))
     with pytest.raises(ImportFailed, match="is open"):
         import_program(program)
+
+
+def test_an_error_of_torch_is_no_traceback() -> None:
+    class Broken:
+        def run_decompositions(self, table: Any) -> Any:
+            raise AssertionError("cannot proxy this\n\nand more")
+
+    with pytest.raises(ImportFailed, match="cannot decompose") as caught:
+        import_program(Broken())
+    assert caught.value.details == ("cannot proxy this", "and more")
