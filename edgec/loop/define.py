@@ -28,8 +28,10 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
 from edgec.loop.nest import loop_of_steps, nest_of_stage
-from edgec.loop.on_arrays import bound_on, gathered, index_grids, run_stage
-from edgec.loop.values import Array, ArrayValue, ExprValue, Operand, Value, name_of
+from edgec.loop.on_arrays import Trace, bound_on, index_grids
+from edgec.loop.read_arrays import gathered
+from edgec.loop.tape import Array, Program
+from edgec.loop.values import ExprValue, Operand, Value
 from edgec.numerics.term import Term, as_term
 
 Bound = Union[int, Term, Callable[..., Any]]
@@ -67,8 +69,8 @@ class Tensor:
             raise ContractError(
                 f"{self.name} has {len(self.shape)} dimensions, {len(indices)} indices were given"
             )
-        if self.owner.arrays is not None:
-            return ArrayValue(gathered(self, self.owner.arrays[self.name], indices))
+        if self.owner.trace is not None:
+            return gathered(self, self.owner.trace, indices)
         if any(isinstance(i, ExprValue) for i in indices):
             exprs = tuple(
                 i.expr if isinstance(i, ExprValue) else IndexValue(as_term(i)) for i in indices
@@ -113,8 +115,7 @@ class Definition:
         self.tensors: dict[str, Tensor] = {}
         self.stages: list[Stage] = []
         self.loop: Steps | None = None  # around the stages that are added now
-        self.arrays: dict[str, Array] | None = None  # set while stages compute on arrays
-        self.mask: Array | None = None
+        self.trace: Trace | None = None  # while stages are read on arrays
 
     def _declare(self, name: str, shape: Sequence[int], dtype: str, scope: Scope) -> Tensor:
         if name in self.tensors:
@@ -256,28 +257,28 @@ class Definition:
 
         `arrays` gives the inputs and constants; the result holds every buffer a stage writes.
         """
-        self.arrays = {}
-        written = {stage.target.name for stage in self.stages}
-        for name, tensor in self.tensors.items():
-            given = arrays.get(name)
-            if given is None:
-                self.arrays[name] = np.zeros(tensor.shape, dtype=tensor.dtype)
-                continue
-            if given.shape != tensor.shape or name_of(given.dtype) != tensor.dtype:
-                raise ContractError(
-                    f"{name} is {given.dtype}{list(given.shape)}, "
-                    f"not {tensor.dtype}{list(tensor.shape)}"
-                )
-            self.arrays[name] = given.copy() if name in written else given
+        written = list(dict.fromkeys(stage.target.name for stage in self.stages))
+        made = self.program(list(arrays), written, {}).run(list(arrays.values()))
+        return dict(zip(written, made, strict=True))
+
+    def program(
+        self, inputs: Sequence[str], outputs: Sequence[str], constants: Mapping[str, Array]
+    ) -> Program:
+        """All stages as a program from some buffers to others; `constants` are known."""
+        trace = self.trace = Trace(self.stages, constants)
         try:
+            for name in inputs:
+                trace.declare_input(name, self.tensors.get(name))
+            for tensor in self.tensors.values():
+                trace.declare(tensor)
             for steps, group in groupby(self.stages, key=lambda stage: stage.steps):
                 stages = list(group)
                 for step in range(1 if steps is None else steps.count):
                     for stage in stages:
-                        run_stage(stage, self.arrays, step)
-            return {s.target.name: self.arrays[s.target.name] for s in self.stages}
+                        trace.stage(stage, step)
+            return trace.program(outputs)
         finally:
-            self.arrays, self.mask = None, None
+            self.trace = None
 
 
 def _axis_names(body: Callable[..., Any], count: int) -> tuple[str, ...]:

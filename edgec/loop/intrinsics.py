@@ -45,7 +45,7 @@ class IntrinsicDef:
     def map(self, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The function of every element, after broadcasting."""
         if self.on_arrays is not None:
-            return np.asarray(self.on_arrays(*arrays)).astype(self.dtype)
+            return np.asarray(self.on_arrays(*arrays)).astype(self.dtype, copy=False)
         lists = np.broadcast_arrays(*arrays)
         flat = zip(*(a.reshape(-1).tolist() for a in lists), strict=True)
         result = np.array([self.meaning(*row) for row in flat], dtype=self.dtype)
@@ -164,8 +164,8 @@ def round_half_even_f32(value: float) -> int:
 
 def round_half_even_array(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`round_half_even_f32` of every element."""
-    limited = np.clip(np.where(np.isnan(values), np.float32(0), values), -(2.0**31), 2.0**31 - 128)
-    return np.asarray(np.rint(limited).astype(np.int32))
+    limited = np.minimum(np.maximum(values, -(2.0**31)), 2.0**31 - 128)
+    return np.asarray(np.rint(np.where(np.isnan(values), 0, limited)).astype(np.int32))
 
 
 def round_half_away(value: float) -> int:

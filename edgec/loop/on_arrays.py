@@ -1,5 +1,6 @@
 """The second reading of a definition: its stages on NumPy arrays, whole index grids at once.
 
+The stages are traced: indices are known arrays, what depends on inputs becomes calls of a tape.
 The steps of a reduction are taken together where what they do with the accumulator is a chain of
 operations (`acc + x * w`): the operands of all steps are computed at once, then combined in the
 order of the steps, so that floats have the same bits.
@@ -7,26 +8,25 @@ order of the steps, so that floats have the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from math import prod
-from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
+from edgec.loop.tape import Array, Port, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
     Accumulator,
-    Array,
     ArrayValue,
     NotAChain,
     Operand,
-    apply,
     as_array,
-    name_of,
+    function_of,
+    noted,
 )
 from edgec.numerics.term import Term, Var, as_term
 
@@ -62,38 +62,95 @@ def bound_on(bound: Bound, grids: Sequence[Array]) -> Array:
     return np.asarray(found.flat[0]) if is_one else found
 
 
-def run_stage(stage: Stage, arrays: dict[str, Array], step: int) -> None:
-    """Store what a stage computes in its array."""
-    if 0 in stage.shape:
-        return
-    grids = index_grids(stage.shape)
-    at = [np.asarray(step), *grids] if stage.steps is not None else grids
-    dtype = stage.target.dtype
-    value = np.broadcast_to(as_array(stage.init(*at), dtype), stage.shape)
-    if stage.update is not None:
-        value = _reduced(stage, value, at)
-    if name_of(value.dtype) != dtype:
-        raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
-    if stage.at is None and stage.shape == stage.target.shape:
-        arrays[stage.target.name] = np.array(value)
-        return
-    where = grids if stage.at is None else list(stage.at(*at))
-    full = np.broadcast_arrays(*(np.asarray(w) for w in where), np.empty(stage.shape))[:-1]
-    arrays[stage.target.name][tuple(full)] = value
+class Trace:
+    """The tape of a definition, and the slot that holds each buffer so far.
+
+    mask: which elements a step of a reduction concerns, while there is one that not all have.
+    """
+
+    def __init__(self, stages: Sequence[Stage], constants: Mapping[str, Array]) -> None:
+        self.tape = Tape()
+        self.mask: Array | None = None
+        self.constants = constants
+        self.inputs: list[Port] = []
+        self.buffers: dict[str, ArrayValue] = {}
+        self.written = {stage.target.name for stage in stages}
+
+    def declare_input(self, name: str, tensor: Tensor | None) -> None:
+        """Give an array of each run its slot; without a tensor nobody reads it."""
+        slot = self.tape.slot()
+        if tensor is None:
+            self.inputs.append(Port(slot, name))
+            return
+        self.inputs.append(Port(slot, name, tensor.shape, np.dtype(tensor.dtype)))
+        if name in self.written:
+            slot = self.tape.note(np.copy, [slot])
+        self.buffers[name] = ArrayValue.traced(self.tape, slot, tensor.dtype)
+
+    def declare(self, tensor: Tensor) -> None:
+        """Give a buffer that is no input its slot: of a constant or of zeros."""
+        name, dtype = tensor.name, tensor.dtype
+        if name in self.constants:
+            self.buffers[name] = ArrayValue(self.constants[name])
+        elif name not in self.buffers:
+            slot = self.tape.note(partial(np.zeros, tensor.shape, dtype), ())
+            self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
+
+    def program(self, outputs: Sequence[str]) -> Program:
+        """What was traced, up to these buffers."""
+        slots = [self.buffers[name].slot_in(self.tape) for name in outputs]
+        return Program(self.tape, self.inputs, slots)
+
+    def stage(self, stage: Stage, step: int) -> None:
+        """Store what a stage computes in its buffer."""
+        if 0 in stage.shape:
+            return
+        grids = index_grids(stage.shape)
+        at = [np.asarray(step), *grids] if stage.steps is not None else grids
+        dtype, name = stage.target.dtype, stage.target.name
+        value = as_array(stage.init(*at), dtype)
+        if stage.update is not None:
+            value = _reduced(self, stage, value, at)
+        if value.dtype != dtype:
+            raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
+        if stage.at is None and stage.shape == stage.target.shape:
+            slot = self.tape.note(partial(_whole, stage.shape), [value.slot_in(self.tape)])
+        else:
+            where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
+            full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
+            operands = [v.slot_in(self.tape) for v in (self.buffers[name], value)]
+            slot = self.tape.note(partial(_stored, tuple(full)), operands)
+        self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
 
 
-def _reduced(stage: Stage, value: Array, at: Sequence[Array]) -> Array:
+def _whole(shape: tuple[int, ...], value: Array) -> Array:
+    """The value as a buffer of its own."""
+    if value.shape != shape:
+        value = np.broadcast_to(value, shape)
+    elif value.base is None and value.flags.carray and shape:  # not () of a NumPy scalar
+        return value
+    return np.array(value, order="C")
+
+
+def _stored(places: tuple[Array, ...], buffer: Array, value: Array) -> Array:
+    """The buffer with the value at these places."""
+    buffer[places] = value
+    return buffer
+
+
+def _reduced(trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array]) -> ArrayValue:
     """The accumulators after all steps."""
     bounds = [(bound_on(start, at), bound_on(stop, at)) for _, start, stop in stage.reduce_axes]
     if any((stop <= start).all() for start, stop in bounds):
         return value
-    joined = _joined(bounds, prod(stage.shape))
+    joined, calls = _joined(bounds, prod(stage.shape)), len(trace.tape.calls)
     try:
-        return _stepped(stage, value, at, bounds, joined)
+        return _stepped(trace, stage, value, at, bounds, joined)
     except NotAChain:
-        return _stepped(stage, value, at, bounds, 0)
+        del trace.tape.calls[calls:]
+        return _stepped(trace, stage, value, at, bounds, 0)
     finally:
-        stage.target.owner.mask = None
+        trace.mask = None
 
 
 def _joined(bounds: Sequence[tuple[Array, Array]], elements: int) -> int:
@@ -108,9 +165,9 @@ def _joined(bounds: Sequence[tuple[Array, Array]], elements: int) -> int:
 
 
 def _stepped(
-    stage: Stage, value: Array, at: Sequence[Array], bounds: Sequence[tuple[Array, Array]],
-    joined: int,
-) -> Array:  # fmt: skip
+    trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array],
+    bounds: Sequence[tuple[Array, Array]], joined: int,
+) -> ArrayValue:  # fmt: skip
     """The accumulators after all steps, of which those of the last `joined` axes are one."""
     assert stage.update is not None
     single, together = bounds[: len(bounds) - joined], bounds[len(bounds) - joined :]
@@ -121,120 +178,95 @@ def _stepped(
              for grid in at] if joined else at  # fmt: skip
     for offset in np.ndindex(*(int(stop.max() - start.min()) for start, stop in single)):
         point = [int(b[0].min()) + s for b, s in zip(single, offset, strict=True)]
-        mask = stage.target.owner.mask = _mask(point, single, stage.shape)
-        acc = Accumulator(name_of(value.dtype)) if joined else ArrayValue(value)
+        mask = trace.mask = _mask(point, single)
+        acc = Accumulator(value.dtype) if joined else value
         found = stage.update(acc, *outer, *(np.asarray(p) for p in point), *steps)
         if joined:
-            new = _combined(value, found, tuple(line.size for line in lines))
+            new = _combined(value, found, tuple(line.size for line in lines), stage.shape)
         else:
             new = as_array(found, stage.target.dtype)
-        value = new if mask is None else np.where(mask, new, value)
+        value = new if mask is None else noted(np.where, new.dtype, ArrayValue(mask), new, value)
     return value
 
 
-def _combined(value: Array, found: Operand, extents: tuple[int, ...]) -> Array:
+def _combined(
+    value: ArrayValue, found: Operand, extents: tuple[int, ...], shape: tuple[int, ...]
+) -> ArrayValue:
     """The accumulators after the chain of each step, in order."""
     if not isinstance(found, Accumulator):
         raise NotAChain
-    axes = tuple(range(len(extents)))
-    chain = [(op, np.broadcast_to(x, extents + value.shape), swap) for op, x, swap in found.chain]
-    op, operand, _ = chain[0] if len(chain) == 1 else ("", value, False)
-    if op in _ASSOCIATIVE and not is_float(found.dtype):
-        total = FUNCTIONS[op].reduce(operand, axis=axes, dtype=operand.dtype)
-        return apply(op, value, total)
-    if op == "add":
-        rows = operand.reshape(-1, *value.shape)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.add.accumulate(np.concatenate([value[None], rows]))[-1])
-    found_at_once = _extreme(value, chain)
-    if found_at_once is not None:
-        return found_at_once
+    kinds = [op for op, _, _ in found.chain]
+    operands = [operand for _, operand, _ in found.chain]
+    chain = [(function_of(op, value.dtype), swap) for op, _, swap in found.chain]
+    function: Callable[..., Array] = partial(_in_order, chain, extents, shape)
+    if len(chain) == 1 and not is_float(value.dtype) and kinds[0] in _ASSOCIATIVE:
+        function = partial(_in_any_order, FUNCTIONS[kinds[0]], extents, shape)
+    elif kinds == ["add"]:
+        function = partial(_summed, extents, shape)
+    elif set(kinds) in ({"max"}, {"min"}):
+        function = partial(_extreme, FUNCTIONS[kinds[0]], function, extents, shape)
+    return noted(function, value.dtype, value, *operands)
+
+
+def _in_any_order(
+    function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
+) -> Array:
+    """Integers: all steps at once."""
+    total = function.reduce(_rows(x, extents, shape), axis=0, dtype=x.dtype)
+    return np.asarray(function(value, total))
+
+
+def _rows(x: Array, extents: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """The operands of all steps, one after the other in memory: NumPy then reduces them fast."""
+    return np.ascontiguousarray(np.broadcast_to(x, extents + shape)).reshape(-1, *shape)
+
+
+def _summed(
+    extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
+) -> Array:  # fmt: skip
+    """Floats, added one by one."""
+    rows = np.empty((prod(extents) + 1, *shape), x.dtype)
+    rows[0] = value
+    rows[1:].reshape(extents + shape)[...] = x
+    return np.asarray(np.add.accumulate(rows, out=rows)[-1])
+
+
+def _in_order(
+    chain: Sequence[tuple[Callable[..., Array], bool]], extents: tuple[int, ...],
+    shape: tuple[int, ...], value: Array, *operands: Array,
+) -> Array:  # fmt: skip
+    """Step after step."""
+    rows = [np.broadcast_to(operand, extents + shape) for operand in operands]
     for step in np.ndindex(*extents):
-        for op, operand, swap in chain:
-            pair = (operand[step], value) if swap else (value, operand[step])
-            value = apply(op, *pair)
+        for (function, swap), row in zip(chain, rows, strict=True):
+            value = function(row[step], value) if swap else function(value, row[step])
     return value
 
 
-def _extreme(value: Array, chain: Sequence[tuple[str, Array, bool]]) -> Array | None:
-    """The largest or smallest float; None where the order decides: NaNs, zeros of both signs."""
-    kinds = {op for op, _, _ in chain}
-    if kinds not in ({"max"}, {"min"}):
-        return None
-    rows = np.concatenate([value[None], *(x.reshape(-1, *value.shape) for _, x, _ in chain)])
-    best = np.asarray(FUNCTIONS[kinds.pop()].reduce(rows, axis=0))
+def _extreme(
+    function: np.ufunc, in_order: Callable[..., Array], extents: tuple[int, ...],
+    shape: tuple[int, ...], value: Array, *operands: Array,
+) -> Array:  # fmt: skip
+    """The largest or smallest float; in order where that decides: NaNs, zeros of both signs."""
+    rows = [_rows(operand, extents, shape) for operand in operands]
+    best = value
+    for each in rows:
+        best = np.asarray(function(best, function.reduce(each, axis=0)))
     if np.isnan(best).any():
-        return None
-    if not best.all():
-        is_zero, is_negative = rows == 0, np.signbit(rows)
-        both = (is_zero & is_negative).any(axis=0) & (is_zero & ~is_negative).any(axis=0)
-        if (both & (best == 0)).any():
-            return None
-    return best
+        return in_order(value, *operands)
+    if best.all():
+        return best
+    decides = (value == 0) & np.signbit(value)
+    for each in rows:
+        decides = decides | ((each == 0) & np.signbit(each)).any(axis=0)
+    return in_order(value, *operands) if (decides & (best == 0)).any() else best
 
 
-def _mask(
-    point: Sequence[int], bounds: Sequence[tuple[Array, Array]], shape: tuple[int, ...]
-) -> Array | None:
+def _mask(point: Sequence[int], bounds: Sequence[tuple[Array, Array]]) -> Array | None:
     """Which elements have this reduce point; None if all do."""
     if all(start.ndim == stop.ndim == 0 for start, stop in bounds):
         return None
-    mask = np.ones(shape, dtype=bool)
+    mask = np.asarray(True)
     for position, (start, stop) in zip(point, bounds, strict=True):
         mask = mask & (start <= position) & (position < stop)
     return mask
-
-
-def gathered(tensor: Tensor, array: Array, indices: tuple[Any, ...]) -> Array:
-    """The elements of a tensor's array at index grids.
-
-    Raises ContractError where an index that counts leaves the tensor.
-    """
-    if len(indices) and all(map(is_, indices, index_grids(tensor.shape))):
-        return array
-    mask, grids = tensor.owner.mask, []
-    for position, (index, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-        grid = index.array if isinstance(index, ArrayValue) else np.asarray(index)
-        bad = (grid < 0) | (grid >= extent)
-        if bad.any():
-            if mask is None or (bad & mask).any():
-                raise ContractError(
-                    f"index {position} of {tensor.name} leaves 0..{extent}",
-                    details=(f"it ranges over {grid.min()}..{grid.max()}",),
-                )
-            grid = np.clip(grid, 0, extent - 1)
-        grids.append(grid)
-    axes = [_moving_axis(grid) for grid in grids]
-    known = [axis for axis in axes if axis is not None and axis >= 0]
-    if None in axes or len(set(known)) < len(known):
-        return np.asarray(array[tuple(np.broadcast_arrays(*grids))])
-    return _taken(array, grids, [axis for axis in axes if axis is not None])
-
-
-def _moving_axis(grid: Array) -> int | None:
-    """The only axis along which an index changes, -1 if there is none, None if there are more."""
-    moving = [axis for axis, extent in enumerate(grid.shape) if extent > 1]
-    if len(moving) > 1:
-        return None
-    return moving[0] if moving else -1
-
-
-def _taken(array: Array, grids: Sequence[Array], axes: Sequence[int]) -> Array:
-    """Elements at indices of which each changes along an axis of its own, without big indices."""
-    lines = [grid.reshape(-1) for grid in grids]
-    array = array[tuple(_as_slice(line) for line in lines)]
-    for position, line in enumerate(lines):
-        if _as_slice(line) == slice(None):
-            array = np.take(array, line, position)
-    order = sorted(range(len(axes)), key=lambda position: axes[position])
-    array = array.transpose(order)[(0,) * axes.count(-1)]
-    rank = max((grid.ndim for grid in grids), default=0)
-    return array[tuple(slice(None) if axis in axes else None for axis in range(rank))]
-
-
-def _as_slice(line: Array) -> slice:
-    """The indices of a vector as a slice; `slice(None)` if their distances differ."""
-    first, step = int(line[0]), int(line[1] - line[0]) if line.size > 1 else 1
-    if step <= 0 or (line.size > 2 and (np.diff(line) != step).any()):
-        return slice(None)
-    return slice(first, first + (line.size - 1) * step + 1, step)

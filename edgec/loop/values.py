@@ -7,7 +7,9 @@ index *arrays* it computes on NumPy arrays, all elements at once (`ArrayValue`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any, Literal, Union
 
 import numpy as np
@@ -17,6 +19,7 @@ from edgec.errors import ContractError
 from edgec.loop.dtype import is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Binary, Cast, Const, Expr, IndexValue, Intrinsic, Select
+from edgec.loop.tape import Tape
 from edgec.numerics import term as terms
 from edgec.numerics.float_math import float_maximum, float_minimum
 from edgec.numerics.term import Term, Var
@@ -33,6 +36,7 @@ FUNCTIONS: dict[str, np.ufunc] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lt": np.less,
     "le": np.less_equal, "eq": np.equal,
 }  # fmt: skip
+COMPARISONS = ("lt", "le", "eq")
 
 
 class Value:
@@ -146,15 +150,32 @@ name_of = lru_cache(str)
 
 
 class ArrayValue(Value):
-    """A value that is an array: the same element for every point of an index grid."""
+    """A value that is an array: the same element for every point of an index grid.
+
+    It is a known array, or what a call of a tape makes of arrays that only a run has.
+    """
 
     def __init__(self, array: Array) -> None:
         self.array = np.asarray(array)
+        self.tape: Tape | None = None
+        self.slot = -1
+        self.known = name_of(self.array.dtype)
+
+    @classmethod
+    def traced(cls, tape: Tape, slot: int, dtype: str) -> ArrayValue:
+        """What a slot of a tape holds."""
+        made = cls.__new__(cls)
+        made.tape, made.known, made.slot = tape, dtype, slot
+        return made
 
     @property
     def dtype(self) -> str:
         """The element type."""
-        return name_of(self.array.dtype)
+        return self.known
+
+    def slot_in(self, tape: Tape) -> int:
+        """The value's slot; a known array becomes a constant of the tape."""
+        return tape.slot(self.array) if self.tape is None else self.slot
 
     def _literal(self, value: int | float) -> Value:
         return ArrayValue(np.asarray(value, dtype=self.dtype))
@@ -164,9 +185,18 @@ class ArrayValue(Value):
         assert isinstance(second, ArrayValue)
         if isinstance(second, Accumulator):
             return second._binary(op, self, swap=not swap)
-        pair = (second.array, self.array) if swap else (self.array, second.array)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return ArrayValue(apply(op, *pair))
+        pair = (second, self) if swap else (self, second)
+        dtype = "bool" if op in COMPARISONS else self.dtype
+        return noted(function_of(op, self.dtype), dtype, *pair)
+
+
+def noted(function: Callable[..., Array], dtype: str, *values: ArrayValue) -> ArrayValue:
+    """A function of arrays: computed where all are known, else a call on the values' tape."""
+    tape = next((value.tape for value in values if value.tape is not None), None)
+    if tape is None:
+        with np.errstate(all="ignore"):
+            return ArrayValue(function(*(value.array for value in values)))
+    return ArrayValue.traced(tape, tape.note(function, [v.slot_in(tape) for v in values]), dtype)
 
 
 class NotAChain(Exception):
@@ -179,36 +209,36 @@ class Accumulator(ArrayValue):
     chain: the operation, its other operand, and whether that is the first one.
     """
 
-    def __init__(self, dtype: str, chain: tuple[tuple[str, Array, bool], ...] = ()) -> None:
+    def __init__(self, dtype: str, chain: tuple[tuple[str, ArrayValue, bool], ...] = ()) -> None:
         self.known = dtype
         self.chain = chain
 
     @property
-    def dtype(self) -> str:
-        """The element type."""
-        return self.known
-
-    @property
-    def array(self) -> Array:  # type: ignore[override]
+    def tape(self) -> Tape | None:  # type: ignore[override]
         """Not known. Raises NotAChain."""
         raise NotAChain
 
     def _binary(self, op: str, other: Operand, *, swap: bool = False) -> Value:
         second = self._with(other)
         assert isinstance(second, ArrayValue)
-        if op in ("lt", "le", "eq"):
+        if op in COMPARISONS or isinstance(second, Accumulator):
             raise NotAChain
-        return Accumulator(self.known, (*self.chain, (op, second.array, swap)))
+        return Accumulator(self.known, (*self.chain, (op, second, swap)))
 
 
-def apply(op: str, a: Array, b: Array) -> Array:
-    """An operation of the loop IR on arrays, as C computes it."""
-    if op == "div" and a.dtype.kind != "f":
-        down = a // b
-        return np.asarray(down + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
-    if op in ("min", "max") and a.dtype.kind == "f":  # C's comparison, also of NaNs and zeros
-        return float_minimum(a, b) if op == "min" else float_maximum(a, b)
-    return np.asarray(FUNCTIONS[op](a, b))
+def function_of(op: str, dtype: str) -> Callable[..., Array]:
+    """An operation of the loop IR on arrays of this dtype, as C computes it."""
+    if op == "div" and not is_float(dtype):
+        return _truncated_quotient
+    if op in ("min", "max") and is_float(dtype):  # C's comparison, also of NaNs and zeros
+        return float_minimum if op == "min" else float_maximum
+    return FUNCTIONS[op]
+
+
+def _truncated_quotient(a: Array, b: Array) -> Array:
+    """C's division of integers."""
+    down = a // b
+    return np.asarray(down + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
 def _choose(op: Literal["min", "max"], left: Any, right: Any) -> Any:
@@ -217,7 +247,7 @@ def _choose(op: Literal["min", "max"], left: Any, right: Any) -> Any:
     if isinstance(right, Value):
         return right._binary(op, left, swap=True)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return apply(op, np.asarray(left), np.asarray(right))
+        return np.asarray(FUNCTIONS[op](left, right))  # indices
     result = (terms.minimum if op == "min" else terms.maximum)(left, right)
     return result if result.constant is None else result.constant
 
@@ -245,8 +275,7 @@ def cast(value: Value, dtype: str) -> Value:
     if isinstance(value, ExprValue):
         return ExprValue(Cast(dtype, value.expr))
     assert isinstance(value, ArrayValue)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return ArrayValue(value.array.astype(dtype))
+    return noted(methodcaller("astype", dtype), dtype, value)
 
 
 def int8(value: Value) -> Value:
@@ -304,7 +333,7 @@ def select(condition: Value, yes: Operand, no: Operand) -> Value:
         return ExprValue(Select(condition.expr, yes.expr, no.expr))
     assert isinstance(condition, ArrayValue)
     assert isinstance(yes, ArrayValue) and isinstance(no, ArrayValue)
-    return ArrayValue(np.where(condition.array, yes.array, no.array))
+    return noted(np.where, yes.dtype, condition, yes, no)
 
 
 def intrinsic(name: str, *args: Operand) -> Value:
@@ -318,10 +347,10 @@ def intrinsic(name: str, *args: Operand) -> Value:
             raise ContractError(f"argument {position} of {name} is {value.dtype}, not {dtype}")
     if any(isinstance(v, ArrayValue) for v in values):
         arrays = [
-            a.array if isinstance(a, ArrayValue) else np.asarray(a, dtype=dtype)
+            a if isinstance(a, ArrayValue) else ArrayValue(np.asarray(a, dtype=dtype))
             for a, dtype in zip(args, known.args, strict=True)
         ]
-        return ArrayValue(known.map(*arrays))
+        return noted(known.map, known.dtype, *arrays)
     exprs: list[Expr] = []
     for value, dtype in zip(args, known.args, strict=True):
         if isinstance(value, ExprValue):
@@ -352,10 +381,10 @@ def as_expr(value: Operand, dtype: str) -> Expr:
     return Const(float(value) if is_float(dtype) else int(value), dtype)
 
 
-def as_array(value: Operand, dtype: str) -> Array:
-    """The array of a value; a bare number becomes a 0-d array of the dtype."""
+def as_array(value: Operand, dtype: str) -> ArrayValue:
+    """The value, which is an array; a bare number becomes a 0-d array of the dtype."""
     if isinstance(value, ArrayValue):
-        return value.array
+        return value
     if isinstance(value, Value):
         raise ContractError("an expression was given where an array is needed")
-    return np.asarray(value, dtype=dtype)
+    return ArrayValue(np.asarray(value, dtype=dtype))

@@ -83,35 +83,29 @@ def short_multiplier(real: float) -> tuple[int, int]:
 
 def wrap_int32(value: npt.NDArray[Any]) -> IntArray:
     """Reduce modulo 2**32 into the int32 range, as two's complement addition does."""
-    wrapped: IntArray = (value.astype(np.int64) + 2**31) % 2**32 - 2**31
-    return wrapped
+    return value.astype(np.int32).astype(np.int64)
 
 
 def rounding_doubling_high_multiply(a: npt.NDArray[Any], b: npt.NDArray[Any] | int) -> IntArray:
     """gemmlowp's SaturatingRoundingDoublingHighMul: (a * b * 2 + rounding) >> 32, saturated.
 
-    int32 operands. The nudge is 2**30, or 1 - 2**30 for a negative product, and the division
-    by 2**31 truncates (gemmlowp, fixedpoint.h).
+    int32 operands. gemmlowp (fixedpoint.h) adds 2**30, or 1 - 2**30 to a negative product, and
+    divides by 2**31 towards zero: that is the same as rounding halves up. Only the product of
+    INT32_MIN and itself is then too large.
     """
-    a64 = a.astype(np.int64)
-    b64 = np.asarray(b, dtype=np.int64)
-    product = a64 * b64
-    nudged = product + np.where(product >= 0, 2**30, 1 - 2**30)
-    # Division by 2**31 towards zero.
-    result = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
-    saturated: IntArray = np.where((a64 == INT32_MIN) & (b64 == INT32_MIN), INT32_MAX, result)
-    return saturated
+    product: IntArray = np.multiply(a, b, dtype=np.int64)
+    product += 2**30
+    product >>= 31
+    return np.minimum(product, INT32_MAX)
 
 
 def rounding_divide_by_power_of_two(
     x: npt.NDArray[Any], exponent: npt.NDArray[Any] | int
 ) -> IntArray:
     """gemmlowp's RoundingDivideByPOT: x / 2**exponent, ties away from zero, exponent 0..31."""
-    x64 = x.astype(np.int64)
     mask = (np.int64(1) << exponent) - 1
-    remainder = x64 & mask
-    threshold = (mask >> 1) + (x64 < 0)
-    result: IntArray = (x64 >> exponent) + (remainder > threshold)
+    threshold = (mask >> 1) + (x < 0)
+    result: IntArray = (x >> exponent) + ((x & mask) > threshold)
     return result
 
 
@@ -122,7 +116,7 @@ def requantize_tflm(
     shift64 = np.asarray(shift, dtype=np.int64)
     left = np.maximum(shift64, 0)
     right = np.maximum(-shift64, 0)
-    raised = wrap_int32(x.astype(np.int64) << left)
+    raised = wrap_int32(x.astype(np.int64) << left) if left.any() else x
     return rounding_divide_by_power_of_two(
         rounding_doubling_high_multiply(raised, np.asarray(multiplier)), right
     )
@@ -155,7 +149,7 @@ def requantize_onnx(x: npt.NDArray[Any], multiplier: npt.NDArray[Any]) -> IntArr
     """float32(x) * float32(multiplier), rounded half to even."""
     product = x.astype(np.float32) * np.asarray(multiplier, dtype=np.float32)
     # Values beyond the int32 range are clamped by the caller's output range anyway.
-    clipped = np.clip(product, np.float32(-(2.0**31)), np.float32(2.0**31 - 128))
+    clipped = np.minimum(np.maximum(product, -(2.0**31)), 2.0**31 - 128)
     return np.rint(clipped).astype(np.int64)
 
 
@@ -186,11 +180,10 @@ MOST_ROUNDED = 1 << 30
 
 def round_half_away(x: npt.NDArray[Any]) -> IntArray:
     """C's round() of float32 or float64 values, limited to +-MOST_ROUNDED; 0 for a NaN."""
-    limited = np.clip(np.where(np.isnan(x), x.dtype.type(0), x), -MOST_ROUNDED, MOST_ROUNDED)
+    limited = np.minimum(np.maximum(x, -MOST_ROUNDED), MOST_ROUNDED)
     whole = np.trunc(limited)
-    rest = limited - whole  # exact
-    rounded: IntArray = whole.astype(np.int64) + (rest >= 0.5) - (rest <= -0.5)
-    return rounded
+    whole = whole + np.trunc(2 * (limited - whole))  # exact: a rest of a half or more is one
+    return np.where(np.isnan(whole), 0, whole).astype(np.int64)
 
 
 def saturating_shift_left(x: npt.NDArray[Any], exponent: int) -> IntArray:

@@ -21,6 +21,7 @@ from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.loop.tape import Program
 from edgec.numerics.narrow_float import stored_in
 from edgec.ops.bodies import Inline, ReadBody
 from edgec.ops.intervals import stored_sums
@@ -102,47 +103,61 @@ def lowered_results(
     output_types: Sequence[TensorType],
 ) -> tuple[Array, ...]:
     """The outputs of an operator by its loops, as they are written, on whole arrays at once."""
-    types = (tuple(input_types), tuple(output_types))
-    if op.constant_inputs:
-        found = _definition(op, attrs, *types, inputs)
-    else:
-        found = _known_definition(op, attrs, *types)
-    if not any(type_.elements for type_ in output_types):
-        return tuple(np.zeros(type_.shape, type_.dtype) for type_ in output_types)
-    given = {f"x{number}": x.view(stored_in(x.dtype.name)) for number, x in enumerate(inputs)}
-    made = found.definition.evaluate({**given, **found.tables})
-    made_arrays = (made[f"y{number}"] for number in range(len(output_types)))
+    constants = tuple([inputs[number].tobytes() for number in op.constant_inputs])
+    find = _program if sum(map(len, constants)) > _MOST_KNOWN else _known_program
+    program = find(op, attrs, tuple(input_types), tuple(output_types), constants)
+    made = program.run(
+        [
+            array.view(_stored_in(type_.dtype)) if _stored_in(type_.dtype) else array
+            for array, type_ in zip(inputs, input_types, strict=True)
+        ]
+    )
     return tuple(
-        np.asarray(array, order="C").view(type_.dtype)
-        for array, type_ in zip(made_arrays, output_types, strict=True)
+        [
+            array.view(type_.dtype) if _stored_in(type_.dtype) else array
+            for array, type_ in zip(made, output_types, strict=True)
+        ]
     )
 
 
-def _definition(
+@lru_cache
+def _stored_in(dtype: str) -> str:
+    """The dtype in which loops store another one, "" for itself."""
+    stored = stored_in(dtype)
+    return "" if stored == dtype else stored
+
+
+def _program(
     op: Op[Any],
     attrs: Any,
     input_types: tuple[TensorType, ...],
     output_types: tuple[TensorType, ...],
-    arrays: Sequence[Array] = (),
-) -> Lowering:
-    """The loops of a node of its own; `arrays` are its inputs, of which some may be constants."""
+    constants: tuple[bytes, ...],
+) -> Program:
+    """The loops of a node of its own, to be run on arrays; `constants` of its `constant_inputs`."""
     target = Lowering(op.name)
+    known = dict(zip(op.constant_inputs, constants, strict=True))
     operands: list[Tensor | Constant] = []
     for number, type_ in enumerate(input_types):
-        if number in op.constant_inputs:
-            operands.append(Constant(f"x{number}", type_, data=arrays[number]))
+        if number in known:
+            data = np.frombuffer(known[number], type_.dtype).reshape(type_.shape)
+            operands.append(Constant(f"x{number}", type_, data=data))
         else:
             operands.append(target.input(f"x{number}", type_.shape, type_.dtype))
     values = tuple(Value(f"x{number}", type_) for number, type_ in enumerate(input_types))
     outputs = tuple(Value(f"y{number}", type_) for number, type_ in enumerate(output_types))
     target.targets = tuple(target.output(v.name, v.type.shape, v.type.dtype) for v in outputs)
     target.target = target.targets[0]
-    op.lower(Node(op, attrs, values, outputs, op.name), target, operands)
-    return target
+    if any(type_.elements for type_ in output_types):
+        op.lower(Node(op, attrs, values, outputs, op.name), target, operands)
+    given, made = ([value.name for value in each] for each in (values, outputs))
+    return target.definition.program(given, made, target.tables)
 
 
 #: The interpreter runs the same nodes for sample after sample.
-_known_definition = lru_cache(maxsize=2048)(_definition)
+_known_program = lru_cache(maxsize=2048)(_program)
+#: Bytes of constants that are compared to find a program again.
+_MOST_KNOWN = 1 << 16
 
 
 def op_of(node: Node) -> Op[Any]:

@@ -1,0 +1,88 @@
+"""How a definition that is read on arrays reads them: at known indices as views, where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.errors import ContractError
+from edgec.loop.tape import Array
+from edgec.loop.values import ArrayValue, noted
+
+if TYPE_CHECKING:
+    from edgec.loop.define import Tensor
+    from edgec.loop.on_arrays import Trace
+
+
+def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue:
+    """The elements of a tensor at index grids.
+
+    Raises ContractError where an index that counts leaves the tensor.
+    """
+    source = trace.buffers[tensor.name]
+    grids = [i if isinstance(i, ArrayValue) else ArrayValue(np.asarray(i)) for i in indices]
+    bounded = partial(_bounded, tensor.name, tensor.shape, trace.mask)
+    if any(grid.tape is not None for grid in grids):
+        return noted(lambda array, *at: array[bounded(at)], tensor.dtype, source, *grids)
+    known = bounded([grid.array for grid in grids])
+    return noted(_reader(known, tensor.shape, np.dtype(tensor.dtype)), tensor.dtype, source)
+
+
+def _bounded(
+    name: str, shape: tuple[int, ...], mask: Array | None, grids: Sequence[Array]
+) -> tuple[Array, ...]:
+    """The indices; where no step is they are moved into the tensor."""
+    found = []
+    for position, (grid, extent) in enumerate(zip(grids, shape, strict=True)):
+        if grid.size and (grid.min() < 0 or grid.max() >= extent):
+            bad = (grid < 0) | (grid >= extent)
+            if mask is None or (bad & mask).any():
+                raise ContractError(
+                    f"index {position} of {name} leaves 0..{extent}",
+                    details=(f"it ranges over {grid.min()}..{grid.max()}",),
+                )
+            grid = np.clip(grid, 0, extent - 1)
+        found.append(grid)
+    return tuple(found)
+
+
+def _reader(
+    grids: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[Array], Array]:
+    """A function that takes elements at known indices out of an array of this shape.
+
+    Where their places in memory are sums of multiples of the axes' positions, they are a view.
+    """
+    rank = max((grid.ndim for grid in grids), default=0)
+    places = [
+        grid.reshape((1,) * (rank - grid.ndim) + grid.shape) * prod(shape[position + 1 :])
+        for position, grid in enumerate(grids)
+    ] or [np.zeros((), np.intp)]
+    found = [_steps(place) for place in places]
+    if None in found:
+        where = sum(places[1:], places[0])
+        places, found = [where], [_steps(where)]
+        if None in found:
+            return lambda array: array.reshape(-1).take(where)
+    extents = np.broadcast_shapes(*(place.shape for place in places))
+    steps = [sum(column) for column in zip(*(each for each in found if each), strict=True)]
+    view = tuple(extent if step else 1 for extent, step in zip(extents, steps, strict=True))
+    strides = tuple(step * dtype.itemsize for step in steps)
+    offset = sum(int(place.flat[0]) for place in places) * dtype.itemsize
+    return lambda array: np.ndarray(view, dtype, array, offset, strides)
+
+
+def _steps(place: Array) -> list[int] | None:
+    """By how much a place grows along each axis; None where that is not the same everywhere."""
+    first = int(place.flat[0])
+    steps, expected = [], np.full((1,) * place.ndim, first)
+    for axis, extent in enumerate(place.shape):
+        step = int(np.moveaxis(place, axis, 0)[1].flat[0]) - first if extent > 1 else 0
+        line = np.arange(extent).reshape([-1 if a == axis else 1 for a in range(place.ndim)])
+        expected = expected + step * line
+        steps.append(step)
+    return steps if np.array_equal(expected, place) else None
