@@ -271,7 +271,7 @@ def _found_once(
     return find(total, (first / scale, sign * second / scale), attrs.minimum, attrs.maximum)
 
 
-def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
+def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> GraphValue:
     """A quantized or float TFLite node with its fused activation."""
     declared = raw.output_types[0]
     if declared is None:
@@ -288,19 +288,19 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> Any:
 
 
 @from_tflite("ADD")
-def import_tflite_add(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_add(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite ADD."""
     return _import_sum(builder, raw, "add")
 
 
 @from_tflite("SUB")
-def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite SUB."""
     return _import_sum(builder, raw, "sub")
 
 
 @from_onnx("Add", since=7)
-def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX Add of floats and plain integers (a QDQ model's integers are found by `fuse_qdq`)."""
     if is_plain_integer(raw.operand(0).type):
         return import_row(builder, raw, "int_add")
@@ -308,7 +308,7 @@ def import_onnx_add(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Sub", since=7)
-def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_sub(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX Sub of floats and plain integers."""
     if is_plain_integer(raw.operand(0).type):
         return import_row(builder, raw, "int_sub")

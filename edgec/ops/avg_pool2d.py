@@ -11,6 +11,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
@@ -262,7 +263,7 @@ def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
 
 
 @from_tflite("AVERAGE_POOL_2D")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite AVERAGE_POOL_2D."""
     kernel, stride, padding, minimum, maximum = tflite_pool(raw)
     declared = raw.output_types[0]

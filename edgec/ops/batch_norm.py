@@ -5,13 +5,11 @@ The pass `fold_scales` puts them into the weights of a convolution or dense befo
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from edgec.errors import BadNode, ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Value
 from edgec.ops.add import AddAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.onnx_layout import channels_first, channels_last
@@ -19,7 +17,7 @@ from edgec.ops.op import RawNode, from_onnx
 
 
 @from_onnx("BatchNormalization")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX BatchNormalization in inference: gamma * (x - mean) / sqrt(variance + epsilon) + beta.
 
     Factor and offset of each channel are ONNX Runtime's, in float32.

@@ -13,6 +13,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as Graph
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import DTYPES, TensorType
 from edgec.loop.define import Tensor
@@ -202,27 +203,27 @@ def _onnx_attrs(raw: RawNode, dtype: str) -> CastAttrs:
 
 
 @from_onnx("Cast")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX Cast, which does nothing where the value has the type already."""
     (x,) = raw.operands(1)
     return cast_to(builder, x, _onnx_attrs(raw, _element_type(raw)), raw.name)
 
 
 @from_onnx("CastLike", since=15)
-def import_cast_like(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_cast_like(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX CastLike: to the type of the second input, whose numbers do not matter."""
     x, like = raw.operands(2)
     return cast_to(builder, x, _onnx_attrs(raw, like.type.dtype), raw.name)
 
 
 @from_onnx("BitCast", since=26)
-def import_bit_cast(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_bit_cast(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX BitCast, between types of the same width."""
     return builder.op("bit_cast", raw.operands(1), CastAttrs(_element_type(raw)), name=raw.name)
 
 
 @from_tflite("CAST")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite CAST of integers, to what the output declares."""
     declared = raw.output_types[0]
     if declared is None:

@@ -85,7 +85,7 @@ def _bounds(attrs: ClipAttrs) -> tuple[Any, Any]:
 
 def _import_tflite(kind: str, attrs: ClipAttrs) -> None:
     @from_tflite(kind)
-    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+    def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         (x,) = raw.operands(1)
         if x.type.dtype != "float32":
             raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
@@ -98,13 +98,13 @@ _import_tflite("RELU_N1_TO_1", ClipAttrs(-1.0, 1.0))
 
 
 @from_onnx("Relu")
-def import_relu(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_relu(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Relu."""
     return builder.op("clip", raw.operands(), ClipAttrs(minimum=0.0), name=raw.name)
 
 
 @from_onnx("Clip", since=11)
-def import_clip(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_clip(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Clip with constant bounds; an absent one is the dtype's own (largest finite number).
 
     Of stored integers, as of values of fewer bits than their dtype has: a constant, or a requantize

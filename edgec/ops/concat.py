@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
@@ -122,7 +121,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 @from_tflite("CONCATENATION")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite CONCATENATION: stored values move as they are, as TFLite Micro does it."""
     declared = raw.output_types[0]
     if None in raw.inputs or declared is None:
@@ -137,7 +136,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("PACK")
-def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_pack(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite PACK: each input gets an axis of extent 1, along which they are joined."""
     declared = raw.output_types[0]
     if None in raw.inputs or declared is None:
@@ -153,7 +152,7 @@ def import_pack(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Concat", since=4)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Concat; what is empty along the axis, or an empty constant, adds nothing."""
     inputs = [x for x in raw.operands() if x.type.elements] or [raw.operand(0)]
     axis = int(raw.attribute("axis", 0)) % len(inputs[0].type.shape)

@@ -11,6 +11,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -236,7 +237,7 @@ def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
 
 
 @from_tflite("CONV_2D")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite CONV_2D: a conv2d and a requantize, or in float32 and a clip."""
     operands = tflite_operands(
         builder, raw, channel_axis=0, wide_bias=("int32", "int64"), hybrid=True

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -69,7 +69,7 @@ class Cumulate(Op[CumulateAttrs]):
 
 def _import_onnx(kind: str, since: int, is_product: bool) -> None:
     @from_onnx(kind, since)
-    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+    def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         x = raw.operand(0)
         axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
         rank = len(x.type.shape)

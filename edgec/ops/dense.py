@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -104,7 +103,7 @@ class Dense(Op[NoAttrs]):
 
 
 @from_tflite("FULLY_CONNECTED")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite FULLY_CONNECTED: a dense and a requantize, between reshapes where ranks differ.
 
     Of floats and int8 weights: TFLite's hybrid kernel.
@@ -145,7 +144,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Gemm")
-def import_gemm(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_gemm(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Gemm with constant weights and factors of 1."""
     x, weights = raw.operand(0), raw.operand(1)
     if raw.attribute("alpha", 1.0) != 1.0 or raw.attribute("beta", 1.0) != 1.0:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
@@ -177,7 +176,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
 
 
 @from_tflite("DEPTHWISE_CONV_2D")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite DEPTHWISE_CONV_2D, weights [1, KH, KW, O]; `depth_multiplier` follows from them."""
     x, weights, bias = tflite_operands(builder, raw, channel_axis=3, hybrid=True)
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4 or weights.type.shape[0] != 1:

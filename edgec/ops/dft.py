@@ -127,7 +127,7 @@ def _number(raw: RawNode, position: int, what: str) -> int | None:
 
 
 @from_onnx("DFT", since=17)
-def import_dft(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_dft(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX DFT; the axis is an attribute, 1, before opset 20, and an input, -2, since."""
     x = raw.operand(0)
     rank = len(x.type.shape)
@@ -150,7 +150,7 @@ def _attributes(raw: RawNode, axis: int) -> DftAttrs:
 
 
 @from_onnx("STFT", since=17)
-def import_stft(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_stft(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX STFT: frames of the signal, by the window, each transformed."""
     signal, window = raw.operand(0), raw.optional(2)
     step, length = _number(raw, 1, "the step"), _number(raw, 3, "the frame's length")

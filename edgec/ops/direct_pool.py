@@ -15,6 +15,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -178,7 +179,7 @@ def _windows(extent: int, pair: tuple[int, int], reach: int, stride: int, last: 
     return count + (last and room % stride > 0 and count * stride < extent + pair[0])
 
 
-def append_pool(builder: GraphBuilder, raw: RawNode, kind: str) -> Any:
+def append_pool(builder: GraphBuilder, raw: RawNode, kind: str) -> tuple[GraphValue, ...]:
     """ONNX's MaxPool, with its places, and AveragePool."""
     x = raw.operand(0)
     extents = x.type.shape[2:]
@@ -208,7 +209,7 @@ def append_pool(builder: GraphBuilder, raw: RawNode, kind: str) -> Any:
 
 
 @from_onnx("MaxUnpool", since=9)
-def import_max_unpool(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_max_unpool(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX MaxUnpool: each element at its place among zeros, which a larger output continues."""
     x, places = raw.operand(0), raw.operand(1)
     shape = _unpooled(raw, x.type)

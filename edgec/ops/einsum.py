@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -96,7 +96,7 @@ def _extents(attrs: EinsumAttrs, inputs: Sequence[TensorType]) -> dict[str, int]
 
 
 @from_onnx("Einsum", since=12)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Einsum; the axes of an ellipsis get letters of their own."""
     left, arrow, output = raw.attribute("equation", "").replace(" ", "").partition("->")
     inputs, operands = left.split(","), raw.operands()

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
@@ -73,7 +73,7 @@ class Gather(Op[GatherAttrs]):
         out.emit("Gather", names, out.define_own(node.output), axis=node.attrs.axis)
 
 
-def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
+def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
     """Append a gather by constant or computed indices; negative ones count from the end."""
     x, indices = raw.operands(2)
     if not -len(x.type.shape) <= axis < len(x.type.shape):
@@ -94,7 +94,7 @@ def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
 
 
 @from_tflite("GATHER")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite GATHER without batch dimensions."""
     if raw.attribute("batch_dims", 0):
         raise ImportFailed("batch dimensions are not supported")
@@ -102,6 +102,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Gather")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Gather by any indices."""
     return _gathered(builder, raw, int(raw.attribute("axis", 0)))

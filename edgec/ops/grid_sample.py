@@ -13,6 +13,7 @@ from typing import Any
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -152,7 +153,7 @@ def _weight(kind: str, part: Value, k: Value) -> Value:
 
 
 @from_onnx("GridSample", since=16)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX GridSample."""
     default = "bilinear" if raw.opset < 20 else "linear"
     kind = raw.attribute("mode", default)

@@ -302,7 +302,7 @@ def _append(
 
 
 @from_onnx("GRU", since=7)
-def import_gru(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_gru(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX GRU with its default activations, in all directions: (Y, Y_h)."""
     attrs = GruFloatAttrs(bool(raw.attribute("linear_before_reset", 0)))
 
@@ -313,7 +313,7 @@ def import_gru(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("RNN", since=7)
-def import_rnn(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_rnn(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX RNN with tanh, in all directions: (Y, Y_h)."""
 
     def single(part: RawNode) -> tuple[Value, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.values import Value, clamp
@@ -126,7 +126,7 @@ class HardSwish(ByTable[HardSwishAttrs]):
 
 
 @from_tflite("HARD_SWISH")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite HARD_SWISH of int8 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = HardSwishAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
@@ -134,6 +134,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("HardSwish")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX HardSwish of floats."""
     return builder.op("hard_swish", raw.operands(), HardSwishAttrs(), name=raw.name)

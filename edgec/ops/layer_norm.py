@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -107,7 +107,7 @@ class LayerNorm(Op[LayerNormAttrs]):
 
 
 @from_onnx("LayerNormalization", since=17)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX LayerNormalization; all axes from `axis` on are one. Only the first output is made."""
     x, scale, bias = raw.operand(0), raw.operand(1), raw.optional(2)
     if any(raw.outputs[1:]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
@@ -108,7 +108,7 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
 
 
 @from_tflite("LEAKY_RELU")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite LEAKY_RELU of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     if raw.rounding == "onnx":
@@ -118,7 +118,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("LeakyRelu")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX LeakyRelu of floats."""
     attrs = LeakyReluAttrs(float(raw.attribute("alpha", 0.01)))
     return builder.op("leaky_relu", raw.operands(), attrs, name=raw.name)

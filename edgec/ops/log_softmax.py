@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -51,7 +50,7 @@ class LogSoftmax(Op[NoAttrs]):
 
 
 @from_tflite("LOG_SOFTMAX")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite LOG_SOFTMAX of floats."""
     (x,) = raw.operands(1)
     if x.type.dtype != "float32":
@@ -60,6 +59,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("LogSoftmax")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX LogSoftmax."""
     return along_last_axis(builder, raw, "log_softmax", NoAttrs())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
@@ -141,7 +141,7 @@ class Logistic(ByTable[LogisticAttrs]):
 
 
 @from_tflite("LOGISTIC")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite LOGISTIC of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = LogisticAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
@@ -149,6 +149,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Sigmoid")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX Sigmoid of floats."""
     return builder.op("logistic", raw.operands(), LogisticAttrs(), name=raw.name)

@@ -19,7 +19,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
@@ -282,7 +282,7 @@ _HIDDEN, _CELL, _COUNT = 18, 19, 24
 
 
 @from_tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite's LSTM on int8 with int16 cells, or on floats.
 
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.

@@ -287,7 +287,7 @@ def _in_own_order(rows: Array) -> Array:
 
 
 @from_onnx("LSTM", since=7)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX LSTM with its default activations, in all directions: (Y, Y_h, Y_c)."""
     return one_direction(builder, raw, partial(_import_forward, builder))
 

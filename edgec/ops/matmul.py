@@ -99,7 +99,7 @@ class Matmul(Op[NoAttrs]):
 
 
 @from_onnx("MatMul")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX MatMul of floats: a dense where the second operand is a constant matrix."""
     x, y = raw.operands(2)
     is_constant = isinstance(y, Constant) or dequantized(builder, y) is not None
@@ -134,7 +134,7 @@ def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[i
 
 
 @from_tflite("BATCH_MATMUL")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite BATCH_MATMUL of floats; operands that it takes transposed are transposed before."""
     operands = []
     for value, key in zip(raw.operands(2), ("adj_x", "adj_y"), strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import TensorType
@@ -126,7 +126,7 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
 
 
 @from_tflite("MAX_POOL_2D")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite MAX_POOL_2D."""
     attrs = MaxPool2dAttrs(*tflite_pool(raw))
     if raw.operand(0).type.is_float:

@@ -6,7 +6,6 @@ The edge itself again, or the elements of the other end, are gathers along an ax
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ def append_border(
 
 
 @from_tflite("MIRROR_PAD")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite MIRROR_PAD by constants."""
     x, padding = raw.operands(2)
     if not isinstance(padding, Constant) or padding.data.shape != (len(x.type.shape), 2):

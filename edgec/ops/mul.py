@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
@@ -189,7 +189,7 @@ class Mul(Op[MulAttrs]):
 
 
 @from_tflite("MUL")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite MUL of quantized or float tensors with its fused activation."""
     declared = raw.output_types[0]
     if declared is None:
@@ -206,7 +206,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Mul", since=7)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Mul of floats and plain integers."""
     if is_plain_integer(raw.operand(0).type):
         return import_row(builder, raw, "int_mul")

@@ -12,12 +12,12 @@ import numpy as np
 
 from edgec.errors import BadNode, ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant
+from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array, Quant
 from edgec.ops.op import RawNode
 
 
-def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Any:
+def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Value:
     """The dequantize of int8 numbers, or the float32 constant that the node stands for.
 
     Raises ImportFailed where scales and zero points are no constants of the blocks' shape.

@@ -7,7 +7,6 @@ while; what it stacks needs a size that the file declares, as many slices as it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ TRUE = np.array(True)
 
 
 @from_onnx("If")
-def import_if(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX If; a condition that is known leaves one branch."""
     condition = raw.operand(0)
     names = ("then_branch", "else_branch")
@@ -51,7 +50,7 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Loop")
-def import_loop(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_loop(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX Loop: in known rounds, or as long as a condition holds."""
     start = raw.optional(1)
     carried = [raw.operand(position) for position in range(2, len(raw.inputs))]
@@ -218,7 +217,7 @@ def _unrolled(
 
 
 @from_onnx("Scan", since=9)
-def import_scan(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_scan(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX Scan along any axes, in either direction."""
     scanned = int(raw.attribute("num_scan_inputs"))
     inputs = raw.operands()
@@ -242,7 +241,7 @@ def import_scan(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Scan", since=8)
-def import_batched_scan(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_batched_scan(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX Scan of opset 8: the first axis of everything is a batch, the second is scanned."""
     if raw.optional(0) is not None:
         raise ImportFailed("sequences of several lengths in one batch are not supported")

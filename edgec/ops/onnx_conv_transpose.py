@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -18,7 +17,7 @@ from edgec.ops.transpose_conv2d import TransposeConv2dAttrs
 
 
 @from_onnx("ConvTranspose")
-def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX ConvTranspose with two spatial axes, one group and no dilation.
 
     Output extents are stride (extent - 1) + kernel + output_padding - pads.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
 from edgec.ops.cast import ELEMENT_TYPES
 from edgec.ops.gather import GatherAttrs
 from edgec.ops.op import RawNode, from_onnx
@@ -24,7 +24,7 @@ _MADE = {"ConstantOfShape": 9, "HannWindow": 17, "HammingWindow": 17,
 
 def _import_made(kind: str, since: int) -> None:
     @from_onnx(kind, since)
-    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+    def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         for position in range(len(raw.inputs)):
             raw.constant(position, "what decides on its size")
         raise ImportFailed("what it makes of constants is too large or cannot be computed")
@@ -35,7 +35,7 @@ for _kind, _since in _MADE.items():
 
 
 @from_onnx("Range", since=11)
-def import_range(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_range(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Range between constants, each of one element."""
     ends = [raw.constant(n, what).data.reshape(-1) for n, what in enumerate(_RANGE)]
     if any(end.size != 1 for end in ends) or not ends[2][0]:
@@ -49,13 +49,13 @@ def import_range(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Size")
-def import_size(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_size(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Size: the number of elements, as a constant."""
     return builder.constant(raw.name, np.asarray(raw.operand(0).type.elements, np.int64))
 
 
 @from_onnx("EyeLike", since=9)
-def import_eye(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_eye(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX EyeLike: ones on a diagonal, as a constant of the input's shape."""
     x = raw.operand(0).type
     if len(x.shape) != 2:
@@ -65,7 +65,7 @@ def import_eye(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Compress", since=9)
-def import_compress(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_compress(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Compress by a constant condition: a gather of what it keeps."""
     x = raw.operand(0)
     kept = np.flatnonzero(raw.constant(1, "the condition").data).astype(np.int32)

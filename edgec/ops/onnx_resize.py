@@ -33,7 +33,7 @@ _ROUND: dict[str, Callable[[Fraction], int]] = {
 }
 
 
-def import_image(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_image(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Resize of height and width to a constant size.
 
     Of scales only those are taken that give whole extents, since ONNX computes places from the

@@ -79,7 +79,7 @@ def _reshaped(
 
 
 @from_onnx("Conv")
-def import_conv(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_conv(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Conv, in any number of groups; of images and lines by constants as one over images."""
     weights = raw.operand(1)
     is_known = isinstance(weights, Constant) or dequantized(builder, weights) is not None
@@ -152,7 +152,7 @@ def _rows(builder: GraphBuilder, value: Value, first: int, count: int) -> Value:
 
 
 @from_onnx("MaxPool")
-def import_max_pool(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX MaxPool: of floats and stored integers over one or two axes as one over images."""
     x = raw.operand(0).type
     has_places = len(raw.outputs) > 1 and raw.outputs[1]
@@ -175,7 +175,7 @@ def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 @from_onnx("AveragePool")
-def import_average_pool(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_average_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX AveragePool; padding is counted where `count_include_pad` says."""
     if not _is_image(raw):
         return append_pool(builder, raw, "mean")
@@ -216,13 +216,13 @@ def _given_padding(raw: RawNode, padding: Padding) -> Padding:
 
 
 @from_onnx("GlobalAveragePool")
-def import_global_average(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_global_average(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX GlobalAveragePool over all axes after the channels."""
     return _global(builder, raw, "avg_pool2d", AvgPool2dAttrs)
 
 
 @from_onnx("GlobalMaxPool")
-def import_global_max(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_global_max(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX GlobalMaxPool over all axes after the channels."""
     return _global(builder, raw, "max_pool2d", MaxPool2dAttrs)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
 from edgec.graph.types import TensorType
@@ -190,7 +190,7 @@ def _inside(
 
 
 @from_tflite("PAD")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite PAD: with the zero point, or 0 where there is none."""
     x, paddings = _constant_paddings(raw)
     quant = x.type.quant
@@ -199,7 +199,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("PADV2")
-def import_tflite_v2(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_v2(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite PADV2: with a constant stored value."""
     x, paddings = _constant_paddings(raw)
     value = raw.operand(2)
@@ -217,14 +217,14 @@ def _constant_paddings(raw: RawNode) -> tuple[Any, tuple[Pair, ...]]:
 
 
 @from_onnx("Pad", since=2)
-def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Pad before opset 11: padding and value are attributes."""
     pads = tuple(int(p) for p in raw.attribute("pads", ()))
     return _onnx_pad(builder, raw, pads, raw.attribute("value", 0.0), None)
 
 
 @from_onnx("Pad", since=11)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Pad with constant padding, axes and value."""
     pads, value, axes = (
         None if raw.optional(place) is None else raw.constant(place, what).data.reshape(-1).tolist()
@@ -237,7 +237,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
 def _onnx_pad(
     builder: GraphBuilder, raw: RawNode, pads: Sequence[int], value: float, axes: Any
-) -> Any:
+) -> Value:
     x = raw.operand(0)
     mode = raw.attribute("mode", "constant")
     if mode not in ("constant", *BORDERS):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
@@ -14,7 +12,7 @@ from edgec.ops.row import FLOATS, INTEGERS
 
 
 @from_onnx("Pow", since=7)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Pow; the exponents 0.5, 1, 2 and 3 as ONNX Runtime computes those: exactly rounded."""
     x, exponent = raw.operands(2)
     if isinstance(exponent, Constant) and exponent.data.size == 1 and x.type.dtype == "float32":

@@ -16,6 +16,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import AttrsT, Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
@@ -198,7 +199,7 @@ def _onnx_element(x: Value, alpha: Value, types: Sequence[TensorType], output: Q
 
 
 @from_onnx("PRelu")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX PRelu; its slope broadcasts to x, aligned at the last axes."""
     x, slope = raw.operands(2)
     missing = len(x.type.shape) - len(slope.type.shape)
@@ -212,7 +213,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("PRELU")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite PRELU; alpha is mostly a constant with one number for each channel."""
     declared = raw.output_types[0]
     if declared is None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from edgec.errors import BadNode, ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Channels, Storage
@@ -193,7 +193,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
 
 
 @from_tflite("QUANTIZE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite QUANTIZE from floats, or from integers of one scale to those of another."""
     (x,) = raw.operands(1)
     declared = raw.output_types[0]
@@ -220,7 +220,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("DEQUANTIZE")
-def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite DEQUANTIZE of integers, or of constants, which become float32 constants."""
     (x,) = raw.operands(1)
     if isinstance(x, Constant):
@@ -235,7 +235,7 @@ def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("DENSIFY")
-def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_densify(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite DENSIFY of a sparse constant, which the reader has made dense."""
     (x,) = raw.operands(1)
     if not isinstance(x, Constant):
@@ -244,7 +244,7 @@ def import_densify(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("QuantizeLinear", since=10)
-def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_quantize(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX QuantizeLinear with constant parameters; of constants, the integers that it makes."""
     x = raw.operand(0)
     quant, dtype = _onnx_quant(raw, len(x.type.shape))
@@ -257,7 +257,7 @@ def import_quantize(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("DequantizeLinear", since=10)
-def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX DequantizeLinear: of a constant, or of what a QuantizeLinear made."""
     x = raw.operand(0)
     if raw.attribute("block_size", 0) and isinstance(x, Constant):

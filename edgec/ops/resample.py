@@ -207,7 +207,7 @@ def scalings(raw: RawNode) -> list[Scaling]:
 
 
 @from_onnx("Resize", since=10)
-def import_resize(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_resize(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Resize: of images as `edgec.ops.resize` where that is the same, else axis by axis."""
     lines = scalings(raw)
     first = len(builder.nodes)
@@ -265,7 +265,7 @@ def _outside(
 
 
 @from_onnx("Upsample", since=9)
-def import_upsample(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_upsample(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...] | Value:
     """ONNX Upsample, which Resize replaced."""
     mode = raw.attribute("mode", "nearest")
     return import_resize(builder, replace(raw, attributes={"mode": mode}, opset=10))

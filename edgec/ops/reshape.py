@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -91,7 +90,7 @@ class Reshape(Op[ReshapeAttrs]):
 
 
 @from_tflite("RESHAPE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite RESHAPE to the shape that the output tensor declares, as TFLite Micro does it.
 
     Where the file leaves that open, to the shape that is computed from constants.
@@ -117,13 +116,13 @@ def _completed(shape: list[int], x: TensorType) -> tuple[int, ...]:
 
 @from_tflite("SQUEEZE")
 @from_tflite("EXPAND_DIMS")
-def import_tflite_extents(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_extents(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...] | Value:
     """TFLite SQUEEZE and EXPAND_DIMS: axes of extent 1 go or come, as the output declares."""
     return import_tflite(builder, raw)
 
 
 @from_onnx("Reshape", since=5)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
     x, wanted = raw.operands(2)
     if not isinstance(wanted, Constant):
@@ -144,7 +143,7 @@ def _axes(raw: RawNode) -> list[int] | None:
 
 
 @from_onnx("Squeeze")
-def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Squeeze: axes of extent 1 go, all of them if none is named."""
     shape = raw.operand(0).type.shape
     axes = _axes(raw)
@@ -158,7 +157,7 @@ def import_squeeze(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Unsqueeze")
-def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Unsqueeze: axes of extent 1 come, counted in the result."""
     shape = list(raw.operand(0).type.shape)
     axes = _axes(raw)
@@ -171,7 +170,7 @@ def import_unsqueeze(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Flatten")
-def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_flatten(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Flatten to two dimensions at `axis`."""
     (x,) = raw.operands(1)
     rank = len(x.type.shape)
@@ -184,7 +183,7 @@ def import_flatten(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Dropout", since=7)
-def import_dropout(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_dropout(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX Dropout copies its input, and its mask is all true; random numbers are refused."""
     x, ratio, training = raw.operand(0), raw.optional(1), raw.optional(2)
     is_trained = training is not None and _is_true(training, "training_mode")

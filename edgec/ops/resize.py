@@ -13,6 +13,7 @@ import numpy.typing as npt
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
@@ -266,7 +267,7 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
 
 def _import_tflite(kind: str, method: str) -> None:
     @from_tflite(kind)
-    def importer(builder: GraphBuilder, raw: RawNode) -> Any:
+    def importer(builder: GraphBuilder, raw: RawNode) -> GraphValue:
         x = raw.operand(0)
         size = constant_integers(raw.operand(1), "the size")
         if len(size) != 2 or math.prod(size) < 1:

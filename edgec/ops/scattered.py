@@ -16,6 +16,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -291,7 +292,7 @@ def _axis(raw: RawNode, rank: int, default: int = 0) -> int:
 
 
 @from_onnx("GatherElements", since=11)
-def import_gather_elements(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_gather_elements(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX GatherElements."""
     x, indices = raw.operands(2)
     attrs = AxisAttrs(_axis(raw, len(x.type.shape)))
@@ -299,7 +300,7 @@ def import_gather_elements(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("GatherND", since=11)
-def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX GatherND."""
     attrs = AxisAttrs(int(raw.attribute("batch_dims", 0)))
     return builder.op("gather_nd", raw.operands(2), attrs, name=raw.name)
@@ -307,7 +308,7 @@ def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> Any:
 
 @from_onnx("Scatter", since=9)
 @from_onnx("ScatterElements", since=11)
-def import_scatter_elements(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_scatter_elements(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX ScatterElements, and Scatter, as it was called before."""
     x, *rest = raw.operands(3)
     attrs = ScatterAttrs(_axis(raw, len(x.type.shape)), raw.attribute("reduction", "none"))
@@ -315,14 +316,14 @@ def import_scatter_elements(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("ScatterND", since=11)
-def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX ScatterND."""
     attrs = ScatterAttrs(-1, raw.attribute("reduction", "none"))
     return builder.op("scatter", raw.operands(3), attrs, name=raw.name)
 
 
 @from_onnx("OneHot", since=9)
-def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_one_hot(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX OneHot to a constant depth; indices of floats are dropped their fractions."""
     from edgec.ops.cast import CastAttrs, cast_to
 
@@ -338,7 +339,7 @@ def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("TensorScatter", since=24)
-def import_tensor_scatter(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tensor_scatter(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX TensorScatter with constant write indices, as a scatter by constant tuples."""
     past, update = raw.operand(0), raw.operand(1)
     shape, new = past.type.shape, update.type.shape

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 
 
 @from_tflite("SHAPE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SHAPE as a constant of the type that the output declares."""
     declared = raw.output_types[0]
     if declared is None or declared.dtype not in ("int32", "int64"):
@@ -21,7 +20,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Shape")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Shape as an int64 constant, or a part of it."""
     shape = raw.operand(0).type.shape
     end = raw.attribute("end")

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import TensorType
 from edgec.loop import values as loops
@@ -148,7 +148,7 @@ class SignalSqrt(Op[NoAttrs]):
 
 
 @from_tflite("CUSTOM:SignalEnergy")
-def import_energy(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_energy(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalEnergy."""
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
@@ -160,7 +160,7 @@ def import_energy(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("CUSTOM:SignalFilterBank")
-def import_filter_bank(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_filter_bank(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalFilterBank: weights of a channel and unweights of the one before.
 
     Source: FilterbankAccumulateChannels. Its first channel only starts the sums of the second.
@@ -203,7 +203,7 @@ def import_filter_bank(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("CUSTOM:SignalFilterBankSquareRoot")
-def import_sqrt(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_sqrt(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalFilterBankSquareRoot."""
     if len(raw.inputs) != 2 or None in raw.inputs:
         raise ImportFailed("an input is absent")

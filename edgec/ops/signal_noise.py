@@ -16,7 +16,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
@@ -254,7 +254,7 @@ class SignalLog(Op[SignalLogAttrs]):
 
 
 @from_tflite("CUSTOM:SignalFilterBankSpectralSubtraction")
-def import_subtraction(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_subtraction(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite Micro's spectral subtraction: its noise estimate is a state, and an output."""
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")
@@ -277,7 +277,7 @@ def import_subtraction(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("CUSTOM:SignalPCAN")
-def import_pcan(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_pcan(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalPCAN with constant gains."""
     if len(raw.inputs) != 3 or None in raw.inputs or not isinstance(raw.operand(2), Constant):
         raise ImportFailed("it needs loudness, noise and constant gains")
@@ -286,7 +286,7 @@ def import_pcan(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("CUSTOM:SignalFilterBankLog")
-def import_log(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_log(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalFilterBankLog."""
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")

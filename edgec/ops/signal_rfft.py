@@ -17,7 +17,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
@@ -348,7 +348,7 @@ def _sum(radix: int, part: int, c: int, term: Callable[..., Any], g: Any, k: Any
 
 
 @from_tflite("CUSTOM:SignalRfft")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalRfft of int16 samples."""
     if len(raw.inputs) != 1 or raw.inputs[0] is None:
         raise ImportFailed("an input is absent")

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import TensorType
 from edgec.loop import values as loops
@@ -123,7 +123,7 @@ class SignalRaise(Op[NoAttrs]):
 
 
 @from_tflite("CUSTOM:SignalWindow")
-def import_window(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_window(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's SignalWindow with a constant window."""
     if len(raw.inputs) != 2 or None in raw.inputs or not isinstance(raw.operand(1), Constant):
         raise ImportFailed("it needs samples and a constant window")
@@ -132,7 +132,7 @@ def import_window(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("CUSTOM:SignalFftAutoScale")
-def import_auto_scale(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_auto_scale(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite Micro's SignalFftAutoScale: the raised samples, and the bits."""
     (x,) = raw.operands(1)
     bits = builder.op("signal_scale_bits", [x], name=f"{raw.name}/bits", sources=(raw.name,))

@@ -160,7 +160,7 @@ def constant_integers(value: Value | None, what: str) -> list[int]:
 
 
 @from_tflite("SLICE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SLICE with constant begin and size; size -1 goes to the end."""
     x = raw.operand(0)
     begin = constant_integers(raw.operand(1), "begin")
@@ -173,7 +173,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("STRIDED_SLICE")
-def import_strided(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_strided(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite STRIDED_SLICE with constant ranges; what TFLite Micro takes: no ellipsis or new axis.
 
     Source of the masks: the schema's StridedSliceOptions; an axis of `shrink_axis_mask` is taken
@@ -211,7 +211,7 @@ def import_strided(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("SPLIT")
-def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite SPLIT: equal parts along a constant axis, each a slice."""
     (axis,) = constant_integers(raw.operand(0), "the axis")
     x = raw.operand(1)
@@ -223,7 +223,7 @@ def import_tflite_split(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("SPLIT_V")
-def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite SPLIT_V: parts of constant sizes along a constant axis; one may be -1, the rest."""
     x = raw.operand(0)
     sizes = constant_integers(raw.operand(1), "the sizes")
@@ -233,7 +233,7 @@ def import_tflite_split_sizes(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Split", since=2)
-def import_onnx_split(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_split(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """ONNX Split: `split` as attribute or constant input, or equal parts, the last one smaller."""
     x = raw.operand(0)
     axis = int(raw.attribute("axis", 0))
@@ -265,7 +265,7 @@ def _parts(
 
 
 @from_tflite("UNPACK")
-def import_unpack(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_unpack(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite UNPACK: one slice for each index along an axis, and the axis dropped."""
     x = raw.operand(0)
     axis = raw.attribute("axis") % len(x.type.shape)
@@ -279,7 +279,7 @@ def import_unpack(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Slice", since=1)
-def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Slice before opset 10: ranges are attributes."""
     starts, ends, axes = (
         [int(v) for v in raw.attribute(key, ())] for key in ("starts", "ends", "axes")
@@ -288,7 +288,7 @@ def import_onnx_attributes(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Slice", since=10)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Slice with constant ranges, axes and steps."""
     names = ("starts", "ends", "axes", "steps")
     axes, steps = (
@@ -313,7 +313,7 @@ def _onnx_slice(
     ends: list[int],
     axes: list[int] | None,
     steps: list[int] | None,
-) -> Any:
+) -> Value:
     x = raw.operand(0)
     shape = x.type.shape
     axes = list(range(len(starts))) if axes is None else axes

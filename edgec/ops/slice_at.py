@@ -129,7 +129,7 @@ def _shifted(place: Any, start: Element | int) -> Any:
     return index(place) + start if isinstance(start, Element) else place
 
 
-def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Any:
+def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
     """A slice along one axis from a computed start to an end at a known distance.
 
     The end must be the start and a constant, as in x[i : i + 3]. The part lies inside of x: one
@@ -166,6 +166,6 @@ def _root(builder: GraphBuilder, value: Value) -> tuple[Value, int]:
 
 
 @from_tflite("DYNAMIC_UPDATE_SLICE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite DYNAMIC_UPDATE_SLICE."""
     return builder.op(UpdateSlice, raw.operands(3), name=raw.name)

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
@@ -273,7 +273,7 @@ def _lower_pairs(node: Node, target: Lowering, x: Tensor, numbers: Array) -> Ten
 
 
 @from_tflite("SOFTMAX")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SOFTMAX of int8 values to int8 or int16, of int16, or of float32."""
     declared = raw.output_types[0]
     if declared is None:
@@ -296,6 +296,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Softmax")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Softmax of floats."""
     return along_last_axis(builder, raw, "softmax", SoftmaxAttrs())

@@ -6,7 +6,6 @@ Their importers append what they are made of; passes fuse and remove that like a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
@@ -70,30 +69,30 @@ def _space_to_depth(
 
 
 @from_tflite("DEPTH_TO_SPACE")
-def import_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite DEPTH_TO_SPACE."""
     return _depth_to_space(builder, raw.operand(0), raw.attribute("block_size"), raw.name)
 
 
 @from_tflite("SPACE_TO_DEPTH")
-def import_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SPACE_TO_DEPTH."""
     return _space_to_depth(builder, raw.operand(0), raw.attribute("block_size"), raw.name)
 
 
 @from_onnx("DepthToSpace")
-def import_onnx_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_depth_to_space(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX DepthToSpace, both modes."""
     return _moved(builder, raw, _depth_to_space)
 
 
 @from_onnx("SpaceToDepth")
-def import_onnx_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx_space_to_depth(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX SpaceToDepth, both modes."""
     return _moved(builder, raw, _space_to_depth)
 
 
-def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> Any:
+def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> Value:
     x = channels_last(builder, raw.operand(0))
     mode = raw.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):
@@ -115,7 +114,7 @@ def _blocks(raw: RawNode) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @from_tflite("SPACE_TO_BATCH_ND")
-def import_space_to_batch(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_space_to_batch(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SPACE_TO_BATCH_ND: padded with the zero point, then blocks go to the batch."""
     x = raw.operand(0)
     blocks, pairs = _blocks(raw)
@@ -145,7 +144,7 @@ def import_space_to_batch(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("BATCH_TO_SPACE_ND")
-def import_batch_to_space(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_batch_to_space(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite BATCH_TO_SPACE_ND: blocks come from the batch, then the crops are cut off."""
     x = raw.operand(0)
     blocks, crops = _blocks(raw)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import Interval, Movement, Operand
 from edgec.graph.types import Quant, TensorType
@@ -145,7 +144,7 @@ class SvdfTime(Op[NoAttrs]):
 
 
 @from_tflite("SVDF")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SVDF on int8: dense, requantize, svdf_push, svdf_time, requantize.
 
     Source: TFLite Micro's svdf_common.cc. Its products and quotients of scales are float32; the

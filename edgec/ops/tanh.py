@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.lowering import Lowering
@@ -83,7 +83,7 @@ class Tanh(ByTable[TanhAttrs]):
 
 
 @from_tflite("TANH")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite TANH of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
     attrs = TanhAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
@@ -91,6 +91,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Tanh")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX Tanh of floats."""
     return builder.op("tanh", raw.operands(), TanhAttrs(), name=raw.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
@@ -14,7 +13,7 @@ from edgec.ops.op import RawNode, from_tflite
 
 
 @from_tflite("IF")
-def import_if(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite IF: one of two subgraphs on all operands but the first."""
     condition, *given = raw.operands()
     types = [value.type for value in given]
@@ -24,7 +23,7 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("WHILE")
-def import_while(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_while(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite WHILE: a subgraph decides whether another one runs on all operands again.
 
     What the body only hands on is not carried: it keeps its place.

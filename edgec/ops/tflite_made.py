@@ -6,7 +6,6 @@ Where a file computes a shape or a range of constants alone, the result is a con
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ SMALLEST_NORM = 1e-6
 
 
 @from_tflite("SELECT")
-def import_select(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_select(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SELECT: by element, or by one truth for each index of the first axis."""
     condition, x, y = raw.operands(3)
     rank = len(x.type.shape)
@@ -40,14 +39,14 @@ def import_select(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("ZEROS_LIKE")
-def import_zeros(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_zeros(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite ZEROS_LIKE: stored zeros, whatever the quantization."""
     type_ = raw.declared()
     return builder.constant(raw.name, np.zeros(type_.shape, type_.dtype), type_.quant)
 
 
 @from_tflite("FILL")
-def import_fill(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_fill(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite FILL of a constant shape with a constant."""
     shape = constant_integers(raw.operand(0), "the shape")
     value = raw.constant(1, "what is filled in")
@@ -55,7 +54,7 @@ def import_fill(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("RANGE")
-def import_range(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_range(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite RANGE of constants."""
     start, limit, step = (raw.constant(n, "a bound or step").data.item() for n in range(3))
     if not step:
@@ -67,14 +66,14 @@ def import_range(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("RANK")
-def import_rank(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_rank(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite RANK: a constant."""
     rank = np.array(len(raw.operand(0).type.shape), raw.declared().dtype)
     return builder.constant(raw.name, rank)
 
 
 @from_tflite("BROADCAST_ARGS")
-def import_broadcast_args(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_broadcast_args(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite BROADCAST_ARGS of constant shapes."""
     shapes = [constant_integers(x, "a shape") for x in raw.operands(2)]
     shape = np.broadcast_shapes(*map(tuple, shapes))
@@ -82,7 +81,7 @@ def import_broadcast_args(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("REVERSE_V2")
-def import_reverse(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_reverse(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite REVERSE_V2 along constant axes."""
     x = raw.operand(0)
     rank = len(x.type.shape)
@@ -95,7 +94,7 @@ def import_reverse(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("ADD_N")
-def import_add_n(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_add_n(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite ADD_N of floats and int32, added from the first on."""
     total, *others = raw.operands()
     for number, x in enumerate(others, 1):
@@ -114,7 +113,7 @@ def _sum(builder: GraphBuilder, a: Value, b: Value, name: str, sources: tuple[st
 
 
 @from_tflite("L2_NORMALIZATION")
-def import_l2_normalization(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_l2_normalization(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite L2_NORMALIZATION of floats: x by its norm along the last axis."""
     x = raw.operand(0)
     if not x.type.is_float or raw.attribute("fused_activation", "NONE") != "NONE":
@@ -130,14 +129,14 @@ def import_l2_normalization(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("STABLEHLO_ADD")
-def import_hlo_add(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_hlo_add(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_ADD of floats and plain integers."""
     a, b = raw.operands(2)
     return _sum(builder, a, b, raw.name, (raw.name,))
 
 
 @from_tflite("STABLEHLO_MULTIPLY")
-def import_hlo_multiply(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_hlo_multiply(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_MULTIPLY of floats and plain integers."""
     a, b = raw.operands(2)
     if is_plain_integer(a.type):

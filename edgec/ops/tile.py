@@ -79,14 +79,14 @@ def _tiled(builder: GraphBuilder, raw: RawNode, x: Value, repeats: Sequence[int]
 
 @from_onnx("Tile", since=6)
 @from_tflite("TILE")
-def import_tile(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tile(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Tile and TFLite TILE by constant repeats."""
     return _tiled(builder, raw, raw.operand(0), constant_integers(raw.optional(1), "the repeats"))
 
 
 @from_onnx("Expand", since=8)
 @from_tflite("BROADCAST_TO")
-def import_expand(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_expand(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Expand and TFLite BROADCAST_TO to a constant shape, both ways as NumPy broadcasts."""
     x = raw.operand(0)
     wanted = constant_integers(raw.optional(1), "the shape")

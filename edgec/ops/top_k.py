@@ -13,6 +13,7 @@ from typing import Any
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -92,7 +93,7 @@ class TopK(Op[TopKAttrs]):
 
 
 @from_onnx("TopK", since=10)
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
     """ONNX TopK of a constant count, always sorted."""
     x = raw.operand(0)
     count = int(raw.constant(1, "the count").data.reshape(-1)[0])
@@ -104,7 +105,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_tflite("TOPK_V2")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
     """TFLite TOPK_V2 of a constant count, along the last axis."""
     x = raw.operand(0)
     count = int(raw.constant(1, "the count").data.reshape(-1)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def dequantized(builder: GraphBuilder, value: Value) -> Node | None:
 
 
 @from_tflite("TRANSPOSE")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite TRANSPOSE by a constant permutation."""
     x, permutation = raw.operands(2)
     if not isinstance(permutation, Constant) or permutation.type.is_float:
@@ -105,7 +105,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
 
 
 @from_onnx("Transpose")
-def import_onnx(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Transpose; without `perm` it reverses the axes.
 
     Dequantized weights are transposed as they are stored.

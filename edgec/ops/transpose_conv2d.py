@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Products
 from edgec.graph.types import Array, TensorType
@@ -211,7 +211,7 @@ class _Steps:
 
 
 @from_tflite("TRANSPOSE_CONV")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite TRANSPOSE_CONV, of the extents that the file declares for its output.
 
     Its first input, the output's shape, may be computed; it is not read.
@@ -248,7 +248,7 @@ _SAME, _VALID = 1, 2
 
 
 @from_tflite("CUSTOM:Convolution2DTransposeBias")
-def import_mediapipe(builder: GraphBuilder, raw: RawNode) -> Any:
+def import_mediapipe(builder: GraphBuilder, raw: RawNode) -> Value:
     """MediaPipe's transposed convolution of floats with a bias.
 
     Source: MediaPipe's util/tflite/operations/transpose_conv_bias.cc, Prepare: with SAME padding
