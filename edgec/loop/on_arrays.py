@@ -17,6 +17,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
+from edgec.loop.read_arrays import places_of, view_of
 from edgec.loop.tape import Array, Port, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
@@ -117,9 +118,10 @@ class Trace:
             slot = self.tape.note(partial(_whole, stage.shape), [value.slot_in(self.tape)])
         else:
             where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
+            view = view_of(places_of(where, stage.target.shape), np.dtype(dtype))
             full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
             operands = [v.slot_in(self.tape) for v in (self.buffers[name], value)]
-            slot = self.tape.note(partial(_stored, tuple(full)), operands)
+            slot = self.tape.note(partial(_stored, tuple(full), view), operands)
         self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
 
 
@@ -132,9 +134,15 @@ def _whole(shape: tuple[int, ...], value: Array) -> Array:
     return np.array(value, order="C")
 
 
-def _stored(places: tuple[Array, ...], buffer: Array, value: Array) -> Array:
-    """The buffer with the value at these places."""
-    buffer[places] = value
+def _stored(
+    places: tuple[Array, ...], view: Callable[[Array], Array] | None, buffer: Array, value: Array
+) -> Array:
+    """The buffer with the value at these places, which may be a view of it."""
+    part = None if view is None else view(buffer)
+    if part is not None and places and part.shape == places[0].shape:
+        part[...] = value
+    else:
+        buffer[places] = value
     return buffer
 
 

@@ -29,7 +29,16 @@ def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue
     if any(grid.tape is not None for grid in grids):
         return noted(lambda array, *at: array[bounded(at)], tensor.dtype, source, *grids)
     known = bounded([grid.array for grid in grids])
-    return noted(_reader(known, tensor.shape, np.dtype(tensor.dtype)), tensor.dtype, source)
+    places = places_of(known, tensor.shape)
+    view = view_of(places, np.dtype(tensor.dtype))
+    if view is None:
+        where = sum(places[1:], places[0])
+        view = view_of([where], np.dtype(tensor.dtype)) or partial(_taken, where)
+    return noted(view, tensor.dtype, source)
+
+
+def _taken(where: Array, array: Array) -> Array:
+    return np.take(array, where)
 
 
 def _bounded(
@@ -50,24 +59,24 @@ def _bounded(
     return tuple(found)
 
 
-def _reader(
-    grids: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Callable[[Array], Array]:
-    """A function that takes elements at known indices out of an array of this shape.
-
-    Where their places in memory are sums of multiples of the axes' positions, they are a view.
-    """
+def places_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
+    """Numbers whose sums are the places of indices in a tensor, which is as C has it in memory."""
     rank = max((grid.ndim for grid in grids), default=0)
-    places = [
+    return [
         grid.reshape((1,) * (rank - grid.ndim) + grid.shape) * prod(shape[position + 1 :])
         for position, grid in enumerate(grids)
     ] or [np.zeros((), np.intp)]
+
+
+def view_of(places: Sequence[Array], dtype: np.dtype[Any]) -> Callable[[Array], Array] | None:
+    """A function that gives the elements of a tensor at these places as a view.
+
+    None unless each place is a sum of multiples of the axes' positions. Axes along which the places
+    are the same have one element.
+    """
     found = [_steps(place) for place in places]
     if None in found:
-        where = sum(places[1:], places[0])
-        places, found = [where], [_steps(where)]
-        if None in found:
-            return lambda array: array.reshape(-1).take(where)
+        return None
     extents = np.broadcast_shapes(*(place.shape for place in places))
     steps = [sum(column) for column in zip(*(each for each in found if each), strict=True)]
     view = tuple(extent if step else 1 for extent, step in zip(extents, steps, strict=True))
