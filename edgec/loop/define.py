@@ -257,6 +257,13 @@ class Definition:
 
         `arrays` gives the inputs and constants; the result holds every buffer a stage writes.
         """
+        for name, array in arrays.items():
+            tensor = self.tensors.get(name)
+            if tensor and (array.shape != tensor.shape or array.dtype != tensor.dtype):
+                raise ContractError(
+                    f"{name} is {array.dtype}{list(array.shape)}, "
+                    f"not {tensor.dtype}{list(tensor.shape)}"
+                )
         written = list(dict.fromkeys(stage.target.name for stage in self.stages))
         made = self.program(list(arrays), written, {}).run(list(arrays.values()))
         return dict(zip(written, made, strict=True))

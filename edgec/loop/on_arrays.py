@@ -18,7 +18,7 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
 from edgec.loop.read_arrays import places_of, view_of
-from edgec.loop.tape import Array, Port, Program, Tape
+from edgec.loop.tape import Array, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
     Accumulator,
@@ -73,20 +73,17 @@ class Trace:
         self.tape = Tape()
         self.mask: Array | None = None
         self.constants = constants
-        self.inputs: list[Port] = []
+        self.inputs: list[int] = []
         self.buffers: dict[str, ArrayValue] = {}
         self.written = {stage.target.name for stage in stages}
 
     def declare_input(self, name: str, tensor: Tensor | None) -> None:
         """Give an array of each run its slot; without a tensor nobody reads it."""
         slot = self.tape.slot()
-        if tensor is None:
-            self.inputs.append(Port(slot, name))
-            return
-        self.inputs.append(Port(slot, name, tensor.shape, np.dtype(tensor.dtype)))
-        if name in self.written:
-            slot = self.tape.note(np.copy, [slot])
-        self.buffers[name] = ArrayValue.traced(self.tape, slot, tensor.dtype)
+        self.inputs.append(slot)
+        if tensor is not None:
+            copied = self.tape.note(np.copy, [slot]) if name in self.written else slot
+            self.buffers[name] = ArrayValue.traced(self.tape, copied, tensor.dtype)
 
     def declare(self, tensor: Tensor) -> None:
         """Give a buffer that is no input its slot: of a constant or of zeros."""

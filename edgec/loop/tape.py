@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from edgec.errors import ContractError
 
 Array = npt.NDArray[Any]
 #: A function of arrays, the slots of its arguments, the slot of its result.
@@ -35,28 +32,10 @@ class Tape:
         return made
 
 
-@dataclass(frozen=True)
-class Port:
-    """An array that a run is given: its slot, its name, and what it must be if anybody reads it."""
-
-    slot: int
-    name: str
-    shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] | None = None
-
-    def check(self, array: Array) -> None:
-        """Raise ContractError for an array that does not fit."""
-        if self.dtype is not None and (array.shape != self.shape or array.dtype != self.dtype):
-            raise ContractError(
-                f"{self.name} is {array.dtype}{list(array.shape)}, "
-                f"not {self.dtype}{list(self.shape)}"
-            )
-
-
 class Program:
     """A finished tape, from arrays to arrays."""
 
-    def __init__(self, tape: Tape, inputs: Sequence[Port], outputs: Sequence[int]) -> None:
+    def __init__(self, tape: Tape, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self.slots, self.inputs, self.outputs = tape.slots, inputs, outputs
         read = {*outputs}  # never emptied: the outputs and the constants
         read |= {slot for slot, array in enumerate(tape.slots) if array is not None}
@@ -70,11 +49,10 @@ class Program:
         self.calls = calls[::-1]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The outputs for these inputs. Raises ContractError for one that does not fit."""
+        """The outputs for these inputs, which must have the shapes and dtypes that were traced."""
         slots: list[Any] = self.slots.copy()
-        for port, array in zip(self.inputs, arrays, strict=True):
-            port.check(array)
-            slots[port.slot] = array if array.flags.c_contiguous else array.copy()
+        for slot, array in zip(self.inputs, arrays, strict=True):
+            slots[slot] = array if array.flags.c_contiguous else array.copy()
         with np.errstate(all="ignore"):
             for function, arguments, made, dead in self.calls:
                 slots[made] = function(*[slots[slot] for slot in arguments])

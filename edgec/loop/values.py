@@ -8,7 +8,7 @@ index *arrays* it computes on NumPy arrays, all elements at once (`ArrayValue`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import methodcaller
 from typing import Any, Literal, Union
 
@@ -278,39 +278,10 @@ def cast(value: Value, dtype: str) -> Value:
     return noted(methodcaller("astype", dtype), dtype, value)
 
 
-def int8(value: Value) -> Value:
-    """Convert to int8."""
-    return cast(value, "int8")
-
-
-def int16(value: Value) -> Value:
-    """Convert to int16."""
-    return cast(value, "int16")
-
-
-def int32(value: Value) -> Value:
-    """Convert to int32."""
-    return cast(value, "int32")
-
-
-def int64(value: Value) -> Value:
-    """Convert to int64."""
-    return cast(value, "int64")
-
-
-def uint8(value: Value) -> Value:
-    """Convert to uint8."""
-    return cast(value, "uint8")
-
-
-def float32(value: Value) -> Value:
-    """Convert to float32."""
-    return cast(value, "float32")
-
-
-def float64(value: Value) -> Value:
-    """Convert to float64."""
-    return cast(value, "float64")
+int8, int16, int32, int64, uint8, float32, float64 = (
+    partial(cast, dtype=dtype)
+    for dtype in ("int8", "int16", "int32", "int64", "uint8", "float32", "float64")
+)
 
 
 def index(position: Index, dtype: str = "int32") -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,58 +9,36 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
-from edgec.ops.broadcast import operand_tensors
+from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
-from edgec.ops.scattered import AxisAttrs
-
-
-@dataclass(frozen=True)
-class GatherAttrs:
-    """axis: of the data, not negative; the axes of the indices take its place."""
-
-    axis: int
+from edgec.ops.op import RawNode, from_onnx, from_tflite
+from edgec.ops.scattered import AxisAttrs, GatherAt
 
 
 @register
-class Gather(Op[GatherAttrs]):
+class Gather(Moved[AxisAttrs]):
     """data of any dtype, indices int32 within the axis; quantization per tensor stays."""
 
     name = "gather"
-    attrs_class = GatherAttrs
-    fusion = Fusion.INJECTIVE
+    attrs_class = AxisAttrs
     movement = Movement.PICK
     integer_form = IntegerForm.SHARED
 
-    def infer(self, attrs: GatherAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def shape(self, attrs: AxisAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """The data's shape with the indices' shape in place of the axis."""
-        x, indices = inputs
-        if indices.dtype != "int32":
-            raise TypeMismatch(f"gather by {indices.dtype} indices: they must be int32")
-        if not 0 <= attrs.axis < len(x.shape):
-            raise TypeMismatch(f"gather along axis {attrs.axis} of {x}")
-        if x.quant is not None and not x.quant.per_tensor:
-            raise TypeMismatch("gather of a tensor that is quantized along an axis")
-        shape = (*x.shape[: attrs.axis], *indices.shape, *x.shape[attrs.axis + 1 :])
-        return (x.with_shape(shape),)
+        if others[0].dtype != "int32":
+            raise TypeMismatch(f"gather by {others[0].dtype} indices: they must be int32")
+        return GatherAt().picked(attrs.axis, x, others[0])
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy; the index comes from the table."""
-        axis = node.attrs.axis
-        x, indices = operand_tensors(target, inputs)
-        rank = len(indices.shape)
-
-        def element(*at: Any) -> Any:
-            chosen = int32(indices[at[axis : axis + rank]])
-            return x[(*at[:axis], chosen, *at[axis + rank :])]
-
-        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """The index comes from the table."""
+        first, last = attrs.axis, attrs.axis + len(others[0].shape)
+        return (*at[:first], int32(others[0][at[first:last]]), *at[last:])
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Gather, by constants."""
@@ -90,7 +66,7 @@ def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
         raise ImportFailed(f"an index leaves the {extent} elements of axis {axis}")
     positive = np.where(found < 0, found + extent, found).astype(np.int32)
     table = builder.constant(f"{raw.name}.indices", positive)
-    return builder.op("gather", [x, table], GatherAttrs(axis), name=raw.name)
+    return builder.op("gather", [x, table], AxisAttrs(axis), name=raw.name)
 
 
 @from_tflite("GATHER")

@@ -13,8 +13,8 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.concat import ConcatAttrs
-from edgec.ops.gather import GatherAttrs
 from edgec.ops.op import RawNode, from_tflite
+from edgec.ops.scattered import AxisAttrs
 from edgec.ops.slice import SliceAttrs
 
 
@@ -85,7 +85,7 @@ def append_border(
             name = f"{raw.name}/axis{axis}"
             places_value = builder.constant(f"{name}.places", table)
             x = builder.op(
-                "gather", [x, places_value], GatherAttrs(axis), name=name, sources=(raw.name,)
+                "gather", [x, places_value], AxisAttrs(axis), name=name, sources=(raw.name,)
             )
     return x
 

@@ -10,9 +10,9 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.ops.cast import ELEMENT_TYPES
-from edgec.ops.gather import GatherAttrs
 from edgec.ops.op import RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.scattered import AxisAttrs
 
 #: Most elements of a constant that is made.
 MOST_ELEMENTS = 1 << 20
@@ -77,4 +77,4 @@ def import_compress(builder: GraphBuilder, raw: RawNode) -> Value:
     if not -rank <= axis < rank or (kept >= x.type.shape[axis]).any():
         raise ImportFailed(f"axis {axis} of {x.type} by {len(kept)} places")
     table = builder.constant(f"{raw.name}.places", kept)
-    return builder.op("gather", [x, table], GatherAttrs(axis % rank), name=raw.name)
+    return builder.op("gather", [x, table], AxisAttrs(axis % rank), name=raw.name)

@@ -24,6 +24,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.moved import Moved
 from edgec.ops.op import Op, RawNode, from_onnx
 
 PLACES = ("int32", "int64")
@@ -67,98 +68,85 @@ def _check(name: str, data: TensorType, indices: TensorType) -> None:
         raise TypeMismatch(f"{name} of {data}: it has no elements along an axis")
 
 
+class Gathered(Moved[AxisAttrs]):
+    """A movement by indices that are computed."""
+
+    attrs_class = AxisAttrs
+    fusion = Fusion.OPAQUE
+
+    def shape(self, attrs: AxisAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
+        """As `picked` says, of indices that are integers."""
+        _check(self.name, x, others[0])
+        return self.picked(attrs.axis, x, others[0])
+
+    def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
+        """The shape of what the indices name."""
+        raise NotImplementedError
+
+
 @register
-class GatherAt(Op[AxisAttrs]):
+class GatherAt(Gathered):
     """The rows of data along the axis that computed indices name: as gather, of any places."""
 
     name = "gather_at"
-    attrs_class = AxisAttrs
-    fusion = Fusion.OPAQUE
 
-    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The data's shape with the indices' shape in place of the axis."""
-        x, indices = inputs
-        _check(self.name, x, indices)
-        if not 0 <= attrs.axis < len(x.shape):
-            raise TypeMismatch(f"gather along axis {attrs.axis} of {x}")
-        return (x.with_shape((*x.shape[: attrs.axis], *indices.shape, *x.shape[attrs.axis + 1 :])),)
+        if not 0 <= axis < len(x.shape):
+            raise TypeMismatch(f"gather along axis {axis} of {x}")
+        return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy, element by element."""
-        axis = node.attrs.axis
-        x, indices = operand_tensors(target, inputs)
-        rank = len(indices.shape)
-
-        def element(*at: Any) -> Any:
-            chosen = place(indices[at[axis : axis + rank]], x.shape[axis])
-            return x[(*at[:axis], chosen, *at[axis + rank :])]
-
-        return target.compute("element", node.output.type.shape, x.dtype, element)
+    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """The axis at what the indices hold."""
+        first, last = attrs.axis, attrs.axis + len(others[0].shape)
+        return (*at[:first], place(others[0][at[first:last]], x.shape[first]), *at[last:])
 
 
 @register
-class GatherElements(Op[AxisAttrs]):
+class GatherElements(Gathered):
     """Of each position of the indices the element of that row: out[i, j] = x[indices[i, j], j]."""
 
     name = "gather_elements"
-    attrs_class = AxisAttrs
-    fusion = Fusion.OPAQUE
 
-    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The indices' shape, which exceeds the data's along the axis at most."""
-        x, indices = inputs
-        _check(self.name, x, indices)
         pairs = zip(x.shape, indices.shape, strict=False)
         if len(indices.shape) != len(x.shape) or any(
-            axis != attrs.axis and own > extent for axis, (extent, own) in enumerate(pairs)
+            each != axis and own > extent for each, (extent, own) in enumerate(pairs)
         ):
             raise TypeMismatch(f"gather_elements of {x} by {indices}")
-        return (x.with_shape(indices.shape),)
+        return indices.shape
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy, element by element."""
-        axis = node.attrs.axis
-        x, indices = operand_tensors(target, inputs)
-
-        def element(*at: Any) -> Any:
-            return x[(*at[:axis], place(indices[at], x.shape[axis]), *at[axis + 1 :])]
-
-        return target.compute("element", node.output.type.shape, x.dtype, element)
+    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """The axis at what the indices hold there."""
+        axis = attrs.axis
+        return (*at[:axis], place(others[0][at], x.shape[axis]), *at[axis + 1 :])
 
 
 @register
-class GatherNd(Op[AxisAttrs]):
+class GatherNd(Gathered):
     """The parts of data that tuples name; `axis` is how many first axes both have in common."""
 
     name = "gather_nd"
-    attrs_class = AxisAttrs
-    fusion = Fusion.OPAQUE
 
-    def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The indices' shape without the tuple, then what the tuple leaves of the data's."""
-        x, indices = inputs
-        _check(self.name, x, indices)
-        common = attrs.axis
-        known = bool(indices.shape) and 0 <= common < len(indices.shape)
+        known = bool(indices.shape) and 0 <= axis < len(indices.shape)
         if (
             not known
-            or not 1 <= indices.shape[-1] <= len(x.shape) - common
-            or x.shape[:common] != indices.shape[:common]
+            or not 1 <= indices.shape[-1] <= len(x.shape) - axis
+            or x.shape[:axis] != indices.shape[:axis]
         ):
-            raise TypeMismatch(f"gather_nd of {x} by {indices}, {common} axes in common")
-        return (x.with_shape((*indices.shape[:-1], *x.shape[common + indices.shape[-1] :])),)
+            raise TypeMismatch(f"gather_nd of {x} by {indices}, {axis} axes in common")
+        return (*indices.shape[:-1], *x.shape[axis + indices.shape[-1] :])
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy, element by element."""
-        x, indices = operand_tensors(target, inputs)
-        common, depth, rank = node.attrs.axis, indices.shape[-1], len(indices.shape) - 1
-
-        def element(*at: Any) -> Any:
-            extents = enumerate(x.shape[common : common + depth])
-            chosen = [place(indices[(*at[:rank], n)], extent) for n, extent in extents]
-            return x[(*at[:common], *chosen, *at[rank:])]
-
-        return target.compute("element", node.output.type.shape, x.dtype, element)
+    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """The axes of the tuple at what it holds."""
+        (indices,), common = others, attrs.axis
+        rank, depth = len(indices.shape) - 1, indices.shape[-1]
+        extents = enumerate(x.shape[common : common + depth])
+        chosen = [place(indices[(*at[:rank], n)], extent) for n, extent in extents]
+        return (*at[:common], *chosen, *at[rank:])
 
 
 @register

@@ -11,14 +11,13 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.ops.broadcast import operand_tensors
+from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph, written_list
-from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import NotConstant, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice_at import computed_slice
 from edgec.ops.transpose import in_order
@@ -34,12 +33,11 @@ class SliceAttrs:
 
 
 @register
-class Slice(Op[SliceAttrs]):
+class Slice(Moved[SliceAttrs]):
     """Elements of any dtype as they are; quantization per tensor stays."""
 
     name = "slice"
     attrs_class = SliceAttrs
-    fusion = Fusion.INJECTIVE
     movement = Movement.PART
     integer_form = IntegerForm.SHARED
 
@@ -55,9 +53,8 @@ class Slice(Op[SliceAttrs]):
         )
         return replace(attrs, shape=shape)
 
-    def infer(self, attrs: SliceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The shape of the attributes; TypeMismatch where an index leaves the input."""
-        (x,) = inputs
+    def shape(self, attrs: SliceAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
+        """That of the attributes; TypeMismatch where an index leaves the input."""
         if not len(attrs.begin) == len(attrs.stride) == len(attrs.shape) == len(x.shape):
             raise TypeMismatch(f"slice with {len(attrs.begin)} axes of {x}")
         for extent, begin, stride, count in zip(
@@ -67,24 +64,12 @@ class Slice(Op[SliceAttrs]):
                 raise TypeMismatch(
                     f"slice of {count} elements from {begin} by {stride} of {extent}"
                 )
-        if x.quant is not None and not x.quant.per_tensor:
-            raise TypeMismatch("slice of a tensor that is quantized along an axis")
-        return (x.with_shape(attrs.shape),)
+        return attrs.shape
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy with indices multiplied and shifted."""
-        attrs: SliceAttrs = node.attrs
-        (x,) = operand_tensors(target, inputs)
-
-        def element(*at: Any) -> Any:
-            return x[
-                tuple(
-                    i * stride + begin
-                    for i, stride, begin in zip(at, attrs.stride, attrs.begin, strict=True)
-                )
-            ]
-
-        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+    def place(self, attrs: SliceAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """Indices multiplied and shifted."""
+        axes = zip(at, attrs.stride, attrs.begin, strict=True)
+        return tuple(i * stride + begin for i, stride, begin in axes)
 
     def attrs_for_permutation(self, attrs: SliceAttrs, order: Sequence[int]) -> SliceAttrs:
         """Places and extents by the axes of x."""

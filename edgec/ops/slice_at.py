@@ -23,6 +23,7 @@ from edgec.loop.values import Value as Element
 from edgec.loop.values import index, int32, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.concat import ConcatAttrs
+from edgec.ops.moved import Moved
 from edgec.ops.op import NotConstant, Op, RawNode, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -58,7 +59,7 @@ def _starts(starts: Tensor, whole: Sequence[int], part: Sequence[int]) -> list[E
 
 
 @register
-class SliceAt(Op[SliceAtAttrs]):
+class SliceAt(Moved[SliceAtAttrs]):
     """slice_at(x, starts): the part of a known shape; starts of the first axes, 0 for others."""
 
     name = "slice_at"
@@ -67,22 +68,15 @@ class SliceAt(Op[SliceAtAttrs]):
     movement = Movement.PICK
     integer_form = IntegerForm.SHARED
 
-    def infer(self, attrs: SliceAtAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The part's shape."""
-        x, starts = inputs
-        _require_starts(self.name, x, attrs.shape, starts)
-        return (x.with_shape(attrs.shape),)
+    def shape(self, attrs: SliceAtAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
+        """The part's."""
+        _require_starts(self.name, x, attrs.shape, others[0])
+        return attrs.shape
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy with indices shifted by what the starts are."""
-        x, starts = operand_tensors(target, inputs)
-        shape = node.output.type.shape
-
-        def element(*at: Any) -> Any:
-            first = _starts(starts, x.shape, shape)
-            return x[tuple(_shifted(i, s) for i, s in zip(at, first, strict=True))]
-
-        return target.compute("element", shape, node.output.type.dtype, element)
+    def place(self, attrs: SliceAtAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """Indices shifted by what the starts are."""
+        starts = _starts(others[0], x.shape, attrs.shape)
+        return tuple(_shifted(i, start) for i, start in zip(at, starts, strict=True))
 
 
 @register

@@ -8,13 +8,12 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.ir import Value
+from edgec.graph.operator import register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.ops.broadcast import operand_tensors
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.moved import Moved
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import constant_integers
 
@@ -30,37 +29,22 @@ class TileAttrs:
 
 
 @register
-class Tile(Op[TileAttrs]):
+class Tile(Moved[TileAttrs]):
     """Element i of an axis is element i modulo the input's extent; quantization stays."""
 
     name = "tile"
     attrs_class = TileAttrs
-    fusion = Fusion.INJECTIVE
 
-    def infer(self, attrs: TileAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def shape(self, attrs: TileAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """Each extent times its repeats."""
-        (x,) = inputs
         if len(attrs.repeats) != len(x.shape) or min(attrs.repeats, default=1) < 1:
             raise TypeMismatch(f"tile by {attrs.repeats} of {x}")
-        if x.quant is not None and not x.quant.per_tensor:
-            raise TypeMismatch("tile of a tensor that is quantized along an axis")
-        extents = zip(x.shape, attrs.repeats, strict=True)
-        return (x.with_shape(tuple(extent * count for extent, count in extents)),)
+        return tuple(e * count for e, count in zip(x.shape, attrs.repeats, strict=True))
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy; an axis of extent 1 is read again for every index."""
-        (x,) = operand_tensors(target, inputs)
-        repeats: tuple[int, ...] = node.attrs.repeats
-
-        def element(*at: Any) -> Any:
-            return x[
-                tuple(
-                    0 if extent == 1 else i if count == 1 else i % extent
-                    for i, extent, count in zip(at, x.shape, repeats, strict=True)
-                )
-            ]
-
-        return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
+    def place(self, attrs: TileAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """An axis of extent 1 is read again for every index."""
+        axes = zip(at, x.shape, attrs.repeats, strict=True)
+        return tuple(0 if e == 1 else i if count == 1 else i % e for i, e, count in axes)
 
 
 def _tiled(builder: GraphBuilder, raw: RawNode, x: Value, repeats: Sequence[int]) -> Value:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
-from edgec.ops.broadcast import tensors_of
+from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import RawNode, from_onnx, from_tflite
 
 Item = TypeVar("Item")
 
@@ -36,12 +35,11 @@ def in_order(listed: Sequence[Item], order: Sequence[int]) -> tuple[Item, ...]:
 
 
 @register
-class Transpose(Op[TransposeAttrs]):
+class Transpose(Moved[TransposeAttrs]):
     """Moves elements; quantization follows its axis."""
 
     name = "transpose"
     attrs_class = TransposeAttrs
-    fusion = Fusion.INJECTIVE
     movement = Movement.PERMUTE
     integer_form = IntegerForm.SHARED
 
@@ -57,16 +55,9 @@ class Transpose(Op[TransposeAttrs]):
         shape = tuple(x.shape[axis] for axis in permutation)
         return (TensorType(shape, x.dtype, quant),)
 
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A copy with permuted indices."""
-        (x,) = tensors_of(inputs)
-        inverse = np.argsort(node.attrs.permutation)
-        return target.compute(
-            "element",
-            node.output.type.shape,
-            node.output.type.dtype,
-            lambda *indices: x[tuple(indices[int(axis)] for axis in inverse)],
-        )
+    def place(self, attrs: TransposeAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """Permuted indices."""
+        return in_order(at, attrs.permutation)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Transpose."""

@@ -12,7 +12,7 @@ from single_node import check_against_onnxruntime, check_nests, save_node
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.types import TensorType
-from edgec.ops.gather import Gather, GatherAttrs
+from edgec.ops.gather import AxisAttrs, Gather
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
@@ -47,6 +47,6 @@ def test_an_index_outside_is_refused(tmp_path: Path) -> None:
 def test_infer_refuses_what_has_no_meaning() -> None:
     x, indices = TensorType((2, 3), "int8"), TensorType((2,), "int32")
     with pytest.raises(TypeMismatch, match="along axis 2"):
-        Gather().infer(GatherAttrs(2), x, indices)
+        Gather().infer(AxisAttrs(2), x, indices)
     with pytest.raises(TypeMismatch, match="must be int32"):
-        Gather().infer(GatherAttrs(0), x, TensorType((2,), "int64"))
+        Gather().infer(AxisAttrs(0), x, TensorType((2,), "int64"))
