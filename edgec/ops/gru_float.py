@@ -22,12 +22,11 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.numerics import float_math
-from edgec.numerics.ordered_sum import ordered_products, without_negative_zeros
+from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.onnx_recurrent import one_direction
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -64,29 +63,6 @@ class _Recurrence(Op[Any]):
         if shapes != wanted or any(type_.dtype != "float32" for type_ in inputs):
             raise TypeMismatch(f"{self.name} of {', '.join(map(str, inputs))}")
         return TensorType((steps, batch, units), "float32"), hidden
-
-    def evaluate(
-        self,
-        attrs: Any,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Step by step, in the order of the generated C."""
-        x, hidden, weights, recurrent, bias, own_bias = inputs
-        y = np.empty(output_types[0].shape, np.float32)
-        with np.errstate(all="ignore"):
-            for step, now in enumerate(x):
-                given = ordered_products(now, weights, bias)
-                hidden = self.next_hidden(attrs, given, hidden, recurrent, own_bias)
-                y[step] = hidden
-        return y, hidden
-
-    def next_hidden(
-        self, attrs: Any, given: Array, hidden: Array, recurrent: Array, bias: Array
-    ) -> Array:
-        """The state after one step; given: the product of its inputs."""
-        raise NotImplementedError
 
     def macs(self, attrs: Any, inputs: Sequence[TensorType]) -> int:
         """Those of all weights, in each step."""
@@ -158,21 +134,6 @@ class GruFloat(_Recurrence):
     attrs_class = GruFloatAttrs
     gates = 3
 
-    def next_hidden(
-        self, attrs: GruFloatAttrs, given: Array, hidden: Array, recurrent: Array, bias: Array
-    ) -> Array:
-        """The state after one step."""
-        units = hidden.shape[1]
-        own = ordered_products(hidden, recurrent[: 2 * units], bias[: 2 * units])
-        z, r = np.split(float_math.sigmoid(given[:, : 2 * units] + own), 2, axis=1)
-        rest, offset = recurrent[2 * units :], bias[2 * units :]
-        if attrs.resets_after:
-            last = r * ordered_products(hidden, rest, offset)
-        else:
-            last = ordered_products(r * hidden, rest, offset)
-        new = float_math.tanh(given[:, 2 * units :] + last)
-        return np.asarray((np.float32(1) - z) * new + z * hidden)
-
     def lower_step(
         self, node: Node, target: Lowering, inputs: Sequence[Any], given: Tensor, state: Tensor
     ) -> None:
@@ -225,12 +186,6 @@ class RnnFloat(_Recurrence):
     name = "rnn_float"
     attrs_class = NoAttrs
     gates = 1
-
-    def next_hidden(
-        self, attrs: NoAttrs, given: Array, hidden: Array, recurrent: Array, bias: Array
-    ) -> Array:
-        """The state after one step."""
-        return np.asarray(float_math.tanh(given + ordered_products(hidden, recurrent, bias)))
 
     def lower_step(
         self, node: Node, target: Lowering, inputs: Sequence[Any], given: Tensor, state: Tensor

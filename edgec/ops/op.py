@@ -157,7 +157,7 @@ def _program(
 #: The interpreter runs the same nodes for sample after sample.
 _known_program = lru_cache(maxsize=2048)(_program)
 #: Bytes of constants that are compared to find a program again.
-_MOST_KNOWN = 1 << 16
+_MOST_KNOWN = 1 << 20
 
 
 def op_of(node: Node) -> Op[Any]:
