@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 
 from edgec.loop.access import accesses, reads, region
-from edgec.loop.ir import Block, Buffer, Call, Expr, For, If, Load, PrimFunc, Seq, Stmt, Store
+from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Seq, Stmt
 from edgec.loop.primitives.lookup import reduce_vars
-from edgec.loop.rewrite import Rewriter, children
-from edgec.numerics.term import Term, as_term
+from edgec.loop.rewrite import Reindex, children
+from edgec.numerics.term import as_term
 
 
 def private_buffers(func: PrimFunc) -> frozenset[str]:
@@ -99,31 +99,13 @@ def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     if shape == buffer.shape or (not loops and prod(shape) == buffer.elements):
         return func
     small = replace(buffer, shape=shape)
-    change = _Reindex(buffer, small, box.starts, tuple(kept))
+    starts = box.starts
+    change = Reindex(
+        buffer, small, lambda at: tuple(at[d] - starts[d] for d in kept) or (as_term(0),)
+    )
     return replace(
         func,
         params=tuple(small if p == buffer else p for p in func.params),
         allocs=tuple(small if a == buffer else a for a in func.allocs),
         body=change.stmt(func.body),
     )
-
-
-class _Reindex(Rewriter):
-    def __init__(
-        self, old: Buffer, new: Buffer, starts: tuple[Term, ...], kept: tuple[int, ...]
-    ) -> None:
-        self.old, self.new, self.starts, self.kept = old, new, starts, kept
-
-    def _indices(self, indices: tuple[Term, ...]) -> tuple[Term, ...]:
-        return tuple(indices[d] - self.starts[d] for d in self.kept) or (as_term(0),)
-
-    def load(self, load: Load) -> Expr:
-        if load.buffer != self.old:
-            return load
-        return Load(self.new, self._indices(load.indices))
-
-    def store(self, store: Store) -> Stmt:
-        value = self.expr(store.value)
-        if store.buffer != self.old:
-            return replace(store, value=value)
-        return Store(self.new, self._indices(store.indices), value)

@@ -108,12 +108,6 @@ def requantize_tflm(acc: int, multiplier: int, shift: int) -> int:
     return rounding_divide_by_power_of_two(high, max(-shift, 0))
 
 
-def requantize_tflm_right(acc: int, multiplier: int, shift: int) -> int:
-    """`requantize_tflm` for a shift from -31 to 0."""
-    high = rounding_doubling_high_multiply(acc, multiplier)
-    return rounding_divide_by_power_of_two(high, -shift)
-
-
 def count_leading_zeros(x: int) -> int:
     """Leading zero bits of x > 0 as an unsigned 32-bit number."""
     return 32 - x.bit_length()
@@ -257,7 +251,7 @@ for _definition in (
     ),
     IntrinsicDef(
         "requantize_tflm_right", ("int32", "int32", "int32"), "int32",
-        requantize_tflm_right, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
+        requantize_tflm, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
         fixed_point.requantize_tflm,
     ),
     IntrinsicDef(

@@ -6,7 +6,7 @@ nodes it changes. Nodes whose children stay the same objects may be rebuilt: the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from edgec.loop.ir import (
@@ -265,3 +265,26 @@ def loops_of(stmt: Stmt) -> dict[str, For]:
 def blocks_of(stmt: Stmt) -> dict[str, Block]:
     """Every block inside by its name."""
     return {s.name: s for s, _ in walk(stmt) if isinstance(s, Block)}
+
+
+class Reindex(Rewriter):
+    """Accesses of one buffer become those of another, at places that `moved` makes of theirs."""
+
+    def __init__(
+        self, old: Buffer, new: Buffer, moved: Callable[[tuple[Term, ...]], tuple[Term, ...]]
+    ) -> None:
+        self.old, self.new, self.moved = old, new, moved
+
+    def load(self, load: Load) -> Expr:
+        return load if load.buffer != self.old else Load(self.new, self.moved(load.indices))
+
+    def store(self, store: Store) -> Stmt:
+        value = self.expr(store.value)
+        if store.buffer != self.old:
+            return replace(store, value=value)
+        return Store(self.new, self.moved(store.indices), value)
+
+    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
+        if isinstance(argument, BufferRef) and argument.buffer == self.old:
+            return replace(argument, buffer=self.new, indices=self.moved(argument.indices))
+        return super().argument(argument)

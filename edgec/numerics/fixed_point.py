@@ -225,29 +225,28 @@ def exp_on_negative_values(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
     return np.where(x64 == 0, INT32_MAX, result)
 
 
-def one_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
-    """gemmlowp's 1 / (1 + x) for x in [0, 1): int32 without integer bits in and out.
+def _two_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
+    """gemmlowp's 2 / (1 + x) with 2 integer bits, for x in [0, 1) as int32 without integer bits.
 
     Three Newton-Raphson steps from 48/17 - 32/17 d, as in gemmlowp's fixedpoint.h.
     """
     multiply = rounding_doubling_high_multiply
     half_denominator = (x.astype(np.int64) + INT32_MAX + 1) >> 1  # a rounding half sum
-    estimate = 1515870810 + multiply(half_denominator, -1010580540)  # 2 integer bits
+    estimate = 1515870810 + multiply(half_denominator, -1010580540)
     for _ in range(3):
         error = (1 << 29) - multiply(half_denominator, estimate)
         estimate = estimate + saturating_shift_left(multiply(estimate, error), 2)
-    return saturating_shift_left(estimate, 1)
+    return estimate
+
+
+def one_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
+    """gemmlowp's 1 / (1 + x) for x in [0, 1): int32 without integer bits in and out."""
+    return saturating_shift_left(_two_over_one_plus_x(x), 1)
 
 
 def one_minus_x_over_one_plus_x(x: npt.NDArray[Any]) -> IntArray:
     """gemmlowp's (1 - x) / (1 + x) for x in [0, 1): int32 without integer bits in and out."""
-    multiply = rounding_doubling_high_multiply
-    half_denominator = (x.astype(np.int64) + INT32_MAX + 1) >> 1  # a rounding half sum
-    estimate = 1515870810 + multiply(half_denominator, -1010580540)  # 2 integer bits
-    for _ in range(3):
-        error = (1 << 29) - multiply(half_denominator, estimate)
-        estimate = estimate + saturating_shift_left(multiply(estimate, error), 2)
-    return saturating_shift_left(estimate - (1 << 29), 2)
+    return saturating_shift_left(_two_over_one_plus_x(x) - (1 << 29), 2)
 
 
 def logistic(x: npt.NDArray[Any], integer_bits: int) -> IntArray:

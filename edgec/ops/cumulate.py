@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
@@ -14,7 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.row import INTEGERS
 
 
@@ -72,11 +72,8 @@ def _import_onnx(kind: str, since: int, is_product: bool) -> None:
     def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         x = raw.operand(0)
         axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
-        rank = len(x.type.shape)
-        if not -rank <= axis < rank:
-            raise ImportFailed(f"axis {axis} of rank {rank}")
         exclusive, reverse = (bool(raw.attribute(key, 0)) for key in ("exclusive", "reverse"))
-        attrs = CumulateAttrs(axis % rank, exclusive, reverse, is_product)
+        attrs = CumulateAttrs(axis_of(axis, len(x.type.shape)), exclusive, reverse, is_product)
         return builder.op("cumulate", [x], attrs, name=raw.name)
 
 

@@ -94,12 +94,9 @@ class DirectConv(Op[DirectConvAttrs]):
             return acc + found * w[(o, c, *taps)]
 
         reduced = [("c", 0, depth), *((f"k{n}", 0, size) for n, size in enumerate(w.shape[2:]))]
-        shape = node.output.type.shape
-        sums = target.definition.reduce(
-            target.unique("sum"), reduced, init=lambda *at: 0, update=update, shape=shape,
-            dtype=x.dtype,
-        )  # fmt: skip
-        return target.compute("element", shape, x.dtype, lambda *at: sums[at])
+        return target.reduce(
+            "sum", node.output.type.shape, x.dtype, reduced, init=lambda *at: 0, update=update
+        )
 
 
 def append_direct(builder: GraphBuilder, raw: RawNode) -> Graph:

@@ -16,7 +16,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.values import int32
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
-from edgec.ops.op import RawNode, from_onnx, from_tflite
+from edgec.ops.op import RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.scattered import AxisAttrs, GatherAt
 
 
@@ -52,14 +52,12 @@ class Gather(Moved[AxisAttrs]):
 def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
     """Append a gather by constant or computed indices; negative ones count from the end."""
     x, indices = raw.operands(2)
-    if not -len(x.type.shape) <= axis < len(x.type.shape):
-        raise ImportFailed(f"axis {axis} of rank {len(x.type.shape)}")
+    axis = axis_of(axis, len(x.type.shape))
     if not isinstance(indices, Constant):
-        return builder.op("gather_at", [x, indices], AxisAttrs(axis % len(x.type.shape)),
+        return builder.op("gather_at", [x, indices], AxisAttrs(axis),
                           name=raw.name)  # fmt: skip
     if indices.type.is_float:
         raise ImportFailed("the indices must be integers")
-    axis %= len(x.type.shape)
     extent = x.type.shape[axis]
     found = indices.data.astype(np.int64)
     if ((found < -extent) | (found >= extent)).any():

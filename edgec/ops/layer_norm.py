@@ -19,7 +19,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.ops.broadcast import tensor_of
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
-from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 
 
@@ -113,14 +113,12 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if any(raw.outputs[1:]):
         raise ImportFailed("mean and deviation as outputs are not supported")
     shape = x.type.shape
-    axis = int(raw.attribute("axis", -1))
-    if not -len(shape) <= axis < len(shape):
-        raise ImportFailed(f"axis {axis} of an input of rank {len(shape)}")
-    length = math.prod(shape[axis % len(shape) :])
+    axis = axis_of(int(raw.attribute("axis", -1)), len(shape))
+    length = math.prod(shape[axis:])
     if bias is None:
         bias = builder.constant(f"{raw.name}.bias", np.zeros(length, np.float32))
     attrs = LayerNormAttrs(raw.attribute("epsilon", 1e-5))
-    if axis % len(shape) == len(shape) - 1:
+    if axis == len(shape) - 1:
         return builder.op("layer_norm", [x, scale, bias], attrs, name=raw.name)
     flat = [
         builder.op("reshape", [value], ReshapeAttrs(to), name=f"{raw.name}/{what}",

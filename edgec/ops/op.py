@@ -252,6 +252,13 @@ class RawNode:
         return value
 
 
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the first. Raises ImportFailed for one that there is not."""
+    if not -rank <= axis < rank:
+        raise ImportFailed(f"axis {axis} of an input of rank {rank}")
+    return axis % rank
+
+
 #: An importer returns the values of the node's outputs.
 Importer = Callable[[GraphBuilder, RawNode], "tuple[Value, ...] | Value"]
 

@@ -25,7 +25,7 @@ from edgec.loop.values import Value, cast, clamp, index, int32, maximum, minimum
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
-from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 
 PLACES = ("int32", "int64")
 #: How an update and what stands there become one element.
@@ -273,10 +273,7 @@ class OneHot(Op[OneHotAttrs]):
 
 
 def _axis(raw: RawNode, rank: int, default: int = 0) -> int:
-    axis = int(raw.attribute("axis", default))
-    if not -rank <= axis < rank:
-        raise ImportFailed(f"axis {axis} of rank {rank}")
-    return axis % rank
+    return axis_of(int(raw.attribute("axis", default)), rank)
 
 
 @from_onnx("GatherElements", since=11)
@@ -317,13 +314,10 @@ def import_one_hot(builder: GraphBuilder, raw: RawNode) -> GraphValue:
 
     indices, _, values = raw.operands(3)
     depth = int(raw.constant(1, "the depth").data.reshape(-1)[0])
-    axis = int(raw.attribute("axis", -1))
-    rank = len(indices.type.shape) + 1
-    if not -rank <= axis < rank:
-        raise ImportFailed(f"axis {axis} of rank {rank}")
+    axis = _axis(raw, len(indices.type.shape) + 1, -1)
     if indices.type.is_float:
         indices = cast_to(builder, indices, CastAttrs("int64"), f"{raw.name}/indices")
-    return builder.op("one_hot", [indices, values], OneHotAttrs(axis % rank, depth), name=raw.name)
+    return builder.op("one_hot", [indices, values], OneHotAttrs(axis, depth), name=raw.name)
 
 
 @from_onnx("TensorScatter", since=24)

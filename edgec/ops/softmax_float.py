@@ -16,14 +16,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import intrinsic, maximum
-from edgec.ops.op import RawNode
+from edgec.ops.op import RawNode, axis_of
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 
@@ -136,10 +135,8 @@ def along_last_axis(builder: GraphBuilder, raw: RawNode, op: str, attrs: Any) ->
         flat = builder.op("reshape", [x], rows, name=f"{raw.name}/flatten", sources=(raw.name,))
         made = builder.op(op, [flat], attrs, name=f"{raw.name}/rows", sources=(raw.name,))
         return builder.op("reshape", [made], ReshapeAttrs(shape), name=raw.name)
-    axis = int(raw.attribute("axis", -1))
-    if not -rank <= axis < rank:
-        raise ImportFailed(f"axis {axis} of an input of rank {rank}")
-    if axis % rank == rank - 1:
+    axis = axis_of(int(raw.attribute("axis", -1)), rank)
+    if axis == rank - 1:
         return builder.op(op, [x], attrs, name=raw.name)
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]  # its own inverse

@@ -12,23 +12,20 @@ from edgec.loop.ir import (
     BufferRef,
     Call,
     Const,
-    Expr,
     For,
     If,
     IndexValue,
-    Load,
     PrimFunc,
     Seq,
     Stmt,
-    Store,
 )
 from edgec.loop.move_rows import kernel_for
 from edgec.loop.primitives.lookup import find_buffer, with_changes
-from edgec.loop.rewrite import Rewriter, sequence
+from edgec.loop.rewrite import Reindex, sequence
 from edgec.loop.row_order import Touch, touches
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.step_term import step_term
-from edgec.numerics.term import Term, as_term, floor_mod
+from edgec.numerics.term import as_term, floor_mod
 
 
 def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple[PrimFunc, None]:
@@ -63,7 +60,7 @@ def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple
     if rows >= found.shape[0]:
         return func, None
     small = replace(found, shape=(rows, *found.shape[1:]))
-    body = _Reindex(found, small, lambda row: floor_mod(row, rows)).stmt(func.body)
+    body = Reindex(found, small, lambda at: (floor_mod(at[0], rows), *at[1:])).stmt(func.body)
     return _with_buffer(func, found, small, body), None
 
 
@@ -107,7 +104,7 @@ def _fold_window(func: PrimFunc, buffer: Buffer, order: list[Touch]) -> PrimFunc
         return func
     small = replace(buffer, shape=(rows, *buffer.shape[1:]))
     here, before = (step_term(base, as_term(loop.var) - i) for i in (0, 1))
-    body = _Reindex(buffer, small, lambda row: row - here).stmt(loop.body)
+    body = Reindex(buffer, small, lambda at: (at[0] - here, *at[1:])).stmt(loop.body)
     row_elements = small.elements // rows
     call = Call(
         kernel_for(buffer.dtype),
@@ -142,27 +139,3 @@ def _loop_around(stmt: Stmt, buffer: Buffer) -> For | None:
 def _with_buffer(func: PrimFunc, old: Buffer, new: Buffer, body: Stmt) -> PrimFunc:
     params = tuple(new if p == old else p for p in func.params)
     return replace(func, params=params, body=body)
-
-
-class _Reindex(Rewriter):
-    def __init__(self, old: Buffer, new: Buffer, place: object) -> None:
-        self.old, self.new, self.place = old, new, place
-
-    def _indices(self, indices: tuple[Term, ...]) -> tuple[Term, ...]:
-        return (self.place(indices[0]), *indices[1:])  # type: ignore[operator]
-
-    def load(self, load: Load) -> Expr:
-        if load.buffer != self.old:
-            return load
-        return Load(self.new, self._indices(load.indices))
-
-    def store(self, store: Store) -> Stmt:
-        value = self.expr(store.value)
-        if store.buffer != self.old:
-            return replace(store, value=value)
-        return Store(self.new, self._indices(store.indices), value)
-
-    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
-        if isinstance(argument, BufferRef) and argument.buffer == self.old:
-            return replace(argument, buffer=self.new, indices=self._indices(argument.indices))
-        return super().argument(argument)

@@ -10,7 +10,7 @@ from edgec.loop.intrinsics import (
     INT32_MAX,
     INT32_MIN,
     requantize_onnx,
-    requantize_tflm_right,
+    requantize_tflm,
 )
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -77,7 +77,7 @@ def _settle_multipliers(result: dict[str, Array], zero_point: int) -> None:
         if low < INT32_MIN or high > INT32_MAX or shift > 0:
             continue
         scale = int(multiplier), int(shift)
-        rounded = [requantize_tflm_right(int(end), *scale) + zero_point for end in (low, high)]
+        rounded = [requantize_tflm(int(end), *scale) + zero_point for end in (low, high)]
         first, last = (min(max(value, -128), 127) for value in rounded)
         if first == last:  # a quarter of four times the value is exact
             result["w"][channel] = 0
