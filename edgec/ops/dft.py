@@ -21,11 +21,11 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, select
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.gather import GatherAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.row import FLOATS
+from edgec.ops.scattered import AxisAttrs
 
 #: Longest transforms: places in a turn, k * n, are computed in 32 bits.
 MOST = 1 << 15
@@ -175,4 +175,4 @@ def _frames(builder: GraphBuilder, raw: RawNode, signal: Value, step: int, lengt
     places = np.arange(count)[:, None] * step + np.arange(length)
     table = builder.constant(f"{raw.name}.places", places.astype(np.int32))
     name, sources = f"{raw.name}/frames", (raw.name,)
-    return builder.op("gather", [signal, table], GatherAttrs(1), name=name, sources=sources)
+    return builder.op("gather", [signal, table], AxisAttrs(1), name=name, sources=sources)

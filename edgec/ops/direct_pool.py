@@ -179,7 +179,9 @@ def _windows(extent: int, pair: tuple[int, int], reach: int, stride: int, last: 
     return count + (last and room % stride > 0 and count * stride < extent + pair[0])
 
 
-def append_pool(builder: GraphBuilder, raw: RawNode, kind: str) -> tuple[GraphValue, ...]:
+def append_pool(
+    builder: GraphBuilder, raw: RawNode, kind: str
+) -> tuple[GraphValue, ...] | GraphValue:
     """ONNX's MaxPool, with its places, and AveragePool."""
     x = raw.operand(0)
     extents = x.type.shape[2:]

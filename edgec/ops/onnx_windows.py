@@ -152,7 +152,7 @@ def _rows(builder: GraphBuilder, value: Value, first: int, count: int) -> Value:
 
 
 @from_onnx("MaxPool")
-def import_max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
+def import_max_pool(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...] | Value:
     """ONNX MaxPool: of floats and stored integers over one or two axes as one over images."""
     x = raw.operand(0).type
     has_places = len(raw.outputs) > 1 and raw.outputs[1]
@@ -175,7 +175,7 @@ def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 @from_onnx("AveragePool")
-def import_average_pool(builder: GraphBuilder, raw: RawNode) -> Value:
+def import_average_pool(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...] | Value:
     """ONNX AveragePool; padding is counted where `count_include_pad` says."""
     if not _is_image(raw):
         return append_pool(builder, raw, "mean")

@@ -24,7 +24,6 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.gather import GatherAttrs
 from edgec.ops.onnx_resize import import_image
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.row import FLOATS
@@ -238,7 +237,7 @@ def _along(
     if mode == "nearest":
         picked = _nearest(raw, places, by).astype(np.int32)
         table = builder.constant(f"{name}.places", picked)
-        attrs = GatherAttrs(by.axis)
+        attrs = AxisAttrs(by.axis)
         return builder.op("gather", [x, table], attrs, name=name, sources=(raw.name,))
     around, weights = taps(raw, mode, places, by)
     tables = [
