@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[tor
 
 from torch import nn  # noqa: E402
 
-from edgec.dynamo.backend import FallsBack, compile, explain  # noqa: E402
+import edgec  # noqa: E402
+from edgec.dynamo.backend import FallsBack, compile  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 
@@ -62,9 +63,9 @@ def test_what_edgec_lacks_is_run_by_pytorch_with_a_note() -> None:
 
 
 def test_explain_says_which_parts_go_where() -> None:
-    (part,) = explain(network(), (torch.randn(1, 1, 6, 6),))
+    (part,) = edgec.explain(network(), (torch.randn(1, 1, 6, 6),))
     assert part.why == "" and part.operators
-    (refused,) = explain(Counts(), (torch.ones(3),))
+    (refused,) = edgec.explain(Counts(), (torch.ones(3),))
     assert refused.why
 
 
