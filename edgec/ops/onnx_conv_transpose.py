@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from edgec.errors import ImportFailed
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Constant, Value
+from edgec.ops.direct_conv_transpose import append_direct_transpose
 from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
@@ -13,12 +14,24 @@ from edgec.ops.onnx_layout import (
     rearranged_weights,
 )
 from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.transpose import dequantized
 from edgec.ops.transpose_conv2d import TransposeConv2dAttrs
 
 
 @from_onnx("ConvTranspose")
 def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX ConvTranspose with two spatial axes, one group and no dilation.
+    """ONNX ConvTranspose: of images by constants in one group as such, else of any operands."""
+    first, weights = len(builder.nodes), raw.operand(1)
+    if isinstance(weights, Constant) or dequantized(builder, weights) is not None:
+        try:
+            return _of_images(builder, raw)
+        except (ImportFailed, TypeMismatch):
+            del builder.nodes[first:]
+    return append_direct_transpose(builder, raw)
+
+
+def _of_images(builder: GraphBuilder, raw: RawNode) -> Value:
+    """Two spatial axes, one group and no dilation.
 
     Output extents are stride (extent - 1) + kernel + output_padding - pads.
     """
@@ -26,12 +39,10 @@ def import_conv_transpose(builder: GraphBuilder, raw: RawNode) -> Value:
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("only 2-D transposed convolutions are supported")
     depth, outputs, *kernel = weights.type.shape
-    if int(raw.attribute("group", 1)) != 1 or depth != x.type.shape[1]:
-        raise ImportFailed("only one group is supported")
-    if raw.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise ImportFailed("its padding must be given as numbers")
-    if raw.attribute("output_shape") is not None:
-        raise ImportFailed("output_shape is not supported")
+    is_plain = raw.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    is_plain &= raw.attribute("output_shape") is None and int(raw.attribute("group", 1)) == 1
+    if not is_plain or depth != x.type.shape[1]:
+        raise ImportFailed("only one group with padding as numbers is one of images")
     stride, dilation, pads = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
     if dilation != (1, 1) or min(*pads[0], *pads[1]) < 0:
         raise ImportFailed(f"dilation {dilation} and padding {pads}")

@@ -55,16 +55,31 @@ def test_back_from_a_file(attributes: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "attributes",
+    [
+        {"group": 2},
+        {"dilations": [2, 1]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+        {"output_shape": [3, 8], "strides": [1, 2]},
+    ],
+    ids=str,
+)
+def test_other_forms_against_onnxruntime(attributes: dict[str, Any], tmp_path: Path) -> None:
+    path = saved(tmp_path / "m.onnx", **attributes)
+    check_nests(check_against_onnxruntime(path, x_values(), 2e-6), [x_values()])
+
+
+@pytest.mark.parametrize(
     ("attributes", "words"),
     [
-        ({"group": 2}, "only one group"),
-        ({"dilations": [2, 1]}, "dilation (2, 1)"),
-        ({"auto_pad": "SAME_UPPER"}, "given as numbers"),
-        ({"output_shape": [4, 7]}, "output_shape"),
+        ({"group": 3}, "in 3 groups"),
+        ({"dilations": [2, 1, 1]}, "dilations [2, 1, 1] of 2 axes"),
+        ({"output_shape": [4]}, "output_shape [4] of 2 axes"),
     ],
     ids=str,
 )
 def test_refusals(attributes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as failure:
-        import_model(saved(tmp_path / "m.onnx", **attributes))
+        import_model(saved(tmp_path / "m.onnx", bias=False, **attributes))
     assert words in failure.value.details[0]
