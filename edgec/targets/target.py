@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -77,18 +77,12 @@ class Target:
             is_defined = form == PLAIN or (form == DIRECT and not self.rescaling)
             lowering = as_defined if is_defined else lower(form, self.rescaling)
             nest = replace(self._nest(lowering, form), sums=plain.sums)
-            offers: list[Offer] = []
             if prepare is not None:
                 try:
                     nest = prepare(nest)
                 except ScheduleError:
                     continue
-            for rule in those:
-                found = rule.apply(nest)
-                offers += [Offer(schedule, lowering) for schedule in found]
-                if found and rule.ends_menu(nest, found):
-                    break
-            yield offers
+            yield [Offer(schedule, lowering) for schedule in _schedules(those, nest)]
 
     def _nest(self, lowering: Lowering, form: str) -> Nest:
         return Nest(
@@ -131,6 +125,15 @@ class Target:
     def trades_scratch(self) -> bool:
         """Whether fast schedules may need much more scratch or code than others as good."""
         return self.core.has("dsp") and not self.core.has("mve")
+
+
+def _schedules(rules: Iterable[Rule], nest: Nest) -> Iterator[Schedule]:
+    """Those of all rules, up to one that ends the menu."""
+    for rule in rules:
+        found = rule.apply(nest)
+        yield from found
+        if found and rule.ends_menu(nest, found):
+            return
 
 
 def target_for(core: Core, options: Options) -> Target:

@@ -371,21 +371,20 @@
         EC_MATRIX_END, \
         "r12")
 
-/* Assembly: one pixel, all of it. */
-#define EC_MATRIX_TFLM_1 \
+/* Assembly: one pixel, all of it, by inputs that `load` gives; octet, bytes: as in
+ * EC_MATRIX_1_BEGIN. */
+#define EC_MATRIX_1_TFLM(octet, bytes, load) \
     EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_CHOOSE) \
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_CHOOSE) \
+        EC_MATRIX_1_OCTETS(load) \
         EC_MATRIX_1_END, \
         "r12")
 
-/* Assembly: one pixel, its inputs as they are, all of it. */
-#define EC_MATRIX_TFLM_PLAIN \
-    EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_CHOOSE) \
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN) \
-        EC_MATRIX_1_END, \
-        "r12")
+/* Assembly: one pixel. */
+#define EC_MATRIX_TFLM_1 EC_MATRIX_1_TFLM("4", "106", EC_MATRIX_1_PACKED)
+
+/* Assembly: one pixel, its inputs as they are. */
+#define EC_MATRIX_TFLM_PLAIN EC_MATRIX_1_TFLM("3", "122", EC_MATRIX_1_PLAIN)
 
 /* clang-format on */
 

@@ -241,23 +241,22 @@
         EC_MATRIX_END, \
         "r12")
 
-/* Assembly: one pixel, all of it. */
-#define EC_NIBBLES_TFLM_1 \
+/* Assembly: one pixel, all of it, by inputs that `load` gives and `total` adds up; octet, bytes: as in
+ * EC_MATRIX_1_BEGIN. */
+#define EC_NIBBLES_1_TFLM(octet, bytes, total, load) \
     EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_CHOOSE) \
-        EC_NIBBLES_1_TOTAL \
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_BEGIN("32", octet, bytes, EC_MATRIX_CHOOSE) \
+        total \
+        EC_NIBBLES_1_OCTETS(load) \
         EC_NIBBLES_1_END, \
         "r12")
 
-/* Assembly: one pixel, its inputs as they are, all of it. */
+/* Assembly: one pixel. */
+#define EC_NIBBLES_TFLM_1 EC_NIBBLES_1_TFLM("4", "118", EC_NIBBLES_1_TOTAL, EC_MATRIX_1_PACKED)
+
+/* Assembly: one pixel, its inputs as they are. */
 #define EC_NIBBLES_TFLM_PLAIN \
-    EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_CHOOSE) \
-        EC_NIBBLES_1_PLAIN_TOTAL \
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN) \
-        EC_NIBBLES_1_END, \
-        "r12")
+    EC_NIBBLES_1_TFLM("3", "134", EC_NIBBLES_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 
 /* clang-format on */
 

@@ -165,21 +165,20 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
         EC_MATRIX_END, \
         EC_MATRIX_FLOATS)
 
-/* Assembly: one pixel, all of it. */
-#define EC_MATRIX_ONNX_1 \
+/* Assembly: one pixel, all of it, by inputs that `load` gives; octet, bytes: as in
+ * EC_MATRIX_1_BEGIN. */
+#define EC_MATRIX_1_TO_S8_ONNX(octet, bytes, load) \
     EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("28", "4", "106", EC_MATRIX_1_ONNX_SCALES) \
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_1_ONNX_SCALES) \
+        EC_MATRIX_1_OCTETS(load) \
         EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"), \
         EC_MATRIX_FLOATS)
 
-/* Assembly: one pixel, its inputs as they are, all of it. */
-#define EC_MATRIX_ONNX_PLAIN \
-    EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("28", "3", "122", EC_MATRIX_1_ONNX_SCALES) \
-        EC_MATRIX_1_OCTETS(EC_MATRIX_1_PLAIN) \
-        EC_MATRIX_1_ONNX_END("28", EC_MATRIX_1_STORE_S8, "4"), \
-        EC_MATRIX_FLOATS)
+/* Assembly: one pixel. */
+#define EC_MATRIX_ONNX_1 EC_MATRIX_1_TO_S8_ONNX("4", "106", EC_MATRIX_1_PACKED)
+
+/* Assembly: one pixel, its inputs as they are. */
+#define EC_MATRIX_ONNX_PLAIN EC_MATRIX_1_TO_S8_ONNX("3", "122", EC_MATRIX_1_PLAIN)
 
 /* Assembly: x limited to what r3 and r2 hold. */
 #define EC_MATRIX_LIMIT_S16 \
@@ -250,23 +249,22 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
         EC_MATRIX_END, \
         EC_MATRIX_FLOATS)
 
-/* Assembly: one pixel, all of it. */
-#define EC_NIBBLES_ONNX_1 \
+/* Assembly: one pixel, all of it, by inputs that `load` gives and `total` adds up; octet, bytes: as in
+ * EC_MATRIX_1_BEGIN. */
+#define EC_NIBBLES_1_ONNX(octet, bytes, total, load) \
     EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("32", "4", "118", EC_MATRIX_1_ONNX_CHOOSE) \
-        EC_NIBBLES_1_TOTAL \
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PACKED) \
+        EC_MATRIX_1_BEGIN("32", octet, bytes, EC_MATRIX_1_ONNX_CHOOSE) \
+        total \
+        EC_NIBBLES_1_OCTETS(load) \
         EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"), \
         EC_MATRIX_FLOATS)
 
-/* Assembly: one pixel, its inputs as they are, all of it. */
+/* Assembly: one pixel. */
+#define EC_NIBBLES_ONNX_1 EC_NIBBLES_1_ONNX("4", "118", EC_NIBBLES_1_TOTAL, EC_MATRIX_1_PACKED)
+
+/* Assembly: one pixel, its inputs as they are. */
 #define EC_NIBBLES_ONNX_PLAIN \
-    EC_MATRIX_RUN(octets, \
-        EC_MATRIX_1_BEGIN("32", "3", "134", EC_MATRIX_1_ONNX_CHOOSE) \
-        EC_NIBBLES_1_PLAIN_TOTAL \
-        EC_NIBBLES_1_OCTETS(EC_MATRIX_1_PLAIN) \
-        EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"), \
-        EC_MATRIX_FLOATS)
+    EC_NIBBLES_1_ONNX("3", "134", EC_NIBBLES_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 
 /* clang-format on */
 
