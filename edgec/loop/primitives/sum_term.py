@@ -28,7 +28,8 @@ from edgec.numerics.term import Var, as_term
 class SumTerm:
     """acc = acc + (cast(read) + offset) * weight, in a block.
 
-    read: what is read of the buffer `source`, in its dtype. offset: 0 where none is added.
+    read: what is read of the buffer `source`, in its dtype; there is no cast where that is the
+    sum's. offset: 0 where none is added.
     """
 
     primitive: str
@@ -48,7 +49,8 @@ class SumTerm:
         """The block with another first factor."""
         store = self.block.body
         assert isinstance(store, Store) and isinstance(store.value, Binary)
-        wide: Expr = Cast(store.buffer.dtype, read)
+        dtype = store.buffer.dtype
+        wide: Expr = read if read.dtype == dtype else Cast(dtype, read)
         if offset:
             wide = Binary("add", wide, Const(offset, store.buffer.dtype))
         value = Binary("add", store.value.left, Binary("mul", wide, self.weight))
@@ -78,9 +80,10 @@ def find_term(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTer
         offset = int(wide.right.value)
         wide = wide.left
     reads = [p for p in subexpressions(wide) if isinstance(p, Load) and p.buffer == source]
-    if not isinstance(wide, Cast) or wide.value.dtype != source.dtype or len(reads) != 1:
+    read = wide.value if isinstance(wide, Cast) else wide
+    if read.dtype != source.dtype or len(reads) != 1:
         raise ScheduleError(f"{primitive}: the first factor of {block} is not read of {buffer}")
-    return SumTerm(primitive, found, above, source, wide.value, offset, product.right)
+    return SumTerm(primitive, found, above, source, read, offset, product.right)
 
 
 def _added(store: Store) -> Expr | None:

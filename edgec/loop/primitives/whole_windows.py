@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 from edgec.errors import ScheduleError
+from edgec.loop.dtype import is_integer
 from edgec.loop.ir import Axis, Block, Buffer, Cast, For, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
 from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term
@@ -65,6 +66,9 @@ def pad_copy(
     A loop with fixed bounds that leaves out weights goes over all of them, too. The copy's
     dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
     the name of the copy, which is also that of its block.
+
+    Padding of floats is 0, whose products add nothing where weights are finite and no sum starts
+    with -0: that the caller knows.
     """
     func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_copy", func, block, buffer, axes)
@@ -124,6 +128,8 @@ def _copied(
 
 def _fill(term: SumTerm) -> int:
     """What adds nothing to the sum."""
+    if not is_integer(term.source.dtype):
+        return 0
     limits = {"int8": 1 << 7, "int16": 1 << 15}.get(term.source.dtype, 0)
     if not -limits <= -term.offset < limits:
         raise ScheduleError(f"{term.primitive}: {term.source.name} cannot hold {-term.offset}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgec.errors import ScheduleError
+from edgec.loop.dtype import is_integer
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.depthwise import schedule_planes
@@ -62,7 +63,8 @@ def sums_windows(nest: Nest) -> bool:
 
 def _sums_channels(nest: Nest) -> bool:
     sums = nest.sums
-    return sums is not None and sums.kind is Kind.CHANNEL_WINDOWS and not sums.is_output
+    is_own = sums is not None and sums.kind is Kind.CHANNEL_WINDOWS and not sums.is_output
+    return is_own and is_integer(nest.dtype)
 
 
 def _is_kind(*kinds: Kind) -> Callable[[Nest], bool]:

@@ -1,16 +1,28 @@
 """Sums of float32, and of int8 that stay int32, on x86: vectors of output channels by schedules.
 
 Each lane sums the products of its channel in the order of the plain loops, so the bits are theirs.
-Several vectors side by side share each input and hide what a sum waits for the one before.
+Several vectors side by side share each input, several pixels each weight, and all of them hide what
+a sum waits for the one before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgec.errors import ScheduleError
+from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import find_param, gather_temporaries, output_loops
+from edgec.targets.common.gathered import IMAGE_AXES
+from edgec.targets.common.nests import (
+    find_param,
+    gather_temporaries,
+    largest_divisor,
+    output_loops,
+)
 from edgec.targets.common.sums import WEIGHTED
 from edgec.targets.rule import Nest, Rule, always
 
@@ -33,8 +45,10 @@ PACKED = {
     3: Weights(2, ("acc_kh", "acc_kw")),
     4: Weights(0, ("acc_kh", "acc_kw", "acc_ic"), "OHWI -> O/{0} H W I O%{0}"),
 }
-#: Vectors of sums that stay in registers.
+#: Vectors of channels that share each input.
 VECTORS = (4, 2, 1)
+#: Vectors of sums that stay in registers, beside those of weights and inputs.
+MOST_SUMS = 12
 #: Floats in a vector: of AVX-512, of AVX2, and of either's lower half.
 AVX512_LANES, AVX2_LANES, LEAST_LANES = 16, 8, 4
 
@@ -46,38 +60,87 @@ def _is_plain(nest: Nest) -> bool:
     return is_sum and types in (("float32", "float32"), ("int8", "int32"))
 
 
-def _lanes(nest: Nest, channels: int) -> tuple[int, int] | None:
-    """Lanes of a vector, and channels that share each input; None where there are too few."""
+def _lanes(nest: Nest, channels: int, most: Sequence[int] = VECTORS) -> tuple[int, int]:
+    """Lanes of a vector, and channels that share each input; ScheduleError if none fit."""
     widest = AVX512_LANES if nest.core.has("avx512") else AVX2_LANES
     for lanes in (widest, AVX2_LANES, LEAST_LANES):
-        for vectors in VECTORS:
+        for vectors in most:
             if channels % (lanes * vectors) == 0:
                 return lanes, lanes * vectors
-    return None
+    raise ScheduleError(f"{channels} channels are no whole vectors")
 
 
 def _channels(nest: Nest) -> list[Schedule]:
+    """Tiles of pixels and channels where windows are whole or can be made so, else of channels."""
+    for made in (_tiles, _pixel_by_pixel):
+        with suppress(ScheduleError):
+            return [made(nest)]
+    return []
+
+
+def _tiles(nest: Nest) -> Schedule:
+    """Several pixels of a row share the weights that are loaded."""
+    func, window = nest.func, nest.window
+    out = find_param(func, "out")
+    if window is None or len(out.shape) != 4:
+        raise ScheduleError("there are no rows of pixels")
+    weights = find_param(func, "w")
+    axes = PACKED[len(weights.shape)]
+    schedule = Schedule(func)
+    if is_clipped(func, "acc"):
+        if not _padding_adds_nothing(nest):
+            raise ScheduleError("a product by padding may change a sum")
+        schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
+        with suppress(ScheduleError):  # few inputs: one after the other
+            _vectors(schedule, _lanes(nest, window.shape[2])[0], "padded_c")
+    lanes, together = _lanes(nest, weights.shape[axes.channel], VECTORS[1:])
+    pixels = largest_divisor(out.shape[2], MOST_SUMS * lanes // together)
+    *_, column, channel = output_loops(func, "out", "out")
+    column, pixel = schedule.split(column, pixels)
+    channel, lane = schedule.split(channel, together)
+    schedule.reorder(column, channel, pixel, lane)
+    schedule.compute_at("acc", channel, scope="register")
+    schedule.decompose_reduction("acc", "acc_w")
+    schedule.reorder(*axes.taps, "acc_w", "acc_c")
+    if axes.packing:
+        schedule.transform_layout("w", axes.packing.format(together))
+    _vectors(schedule, lanes, "acc_c", "acc_c_init", lane)
+    for loop in ("acc_w", "acc_w_init", pixel):
+        schedule.unroll(loop)
+    schedule.simplify()
+    return schedule
+
+
+def _padding_adds_nothing(nest: Nest) -> bool:
+    """Whether weights are finite, and no sum is -0 before the products of padding are added."""
+    if nest.dtype != "float32":
+        return True
+    bias = nest.tables["bias"]
+    starts = not np.any((bias == 0) & np.signbit(bias))
+    return bool(starts and np.all(np.isfinite(nest.tables["w"])))
+
+
+def _pixel_by_pixel(nest: Nest) -> Schedule:
     weights = find_param(nest.func, "w")
     axes = PACKED[len(weights.shape)]
-    found = _lanes(nest, weights.shape[axes.channel])
-    if found is None:
-        return []
-    lanes, together = found
+    lanes, together = _lanes(nest, weights.shape[axes.channel])
     schedule = Schedule(nest.func)
-    try:
-        block, lane = schedule.split(output_loops(nest.func, "out", "out")[-1], together)
-        gather_temporaries(schedule, block)
-        schedule.decompose_reduction("acc", "acc_c")
-        schedule.reorder(*axes.taps, "acc_c")
-        if axes.packing:
-            schedule.transform_layout("w", axes.packing.format(together))
-        for loop in ("acc_c", "acc_c_init", lane):
-            outer, inner = schedule.split(loop, lanes, tail="exact")
-            schedule.unroll(outer)
-            schedule.vectorize(inner)
-    except ScheduleError:
-        return []
-    return [schedule]
+    block, lane = schedule.split(output_loops(nest.func, "out", "out")[-1], together)
+    gather_temporaries(schedule, block)
+    schedule.decompose_reduction("acc", "acc_c")
+    schedule.reorder(*axes.taps, "acc_c")
+    if axes.packing:
+        schedule.transform_layout("w", axes.packing.format(together))
+    _vectors(schedule, lanes, "acc_c", "acc_c_init", lane)
+    return schedule
+
+
+def _vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
+    """Let these loops over channels go from vector to vector, in straight code."""
+    for loop in loops:
+        outer, inner = schedule.split(loop, lanes, tail="exact")
+        schedule.unroll(outer)
+        schedule.vectorize(inner)
 
 
 RULES = (

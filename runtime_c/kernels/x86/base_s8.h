@@ -95,20 +95,22 @@
 #define EC_V_STORE(p, v, left) ec_store_bytes_x86((p), _mm_cvtsi128_si64(EC_V_BYTES(v)), (left))
 #else
 #define EC_X86_LANES 0
+#define EC_V int32_t
 #endif
 
-#if EC_X86_LANES == 16
 /* sum plus the products of four uint8 of x by four int8 of w, in every lane. As assembly, since gcc 12
- * copies the intrinsic's sums from register to register, and spills many. */
-static inline EC_UNUSED __m512i ec_dot_vnni(__m512i sum, __m512i x, __m512i w) {
-#if defined(__GNUC__) && !defined(EC_NO_ASM)
+ * copies the intrinsic's sums from register to register, and spills many. Only with VNNI. */
+static inline EC_UNUSED EC_V ec_dot_vnni(EC_V sum, EC_V x, EC_V w) {
+#if EC_X86_LANES == 16 && defined(__GNUC__) && !defined(EC_NO_ASM)
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "vm"(w));
     return sum;
-#else
+#elif EC_X86_LANES == 16
     return _mm512_dpbusd_epi32(sum, x, w);
+#else
+    (void)x, (void)w;
+    return sum;
 #endif
 }
-#endif
 
 /* The next loop, whose number of rounds is known and small, becomes straight code. */
 #if defined(__clang__)

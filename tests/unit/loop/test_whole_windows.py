@@ -203,3 +203,30 @@ def test_a_constant_that_was_repacked_is_not_folded_into() -> None:
     s.transform_layout("w", "AB -> B A" if rank == 2 else "ABC -> C B A")
     with pytest.raises(ScheduleError, match="w was repacked before"):
         s.fold_offset("acc", "x")
+
+
+@pytest.mark.parametrize("step", ["pad_reads", "pad_copy"])
+def test_padding_of_floats_adds_nothing(step: str) -> None:
+    """Zeros: the bits are those of the sums that leave padding out."""
+    b = Definition("f")
+    x = b.input("x", (6,), "float32")
+    w, bias = b.constant("w", (3,), "float32"), b.constant("bias", (1,), "float32")
+    first, last = clipped(6, 3, 1, 1, 1)
+    acc = b.reduce(
+        "acc", [("k", first, last)], shape=(6,), dtype="float32", init=lambda h: bias[0],
+        update=lambda acc, h, k: acc + x[h + k - 1] * w[k],
+    )  # fmt: skip
+    out = b.output("out", (6,), "float32")
+    b.compute(out, lambda h: acc[h])
+    plain = b.build()
+    s = Schedule(plain)
+    if step == "pad_reads":
+        s.pad_reads("acc", "x", [0])
+    else:
+        s.pad_copy("acc", "x", "padded", [0], [0])
+    verify_func(s.func)
+    rng = np.random.default_rng(3)
+    arrays = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in (("x", 6), ("w", 3))}
+    arrays["bias"] = np.float32([-0.5])
+    found, wanted = (interpret(func, arrays)["out"] for func in (s.func, plain))
+    assert found.tobytes() == wanted.tobytes()
