@@ -218,7 +218,8 @@ def softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) -> Res
     if call.dtype == "float64":
         powers, total = _powers(call, _below_zero(call, x, axis), axis)
         return call.onnx("Div", powers, total)
-    return call.onnx("Softmax", x, axis=axis)
+    row = call.shaped(x, x.type.shape or (1,))
+    return call.shaped(call.onnx("Softmax", row, axis=axis), x.type.shape)
 
 
 @aten("_log_softmax.default")
@@ -228,7 +229,8 @@ def log_softmax(call: Call, x: Value, axis: int, half_to_float: bool = False) ->
         shifted = _below_zero(call, x, axis)
         _, total = _powers(call, shifted, axis)
         return call.onnx("Sub", shifted, call.onnx("Log", total))
-    return call.onnx("LogSoftmax", x, axis=axis)
+    row = call.shaped(x, x.type.shape or (1,))
+    return call.shaped(call.onnx("LogSoftmax", row, axis=axis), x.type.shape)
 
 
 def _below_zero(call: Call, x: Value, axis: int) -> Value:
