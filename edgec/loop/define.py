@@ -28,8 +28,8 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Gather, IndexValue, Load, PrimFunc, Scope, Seq, Stmt
 from edgec.loop.nest import loop_of_steps, nest_of_stage
-from edgec.loop.on_arrays import Trace, bound_on, index_grids
-from edgec.loop.read_arrays import gathered
+from edgec.loop.on_arrays import Trace, bound_on
+from edgec.loop.read_arrays import gathered, index_grids
 from edgec.loop.tape import Array, Program
 from edgec.loop.values import ExprValue, Operand, Value
 from edgec.numerics.term import Term, as_term

@@ -9,7 +9,7 @@ order of the steps, so that floats have the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
-from edgec.loop.read_arrays import places_of, view_of
+from edgec.loop.read_arrays import index_grids, places_of, view_of
 from edgec.loop.tape import Array, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
@@ -38,17 +38,6 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE = 1 << 20
 #: What integers and truths may be combined by in any order.
 _ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
-
-
-@lru_cache(maxsize=512)
-def index_grids(shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """For each axis its indices, along that axis: the same arrays for the same shape."""
-    grids = []
-    for position, extent in enumerate(shape):
-        form = [1] * len(shape)
-        form[position] = extent
-        grids.append(np.arange(extent).reshape(form))
-    return tuple(grids)
 
 
 def bound_on(bound: Bound, grids: Sequence[Array]) -> Array:
@@ -112,7 +101,9 @@ class Trace:
         if value.dtype != dtype:
             raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
         if stage.at is None and stage.shape == stage.target.shape:
-            slot = self.tape.note(partial(_whole, stage.shape), [value.slot_in(self.tape)])
+            is_kept = value.tape is None or value in self.buffers.values()
+            function = partial(_copied if is_kept else _whole, stage.shape)
+            slot = self.tape.note(function, [value.slot_in(self.tape)])
         else:
             where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
             view = view_of(places_of(where, stage.target.shape), np.dtype(dtype))
@@ -123,12 +114,14 @@ class Trace:
 
 
 def _whole(shape: tuple[int, ...], value: Array) -> Array:
-    """The value as a buffer of its own."""
-    if value.shape != shape:
-        value = np.broadcast_to(value, shape)
-    elif value.base is None and value.flags.carray and shape:  # not () of a NumPy scalar
-        return value
-    return np.array(value, order="C")
+    """The value as a buffer of its own, which it may be itself."""
+    is_own = value.shape == shape and value.base is None and value.flags.carray
+    return value if is_own and shape else _copied(shape, value)  # not () of a NumPy scalar
+
+
+def _copied(shape: tuple[int, ...], value: Array) -> Array:
+    """The value as a new array."""
+    return np.array(value if value.shape == shape else np.broadcast_to(value, shape), order="C")
 
 
 def _stored(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from edgec.loop.on_arrays import Trace
 
 
+@lru_cache(maxsize=512)
+def index_grids(shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """For each axis its indices, along that axis: the same arrays for the same shape."""
+    grids = []
+    for position, extent in enumerate(shape):
+        form = [1] * len(shape)
+        form[position] = extent
+        grids.append(np.arange(extent).reshape(form))
+    return tuple(grids)
+
+
 def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue:
     """The elements of a tensor at index grids.
 
@@ -29,6 +41,8 @@ def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue
     if any(grid.tape is not None for grid in grids):
         return noted(lambda array, *at: array[bounded(at)], tensor.dtype, source, *grids)
     known = bounded([grid.array for grid in grids])
+    if all(map(is_, known, index_grids(tensor.shape))):
+        return source
     places = places_of(known, tensor.shape)
     view = view_of(places, np.dtype(tensor.dtype))
     if view is None:

@@ -58,6 +58,15 @@ def test_a_copy_is_no_view_of_its_input():
     assert (given == 1).all()
 
 
+def test_results_that_are_constant_are_new_arrays():
+    b = Definition("f")
+    table, out = b.constant("t", (3,), "int8"), b.output("out", (3,), "int32")
+    b.compute(out, lambda i: int32(table[i]))
+    program = b.program([], ["out"], {"t": np.array([1, 2, 3], np.int8)})
+    program.run([])[0][:] = 9
+    assert program.run([])[0].tolist() == [1, 2, 3]
+
+
 def test_what_constants_decide_is_computed_once():
     b = Definition("f")
     x, table = b.input("x", (3,), "int32"), b.constant("t", (3,), "int8")
