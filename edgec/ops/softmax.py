@@ -190,13 +190,9 @@ class Softmax(Op[SoftmaxAttrs]):
         define = target.definition
 
         largest = define.reduce(
-            "largest",
-            [("k", 0, length)],
-            init=lambda *row: -128,
-            update=lambda acc, *at: maximum(acc, int32(x[at])),
-            shape=rows,
-            dtype="int32",
-        )
+            "largest", [("k", 0, length)], init=lambda *row: -128,
+            update=lambda acc, *at: maximum(acc, int32(x[at])), shape=rows, dtype="int32",
+        )  # fmt: skip
         total = define.reduce(
             "total",
             [("k", 0, length)],
@@ -213,11 +209,9 @@ class Softmax(Op[SoftmaxAttrs]):
             dtype="int32",
         )
         headroom = define.compute(
-            "headroom",
-            lambda *row: intrinsic("count_leading_zeros", total[row]),
-            shape=rows,
+            "headroom", lambda *row: intrinsic("count_leading_zeros", total[row]), shape=rows,
             dtype="int32",
-        )
+        )  # fmt: skip
         # (total << headroom) - 2**31 in 32 bits: the sign bit is what the subtraction clears.
         reciprocal = define.compute(
             "reciprocal",

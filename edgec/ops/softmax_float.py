@@ -53,13 +53,9 @@ def lower_rows(
     *outer, length = x.shape
     define = target.definition
     largest = define.reduce(
-        "largest",
-        [("k", 0, length)],
-        init=lambda *row: -math.inf,
-        update=lambda acc, *at: maximum(acc, x[at]),
-        shape=tuple(outer),
-        dtype="float32",
-    )
+        "largest", [("k", 0, length)], init=lambda *row: -math.inf,
+        update=lambda acc, *at: maximum(acc, x[at]), shape=tuple(outer), dtype="float32",
+    )  # fmt: skip
 
     def difference(at: tuple[Any, ...]) -> LoopValue:
         value = x[at] - largest[at[:-1]]
