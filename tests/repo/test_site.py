@@ -53,7 +53,7 @@ QUESTIONS = (
     ("inference time cycles", "--profile"),
     ("make it faster", "--optimize time"),
     ("compare with tensorflow lite micro", "edgec bench"),
-    ("avx desktop vector", "native"),
+    ("avx desktop vector", "x86-64-v3"),
     ("migrate from x-cube-ai", "stedgeai"),
 )
 
