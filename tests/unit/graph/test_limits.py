@@ -109,9 +109,9 @@ def test_what_is_computed_while_a_file_is_read_counts(tmp_path: Path) -> None:
     # One product of integers, of operands that are small to write down.
     ("big = ConstantOfShape<value : tensor = int64[1] {3}>(square) c = MatMul(big, big)",
      "multiply-accumulates up to"),
-    # Perhaps a loop of Python for each output element.
+    # Perhaps all operands for each output element.
     ("big = ConstantOfShape<value : tensor = int64[1] {3}>(tall)"
-     " c = LpNormalization(big)", "steps one after the other up to"),
+     " c = LpNormalization(big)", "multiply-accumulates up to"),
     ("c = RandomUniform<shape = [1000, 1000]>()", "it makes random numbers"),
 ])  # fmt: skip
 def test_what_the_evaluator_would_compute_counts(text: str, words: str, tmp_path: Path) -> None:
