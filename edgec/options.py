@@ -16,6 +16,7 @@ Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]
 Compiler = Literal["gcc", "clang"]
 Harness = Literal["link", "mlperf-tiny"]
+FloatSums = Literal["ordered", "free"]
 
 #: Names of resources, as errors and reports have them, and the fields of `Limits` and `Figures`.
 RESOURCES = {
@@ -136,6 +137,9 @@ class Options:
     no_asm: C without assembly, for compilers that do not take GNU's.
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level; None
     is -O3 on this computer, where code size hardly counts, and -O2 elsewhere.
+    float_sums: "ordered" adds floats in one order and rounds each product, with the same bits on
+    every machine; "free", on this computer, multiplies and adds in one instruction that rounds
+    once: faster, and as close to the framework.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
     extents the file leaves open; a range stays open. input_values: (name, number) of its inputs
@@ -152,6 +156,7 @@ class Options:
     no_asm: bool = False
     compiler: Compiler | None = None
     c_optimize: str | None = None
+    float_sums: FloatSums = "ordered"
     trace: bool = False
     model_name: str | None = None
     max_ram_bytes: int | None = None

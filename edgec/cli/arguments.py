@@ -148,6 +148,9 @@ _COMPILE_OPTIONS = (
     click.option("--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."),
     click.option("--c-optimize", type=click.Choice(["-O1", "-O2", "-O3", "-Os"]),
                  help="Level of the C compiler; by default -O3 on this computer, else -O2."),
+    click.option("--float-sums", type=click.Choice(["ordered", "free"]), default="ordered",
+                 show_default=True,
+                 help="free: products and sums of floats in one instruction, on this computer."),
     click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
                  help="Shape of an input that the file leaves open; 1..8 stays open within it."),
     click.option("--input-value", type=INPUT_VALUE, multiple=True,
@@ -161,7 +164,7 @@ _COMPILE_OPTIONS = (
 
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
-    "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize",
+    "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
     "input_shape", "input_value", "place",
     "compile_budget", "dump",
 )  # fmt: skip

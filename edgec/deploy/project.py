@@ -29,6 +29,8 @@ BUILD_DIR = "build"
 ROUNDING_BYTES = 16  # more than alignment can add to a function or a section
 TRACE_DIR = "build_trace"
 TRACE_DEFINE = "EC_TRACE_HOOK"
+#: Lets compilers make one instruction of a product and a sum.
+FREE_SUMS = ("-ffp-contract=fast",)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ def _build(
             include_dirs=[folder, resource_dir("runtime_c") / "link"],
             defines=defines,
             optimize=options.c_optimize or "-O3",
+            flags=FREE_SUMS if options.float_sums == "free" else (),
         )
         return library, None
     sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))

@@ -106,7 +106,8 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    own = picked(options, "optimize", "io", "match", "unfused", "no_asm", "compiler", "c_optimize")
+    names = ("optimize", "io", "match", "unfused", "no_asm", "compiler", "c_optimize", "float_sums")
+    own = picked(options, *names)
     return {
         **own,
         "input_shapes": {name: [*map(_extent, shape)] for name, shape in options.input_shapes},

@@ -1,0 +1,56 @@
+"""`--float-sums free`: one rounding for a product and a sum, near the framework, on computers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx_builder import OnnxBuilder
+
+import edgec
+from edgec.boards.board import load_board
+from edgec.errors import EdgecError
+from edgec.options import Options
+from edgec.oracle.verify import verify_model
+from edgec.runners.samples import generate_inputs
+from edgec.targets.core import native_core
+
+
+def dense_model(folder: Path) -> Path:
+    model = OnnxBuilder(1, (1, 64))
+    weights = model.rng.normal(0, 1, (64, 16)).astype(np.float32)
+    return model.save(model.add("MatMul", ["x", model.constant(weights, "w")]), folder / "m.onnx")
+
+
+@pytest.mark.skipif(not native_core().has("avx2"), reason="this computer has no FMA of x86")
+def test_products_and_sums_are_rounded_once(tmp_path: Path) -> None:
+    """Free sums lie nearer to the exact ones, and are not those of the loops."""
+    path, x = dense_model(tmp_path), np.random.default_rng(2).normal(0, 1, (1, 64))
+    x = x.astype(np.float32)
+    found = {}
+    for sums in ("ordered", "free"):
+        with edgec.compile(path, float_sums=sums) as model:
+            found[sums] = model.run(x)
+            np.testing.assert_array_equal(model.run(x), found[sums])  # the same in every run
+    assert np.any(found["free"] != found["ordered"])
+    np.testing.assert_allclose(found["free"], found["ordered"], rtol=0, atol=1e-5)
+
+
+def test_a_whole_model_is_within_its_tolerance(
+    sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = sample_model("mlperf_ic_resnet8_f32.tflite")
+    cases = [generate_inputs(seed, [((1, 32, 32, 3), np.dtype("float32"))]) for seed in (1, 2)]
+    result = verify_model(
+        path, load_board("host"), Options(float_sums="free"), "host", cases, tmp_path
+    )
+    assert result.to_dict()["elements"] > 0 and result.to_dict()["beyond"] == 0
+
+
+def test_microcontrollers_keep_the_order(tmp_path: Path) -> None:
+    with pytest.raises(EdgecError, match="sums of floats keep their order on cortex-m4"):
+        edgec.compile(dense_model(tmp_path), board="stm32", float_sums="free")
+    with pytest.raises(EdgecError, match="float_sums='fast' is no choice"):
+        edgec.compile(dense_model(tmp_path), float_sums="fast")
