@@ -54,6 +54,8 @@ class Cumulate(Op[CumulateAttrs]):
         attrs: CumulateAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
         axis, own = attrs.axis, int(attrs.exclusive)
+        if own and x.shape[axis] == 1:  # nothing comes before the only element
+            return target.compute("element", x.shape, x.dtype, lambda *at: int(attrs.is_product))
 
         def update(acc: Any, *at: Any) -> Any:
             value = x[(*at[:axis], at[-1], *at[axis + 1 : -1])]

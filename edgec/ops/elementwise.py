@@ -216,6 +216,12 @@ def _write_pow(out: OnnxGraph, node: Node) -> None:
     out.emit("Pow", inputs, output)
 
 
+def _write_cube(out: OnnxGraph, node: Node) -> None:
+    inputs, output, _ = out.places(node)
+    three = out.initializer(f"{output}.three", np.asarray(3.0, np.float32))
+    out.emit("Pow", [*inputs, three], output)
+
+
 def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
     if node.output.type.is_float:
         raise ImportFailed(f"{node.name}: ONNX has no remainder of floats with the divisor's sign")
@@ -273,6 +279,7 @@ ROWS = (
         SIGNED, write=_write_pow),
     Row("reciprocal", "1 / x", lambda x: 1.0 / x, FLOATS, onnx="Reciprocal"),
     Row("square", "x squared", lambda x: x * x, (*FLOATS, *INTEGERS), tflite="SQUARE"),
+    Row("cube", "x**3 by products", lambda x: x * x * x, write=_write_cube, tolerance=NEAR),
     Row("sign", "-1, 0 or 1", _sign, (*FLOATS, *SIGNED), onnx="Sign", since=9, tflite="SIGN"),
     Row("floor", "rounded down", lambda x: intrinsic("floor_f32", x), onnx="Floor", tflite="FLOOR"),
     Row("ceil", "rounded up", lambda x: intrinsic("ceil_f32", x), onnx="Ceil", tflite="CEIL"),

@@ -13,7 +13,10 @@ from edgec.ops.row import FLOATS, INTEGERS
 
 @from_onnx("Pow", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Pow; the exponents 0.5, 1, 2 and 3 as ONNX Runtime computes those: exactly rounded."""
+    """ONNX Pow; the exponents 0.5, 1, 2 and 3 as roots and products.
+
+    ONNX Runtime rounds a cube once or twice, as the order of its input's axes has it.
+    """
     x, exponent = raw.operands(2)
     if isinstance(exponent, Constant) and exponent.data.size == 1 and x.type.dtype == "float32":
         made = None
@@ -50,6 +53,5 @@ def _as_products(builder: GraphBuilder, raw: RawNode, x: Value, power: float) ->
     if power == 2:
         return builder.op("mul", [x, x], MulAttrs(), name=raw.name)
     if power == 3:
-        square = builder.op("mul", [x, x], MulAttrs(), name=f"{raw.name}/2", sources=(raw.name,))
-        return builder.op("mul", [square, x], MulAttrs(), name=raw.name)
+        return builder.op("cube", [x], name=raw.name)
     return None

@@ -180,6 +180,7 @@ CASES: dict[str, Case] = {
     "int_pow": Case(_whole_power, second=lambda x: np.abs(x) % 5, onnx_dtypes=(),
                     tflite_dtypes=()),
     "reciprocal": Case(lambda x: 1 / x, first=_magnitude),
+    "cube": Case(lambda x: x * x * x, 2.0),
     "square": Case(np.square, options=("SquareOptions", {})),
     "sign": Case(np.sign, onnx_dtypes=ORT_PAIRS, options=("SignOptions", {}), reference="litert"),
     "floor": Case(np.floor), "ceil": Case(np.ceil), "round": Case(np.rint),

@@ -64,11 +64,8 @@ def pad_copy(
                                                 } }
 
     A loop with fixed bounds that leaves out weights goes over all of them, too. The copy's
-    dimensions are the buffer's in this `order`. Requires what `pad_reads` does. Returns
-    the name of the copy, which is also that of its block.
-
-    Padding of floats is 0, whose products add nothing where weights are finite and no sum starts
-    with -0: that the caller knows.
+    dimensions are the buffer's in this `order`. Returns the name of the copy and of its block.
+    Requires what `pad_reads` does; of floats, finite weights and no sum that starts with -0.
     """
     func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_copy", func, block, buffer, axes)

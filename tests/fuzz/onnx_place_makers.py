@@ -1,0 +1,123 @@
+"""Makers of operators that move, choose, scatter and sample elements, and of those made of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx_makers import MAKERS, Proposal, any_value, axis_of, floats, makes, weights
+from random_models import Maker, random_array
+
+#: All makers, those of `onnx_makers` too.
+__all__ = ["MAKERS"]
+
+
+def _ints(maker: Maker, values: Any) -> str:
+    return maker.constant(np.asarray(values, np.int64))
+
+
+@makes("CumSum", "CumProd")
+def _cumulate(maker: Maker, kind: str) -> Proposal:
+    x = floats(maker)
+    fields = {name: int(maker.rng.random() < 0.5) for name in ("exclusive", "reverse")}
+    axis = maker.constant(np.asarray(axis_of(maker, x), np.int32))
+    return Proposal(kind, [x, axis], fields)
+
+
+@makes("GatherElements", "ScatterElements")
+def _elements(maker: Maker, kind: str) -> Proposal:
+    rng, x = maker.rng, floats(maker)
+    axis, like = axis_of(maker, x), maker.tensors[x]
+    shape = [int(rng.integers(1, n + 1)) for n in like.shape]
+    extent = like.shape[axis]
+    if kind == "GatherElements":
+        places = rng.integers(-extent, extent, shape)
+        return Proposal(kind, [x, _ints(maker, places)], {"axis": axis})
+    # Each element once: what a repeated place holds is not defined without a reduction.
+    shape[axis] = int(rng.integers(1, extent + 1))
+    lanes = np.argsort(rng.random([*shape[:axis], extent, *shape[axis:][1:]]), axis=axis)
+    places = np.take(lanes, range(shape[axis]), axis=axis)
+    updates = maker.constant(random_array(rng, shape, like.dtype))
+    fields: dict[str, Any] = {"axis": axis}
+    if maker.opset >= 16 and rng.random() < 0.5:
+        fields["reduction"] = str(rng.choice(["add", "mul"]))
+    return Proposal(kind, [x, _ints(maker, places), updates], fields)
+
+
+@makes("GatherND", "ScatterND")
+def _points(maker: Maker, kind: str) -> Proposal:
+    rng, x = maker.rng, floats(maker)
+    like = maker.tensors[x]
+    depth = int(rng.integers(1, len(like.shape) + 1)) if like.shape else 0
+    if not depth:
+        raise LookupError
+    most = int(np.prod(like.shape[:depth]))
+    count = int(rng.integers(1, min(most, 4) + 1))
+    flat = rng.choice(most, count, replace=False)
+    places = np.stack(np.unravel_index(flat, like.shape[:depth]), axis=-1)
+    if kind == "GatherND":
+        return Proposal(kind, [x, _ints(maker, places)])
+    updates = maker.constant(random_array(rng, (count, *like.shape[depth:]), like.dtype))
+    return Proposal(kind, [x, _ints(maker, places), updates])
+
+
+@makes("TopK")
+def _top(maker: Maker, kind: str) -> Proposal:
+    x = floats(maker)
+    axis = axis_of(maker, x)
+    count = int(maker.rng.integers(1, maker.tensors[x].shape[axis] + 1))
+    fields = {"axis": axis, "largest": int(maker.rng.random() < 0.7)}
+    return Proposal(kind, [x, _ints(maker, [count])], fields, 2)
+
+
+@makes("OneHot")
+def _one_hot(maker: Maker, kind: str) -> Proposal:
+    at = maker.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) < 4)
+    ends = maker.constant(np.float32([0, 1]))
+    depth = maker.constant(np.int64(maker.rng.integers(2, 6)))
+    return Proposal(kind, [at, depth, ends], {"axis": int(maker.rng.choice([-1, 0]))})
+
+
+@makes("EyeLike", "Shape", "Size")
+def _of_shape(maker: Maker, kind: str) -> Proposal:
+    x = any_value(maker)
+    if kind == "EyeLike" and len(maker.tensors[x].shape) != 2:
+        raise LookupError
+    return Proposal(kind, [x])
+
+
+@makes("GridSample")
+def _grid(maker: Maker, kind: str) -> Proposal:
+    rng, x = maker.rng, floats(maker, 4)
+    n = maker.tensors[x].shape[0]
+    # Places inside: at the edges modes of different opsets differ.
+    places = rng.uniform(-0.9, 0.9, (n, 3, 2, 2)).astype(np.float32)
+    fields: dict[str, Any] = {
+        "align_corners": int(rng.random() < 0.5),
+        "padding_mode": str(rng.choice(["zeros", "border", "reflection"])),
+    }
+    return Proposal(kind, [x, maker.constant(places)], fields)
+
+
+@makes("Einsum")
+def _einsum(maker: Maker, kind: str) -> Proposal:
+    x = floats(maker, 3)
+    _, b, c = maker.tensors[x].shape
+    if maker.rng.random() < 0.5:
+        return Proposal(kind, [x, weights(maker, (c, 3))], {"equation": "abc,cd->abd"})
+    return Proposal(kind, [x, weights(maker, (b, c))], {"equation": "abc,bc->ac"})
+
+
+@makes("Compress")
+def _compress(maker: Maker, kind: str) -> Proposal:
+    x = any_value(maker)
+    axis = axis_of(maker, x)
+    kept = maker.rng.random(maker.tensors[x].shape[axis]) < 0.6
+    if not kept.any():
+        raise LookupError
+    return Proposal(kind, [x, maker.constant(kept)], {"axis": axis})
+
+
+@makes("CastLike")
+def _cast_like(maker: Maker, kind: str) -> Proposal:
+    return Proposal(kind, [any_value(maker), any_value(maker)])
