@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgec.boards.board import all_boards, load_board
-from edgec.cli.boards import command
+from edgec.cli.main import cli
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_every_real_board_can_be_followed(edgec: Callable, folder: Path, name: s
 def test_questions_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True)
     answers = "stm32\nA weather station\n512K\n\n16K\n"
-    done = CliRunner().invoke(command, ["new", "weather"], input=answers)
+    done = CliRunner().invoke(cli, ["boards", "new", "weather"], input=answers)
     assert done.exit_code == 0, done.output
     board = load_board(folder / "weather.toml")
     assert (board.title, board.flash_bytes) == ("A weather station", 512 * 1024)

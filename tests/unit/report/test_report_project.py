@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from project_case import make_report
 
 from edgec.boards.board import load_board
-from edgec.cli.report import command
+from edgec.cli.main import cli
 from edgec.deploy.project import Built, deploy, deploy_library
 from edgec.errors import BuildFailed
 from edgec.pipeline import Compiled, compile_model
@@ -60,7 +60,7 @@ def write(folder: Path, report: Any) -> Path:
 
 
 def invoke(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(command, [str(word) for word in arguments])
+    return CliRunner().invoke(cli, ["report", *map(str, arguments)])
 
 
 def test_figures_of_a_build_add_up(built: Built, compiled: Compiled) -> None:
