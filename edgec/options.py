@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
-from edgec.numerics.fixed_point import Rounding
 
 Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]
@@ -150,7 +149,7 @@ class Options:
     """
 
     optimize: Optimize | Prices = "balanced"
-    match: Rounding | None = None
+    match: Literal["tflm", "litert", "onnx"] | None = None
     io: Io = "arena"
     unfused: bool = False
     no_asm: bool = False

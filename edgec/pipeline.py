@@ -182,7 +182,8 @@ def _simplify(
     module: Module, options: Options, stages: _Dump
 ) -> tuple[Module, tuple[Shrinkage, ...], tuple[IdleClamp, ...]]:
     """Stages 2 to 4 without fusion, and the channels and clamps that were removed."""
-    rounding: Rounding = options.match or ("onnx" if module.format in ("onnx", "torch") else "tflm")
+    framework = options.match or ("onnx" if module.format in ("onnx", "torch") else "tflm")
+    rounding: Rounding = "single" if framework == "litert" else framework
     for name, run in PASSES:
         module = module.with_every(run, rounding)
         stages.check(name, module)

@@ -19,7 +19,7 @@ _UNDEFINED = (
     re.compile(r"undefined symbol: (?P<name>[\w.$]+)"),
 )
 MAX_LINES = 8
-"""So many lines of a compiler's output are shown."""
+"""At most this many lines of a compiler's output are shown."""
 
 
 def explain_compiler(source: Path, output: str) -> BuildFailed:

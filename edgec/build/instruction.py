@@ -25,7 +25,7 @@ class Instruction:
 def decode_halves(
     code: bytes, address: int, is_long: Callable[[int], bool]
 ) -> Iterator[Instruction]:
-    """Yield instructions of one or two half-words; `is_long` tells by the first which it is.
+    """Yield instructions of one or two half-words; `is_long` decides by the first half-word.
 
     A 32-bit instruction cut off at the end is yielded as its first half-word alone.
     """

@@ -1,7 +1,7 @@
 """Files and folders that are written whole or not at all: beside their place first, then moved.
 
-Who is killed leaves a folder of half a project behind. Each holds the lock of a file in it while it
-is written, and that lock ends with the process, so the next one to write there can tell.
+A killed process leaves a folder of half a project. Each holds the lock of a file in it while it
+is written, and that lock ends with the process, so the next process to write there sees it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a core starts and where interrupts lead, read from an image.
 
 Cortex-M: a vector table of addresses (DDI 0403E B1.5.3). RISC-V: code at the start of the program
-that jumps to the reset handler, behind the words that a boot ROM looks for; and a trap table of
+that jumps to the reset handler, after the words that a boot ROM looks for; and a trap table of
 32 jumps, the first for exceptions, the others for interrupts (mtvec in vectored mode: privileged
 architecture 3.1.7).
 """

@@ -238,9 +238,8 @@ def make_options(**words: Any) -> Options:
     """`Options` from the words of `compile_options`, and further fields of it."""
     from edgec.options import Options
 
-    match, places = words.pop("match"), words.pop("place", ())
+    places = words.pop("place", ())
     return Options(
-        match="single" if match == "litert" else match,
         input_shapes=tuple(words.pop("input_shape")),
         input_values=tuple(words.pop("input_value", ())),
         places=tuple(pair for pairs in places for pair in pairs),

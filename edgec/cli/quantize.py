@@ -81,7 +81,7 @@ class _WithWords(click.Command):
 @click.option("--max-ram", "max_ram_bytes", type=SIZE, metavar="SIZE",
               help="For mixed: at most this much RAM of the board's build.")  # fmt: skip
 @click.option("--max-instructions", type=click.IntRange(1), metavar="N",
-              help="For mixed: at most so many for one inference, counted on a core.")  # fmt: skip
+              help="For mixed: at most this many an inference, counted on a core.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
               help="Zero points of 0 for values, too.")  # fmt: skip
 @click.option("--equalize", type=click.Choice(["auto", "always", "never"]), default="auto",

@@ -152,7 +152,7 @@ def _export(
 
 
 def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> list[Any]:
-    """All steps from the initial state, which a real board may have left behind long ago."""
+    """All steps from the initial state, whatever state a real board was in."""
     if session.manifest.state_bytes:
         session.reset()
     return [session.run(arrays, profile=profile) for arrays in steps]

@@ -19,8 +19,8 @@ from edgec.codegen.names import identifier, unique
 COLUMNS = 98
 INDENT = " " * 8
 LINES_AT_ONCE = 1024
-#: Up to so many floats are printed with the fewest digits that mean the same float32. More of them
-#: get nine digits, which always suffice, since finding the fewest takes five times as long.
+#: Up to this many floats are printed with the fewest digits that mean the same float32. More get
+#: nine digits, which always suffice, since finding the fewest takes five times as long.
 FEW_FLOATS = 4096
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
 WEIGHTS_OBJECT = "weights"  # after the model's name

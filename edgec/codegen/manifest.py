@@ -18,7 +18,7 @@ from edgec import __version__
 from edgec.codegen.c_data import Weights
 from edgec.codegen.names import port_names
 from edgec.codegen.program import Port, Program, Size
-from edgec.errors import ContractError
+from edgec.errors import BuildFailed, ContractError
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_FORMAT = 2
@@ -190,14 +190,17 @@ class Manifest:
 
     @staticmethod
     def load(folder: Path) -> Manifest:
-        """Read `manifest.json` of a project folder; raises ContractError if it is not one."""
+        """Read `manifest.json` of a project folder.
+
+        Raises BuildFailed if there is none, ContractError if it is not readable.
+        """
         path = folder / MANIFEST_NAME
         try:
             return Manifest.from_json(path.read_text(encoding="utf-8"))
         except OSError as problem:
-            raise ContractError(
-                f"{folder} is not a project made by `edgec build`: no {MANIFEST_NAME}",
-                hint="give the folder that `edgec build -o` wrote",
+            raise BuildFailed(
+                f"{folder} is no edgec project: it has no {MANIFEST_NAME}",
+                hint="give a model file, or a folder that `edgec build` made",
             ) from problem
 
 

@@ -31,7 +31,7 @@ class Registers:
         self._declared: set[Element] = set()
 
     def scalar(self, buffer: Buffer, indices: tuple[Term, ...]) -> Element | None:
-        """The scalar behind an access, None if the buffer is memory or a local array."""
+        """The scalar that an access means, None if the buffer is memory or a local array."""
         if buffer not in self._allocs or buffer in self._arrays:
             return None
         return buffer, flat_term(indices, buffer.shape).offset

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from edgec.boards.board import Board
 from edgec.build.staging import work_folder
@@ -38,7 +39,7 @@ _WAYS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _changes(words: str) -> dict[str, str]:
+def _changes(words: str) -> dict[str, Any]:
     """The options that words of the command line mean."""
     names = (word.removeprefix("--").replace("-", "_") for word in words.split()[::2])
     return dict(zip(names, words.split()[1::2], strict=True))
@@ -131,7 +132,7 @@ def with_ways_out(
     ways = dict.fromkeys(words for what in error.over for words in _WAYS[what])
     for words in ways:
         changes = _changes(words)
-        if replace(options, **changes) == options:  # type: ignore[arg-type]
+        if replace(options, **changes) == options:
             continue
         way = _try(words, changes, module, board, core, options)
         if way is not None and way.figures not in [other.figures for other in tried]:
@@ -151,14 +152,14 @@ def with_ways_out(
 
 def _try(
     words: str,
-    changes: dict[str, str],
+    changes: dict[str, Any],
     module: Module,
     board: Board | None,
     core: Core,
     options: Options,
 ) -> _Way | None:
     """Build with other options and without limits; None where that is not possible."""
-    free = replace(options.with_limits(Limits()), **changes)  # type: ignore[arg-type]
+    free = replace(options.with_limits(Limits()), **changes)
     try:
         with work_folder("way") as folder:
             compiled = compile_module(

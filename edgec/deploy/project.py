@@ -14,7 +14,7 @@ from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.build.staging import staged_folder
-from edgec.codegen.manifest import MANIFEST_NAME, Manifest
+from edgec.codegen.manifest import Manifest
 from edgec.codegen.placement import place_hot_code
 from edgec.codegen.program import Program
 from edgec.codegen.project import HARNESS_DIRS, write_project
@@ -134,13 +134,7 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
 
 def open_project(folder: Path, board: str | None, *, traced: bool = False) -> Built:
     """A project that `edgec build` wrote. Raises BuildFailed if it is not one or is not built."""
-    path = folder / MANIFEST_NAME
-    if not path.is_file():
-        raise BuildFailed(
-            f"{folder} is no edgec project: it has no {MANIFEST_NAME}",
-            hint="give a model file, or a folder that `edgec build` made",
-        )
-    manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    manifest = Manifest.load(folder)
     if not manifest.board:
         raise BuildFailed(
             f"{folder} is a library for {manifest.target}, not a board's program",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.c_types import C_TYPE
-from edgec.codegen.manifest import MANIFEST_NAME, Manifest, PortEntry
+from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
 
@@ -63,13 +63,7 @@ def read_library(project: Path) -> Library:
     Raises BuildFailed if it is no project, lacks a file, or is spread over memories that only its
     board has.
     """
-    path = project / MANIFEST_NAME
-    if not path.is_file():
-        raise BuildFailed(
-            f"{project} is no edgec project: it has no {MANIFEST_NAME}",
-            hint="give a model file, or a folder that `edgec build` made",
-        )
-    manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    manifest = Manifest.load(project)
     if manifest.areas:
         regions = ", ".join(area.region for area in manifest.areas)
         raise BuildFailed(

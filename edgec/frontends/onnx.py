@@ -23,6 +23,7 @@ from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.bodies import Body, given_value
 from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import (
@@ -37,6 +38,8 @@ from edgec.ops.op import (
 #: Larger tensors than this cannot be meant for a small machine; a corrupt file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
 
+#: The rounding of each `match`.
+_ROUNDING: dict[str, Rounding] = {"onnx": "onnx", "tflm": "tflm"}
 #: Operators that know no floats of these are computed in float32.
 _NARROW = ("float16", "bfloat16")
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
@@ -60,11 +63,16 @@ def import_onnx(
     Raises ImportFailed for a file that is not ONNX, is damaged, refers to other files, has other
     symbolic extents, or uses operators that no importer knows (all are listed).
     """
+    if match not in (None, *_ROUNDING):
+        raise ImportFailed(
+            f"--match {match} is not for ONNX files", hint=f"use {' or '.join(_ROUNDING)}"
+        )
     model = _load(path)
     edgec.ops.load()
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
                 default=0)  # fmt: skip
-    importer = _GraphImporter(path, opset, match or "onnx", shapes or {}, values or {}, budget)
+    rounding = _ROUNDING[match or "onnx"]
+    importer = _GraphImporter(path, opset, rounding, shapes or {}, values or {}, budget)
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -123,7 +131,7 @@ class _GraphImporter:
         self,
         path: Path,
         opset: int,
-        rounding: str,
+        rounding: Rounding,
         shapes: Mapping[str, tuple[int, ...]],
         values: Mapping[str, float | Array],
         budget: Budget,

@@ -34,11 +34,15 @@ from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
+from edgec.numerics.fixed_point import Rounding
 from edgec.ops.bodies import Body, given_value
 from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
+
+#: The rounding of each `match`, but for LiteRT's FULLY_CONNECTED.
+_ROUNDING: dict[str, Rounding] = {"tflm": "tflm", "litert": "tflm", "onnx": "onnx"}
 
 #: More unsupported operators than this are listed by kind.
 MAX_PROBLEM_LINES = 20
@@ -63,7 +67,7 @@ def import_tflite(
     Raises ImportFailed for a file that cannot be read, is damaged, or uses what no importer
     knows (all of it is listed).
     """
-    if match not in (None, "tflm", "litert", "onnx"):
+    if match not in (None, *_ROUNDING):
         raise ImportFailed(f"--match {match} is unknown", hint="use tflm, litert or onnx")
     data = read_file(path)
     model = with_input_shapes(read_model(data, path.name), shapes or {}, path.name)
@@ -235,9 +239,7 @@ class _GraphImporter:
         declared = tuple(
             tensor_type(self.graph.tensors[n], computed=True) for n in operator.outputs
         )
-        rounding = self.match
-        if self.match == "litert":
-            rounding = "single" if operator.kind == "FULLY_CONNECTED" else "tflm"
+        rounds_once = self.match == "litert" and operator.kind == "FULLY_CONNECTED"
         raw = RawNode(
             kind=operator.kind,
             name=name,
@@ -245,7 +247,7 @@ class _GraphImporter:
             inputs=inputs,
             outputs=tuple(self.graph.tensors[n].name for n in operator.outputs),
             output_types=declared,
-            rounding=rounding,
+            rounding="single" if rounds_once else _ROUNDING[self.match],
             read_body=partial(self.read_body, operator.attributes),
         )
         first = len(self.builder.nodes)

@@ -240,7 +240,7 @@ class Operator(Generic[AttrsT]):
         return Channels.SAME if self.is_elementwise else Channels.UNKNOWN
 
     def channel_facts(self, attrs: AttrsT, channels: int) -> Sequence[Hashable] | None:
-        """What the attributes say of each output channel; None if they do not tell them apart."""
+        """What the attributes say of each output channel; None if they are the same for all."""
         return None
 
     def interval(

@@ -16,7 +16,7 @@ from edgec.graph.lexer import print_name
 from edgec.graph.literal import LiteralPrinter
 from edgec.graph.types import Array
 
-#: Hexadecimal digits of a constant's SHA-256 in the text: 64 bits tell all constants apart.
+#: Hexadecimal digits of a constant's SHA-256 in the text: 64 bits distinguish all constants.
 HASH_DIGITS = 16
 
 

@@ -61,7 +61,7 @@ class LinkClient(TransportOwner):
         return self._exchange.counts
 
     def hello(self, patience_s: float = 4.0) -> Identity:
-        """Find out who is there; also ends a traced run that another host left behind.
+        """Find out who is there; also ends a traced run that another host left.
 
         Raises SilentDevice, LoopedBack, ForeignFirmware, WrongBaudRate or WrongVersion, by what
         was heard instead of an answer.

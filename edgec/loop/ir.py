@@ -262,7 +262,7 @@ class Call:
 #: A call with this callee shows a row to whoever watches: (number of the value, row, its index).
 #: It does nothing.
 TRACE_ROW = "trace_row"
-#: A call with this callee tells whoever watches that a layer's row is done: (number of the layer).
+#: A call with this callee reports that a row of a layer is done: (number of the layer).
 TRACE_PART = "trace_part"
 #: Both; a build that nobody watches has no code for them.
 TRACES = frozenset({TRACE_ROW, TRACE_PART})

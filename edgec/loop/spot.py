@@ -13,7 +13,7 @@ START = as_term(0)
 
 @dataclass(frozen=True)
 class Spot:
-    """So many elements of a buffer of one dimension, from an offset on."""
+    """A count of elements of a one-dimensional buffer, from an offset on."""
 
     buffer: Buffer
     elements: int

@@ -342,7 +342,7 @@ def _part_end(number: int) -> Call:
 
 
 class _Numbers(Rewriter):
-    """Changes the numbers of parts and of values in calls that tell of them.
+    """Changes the numbers of parts and of values in calls that report them.
 
     In a finished function the values' numbers follow those of its parts; while it is written each
     counts from 0.

@@ -35,7 +35,7 @@ from edgec.targets.target import Target
 #: 3 % that are promised. `ram` leaves room up to its 12 %.
 BALANCED_SLOWDOWN = 1.031
 RAM_SLOWDOWN = 1.1
-#: `balanced` streams where that saves this part of the arena and so many bytes: it also takes code.
+#: `balanced` streams where that saves this part of the arena and this many bytes; it takes code.
 LEAST_SAVING = 1 / 3
 LEAST_SAVED_BYTES = 4096
 #: Points of the front whose plans are made.

@@ -53,7 +53,7 @@ def irreducible_conflict(
 ) -> list[Buffer]:
     """Return buffers that do not fit together although without any one of them they would.
 
-    They are tried from the smallest to the largest. Where a search would take too long to tell,
+    They are tried from the smallest to the largest. Where a search would take too long,
     a buffer is kept: the set then still does not fit, but may be larger than necessary.
     """
     worst = _worst_set(buffers, overlaps)

@@ -3,7 +3,7 @@
 A variant changes the bytes needed during its own step only: its scratch lives there, and the
 inputs it may overlap die there. So the least peak of a choice, by live bytes, is the maximum over
 the steps of a number that depends on one group each, and choosing is exact without enumeration:
-for a limit of so many bytes, every group takes its fastest variant within the limit. Placement can
+for a limit in bytes, every group takes its fastest variant within the limit. Placement can
 need more than live bytes; then the next limits are tried, as long as they can still win, and if few
 choices can win at all, all of them: slower variants within a limit may lie better.
 """

@@ -1,7 +1,7 @@
 """How a search chooses where to go first; every strategy is complete, none is always fast.
 
 Searches are heavy-tailed: an order that fails in a million nodes on one problem solves it in two
-hundred when slightly changed. So many strategies get a few nodes each: first plain ones, then
+hundred when slightly changed. So every strategy gets a few nodes: first plain ones, then
 changed ones, drawn from a fixed seed. How many buffers still waited where a search came furthest
 says how good its strategy is: what is changed is mostly among the best, and what a change makes
 better takes its place.

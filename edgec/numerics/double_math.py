@@ -7,61 +7,28 @@ powers of two, so it is exact where these are.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgec.numerics import exp_log
+
 FloatArray = npt.NDArray[Any]
 
 _F = np.float64
-#: ln 2 in two parts, the first of 32 bits: products with exponents are exact.
-_LN2_HIGH, _LN2_LOW = _F(6.93147180369123816490e-01), _F(1.90821492927058770002e-10)
-_LOG2_E = _F(1.4426950408889634)
-#: 1.5 * 2**52: adding and subtracting it rounds to an integer, half to even.
-_ROUNDER = _F(6755399441055744.0)
-#: Taylor's coefficients of (exp(r) - 1 - r) / r**2, and 2 / (2 n + 3) of the series of atanh.
-_EXP = tuple(1.0 / math.factorial(n) for n in range(2, 14))
-_LOG = tuple(2.0 / (2 * n + 3) for n in range(10))
-#: The bits of sqrt(1/2).
-_SQRT_HALF = 0x3FE6A09E667F3BCD
 #: Whole exponents below it are products.
 MOST_PRODUCTS = 1024.0
 
 
 def exp(x: Any) -> FloatArray:
-    """e**x: x = n ln 2 + r, a polynomial of r, and 2**n in two exact factors."""
-    x = np.asarray(x, _F)
-    with np.errstate(all="ignore"):
-        limited = np.where(x > -746.0, x, _F(-746))
-        limited = np.where(limited < 710.0, limited, _F(710))
-        n = (limited * _LOG2_E + _ROUNDER) - _ROUNDER
-        r = (limited - n * _LN2_HIGH) - n * _LN2_LOW
-        y = (r * r * _polynomial(_EXP, r) + r) + _F(1)
-        power = n.astype(np.int64)
-        half = power >> 1
-        y = y * _power_of_two(half) * _power_of_two(power - half)
-    return np.asarray(np.where(np.isnan(x), x, y))
+    """e**x."""
+    return exp_log.exp(x, exp_log.FLOAT64)
 
 
 def log(x: Any) -> FloatArray:
-    """The natural logarithm: x = 2**k (1 + f). -inf for zeros, NaN for negative numbers."""
-    x = np.asarray(x, _F)
-    with np.errstate(all="ignore"):
-        is_small = x < _F(2.0**-1022)  # a denormal, whose exponent says nothing
-        bits = np.where(is_small, x * _F(2.0**54), x).view(np.int64)
-        bits = bits + (0x3FF0000000000000 - _SQRT_HALF)
-        k = ((bits >> 52) - 1023 - np.where(is_small, 54, 0)).astype(_F)
-        f = ((bits & 0x000FFFFFFFFFFFFF) + _SQRT_HALF).view(_F) - _F(1)
-        s = f / (f + _F(2))
-        z = s * s
-        half = _F(0.5) * f * f
-        low = s * (z * _polynomial(_LOG, z) + half) + k * _LN2_LOW
-        y = k * _LN2_HIGH + (f - (half - low))
-    y = np.where((x > 0) & (x < np.inf), y, x)  # infinity and NaN stay
-    y = np.where(x == 0, _F(-np.inf), y)
-    return np.where(x < 0, _F(np.nan), y)
+    """The natural logarithm."""
+    return exp_log.log(x, exp_log.FLOAT64)
 
 
 def pow(x: Any, y: Any) -> FloatArray:
@@ -102,16 +69,3 @@ def _product(x: FloatArray, steps: npt.NDArray[np.int64], inverse: Any) -> Float
         total = np.where(steps & 1, total * factor, total)
         factor, steps = factor * factor, steps >> 1
     return np.asarray(np.where(inverse, _F(1) / total, total))
-
-
-def _polynomial(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """Horner's scheme, every step rounded."""
-    total = np.full_like(x, _F(coefficients[-1]))
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + _F(coefficient)
-    return total
-
-
-def _power_of_two(n: npt.NDArray[np.int64]) -> FloatArray:
-    """2**n for n from -1022 to 1023, from its bits."""
-    return ((n + 1023) << 52).view(_F)

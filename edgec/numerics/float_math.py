@@ -18,20 +18,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgec.numerics import exp_log
+from edgec.numerics.exp_log import polynomial
+
 FloatArray = npt.NDArray[Any]
 
 _F = np.float32
 
-#: ln 2 in two parts: nine bits, so that products with small integers are exact, and the rest.
-_LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
-_LOG2_E = _F(1.44269504)
-#: Adding and subtracting it rounds to an integer, half to even: 1.5 * 2**23.
-_ROUNDER = _F(12582912.0)
-#: (exp(r) - 1 - r) / r**2 on [-ln 2 / 2, ln 2 / 2], lowest power first; fitted for this project,
-#: as are all polynomials here.
-_EXP = (0.5, 0.1666666567325592, 0.04166628047823906, 0.00833350419998169,
-        0.0013945752289146185, 0.0001978926593437791)  # fmt: skip
-#: (tanh(x) - x) / x**3 in x**2, for |x| < 0.625.
+#: (tanh(x) - x) / x**3 in x**2, for |x| < 0.625, lowest power first; all were fitted for this
+#: project.
 _TANH = (-0.3333333134651184, 0.1333320587873459, -0.05394676327705383, 0.021700700744986534,
          -0.008177394978702068, 0.0021429588086903095)  # fmt: skip
 _TANH_SMALL = _F(0.625)
@@ -42,8 +37,6 @@ _ERF = (0.12837916612625122, -0.3761262595653534, 0.1128358542919159, -0.0268538
 _ERF_REST = (-0.0003537095617502928, -1.1270400285720825, -0.6382256150245667,
              -0.10303743183612823, 0.021805349737405777, -0.0029396151658147573,
              0.00018557484145276248)  # fmt: skip
-#: (2 atanh(s) - 2 s) / s**3 in s**2, for 1 + f between sqrt(1/2) and sqrt(2), s = f / (2 + f).
-_LOG = (0.6666666269302368, 0.4000033736228943, 0.28537169098854065, 0.23584990203380585)
 #: (sin(r) - r) / r**3, (cos(r) - 1 + r**2 / 2) / r**4 and, for r up to tan(pi / 8),
 #: (atan(r) - r) / r**3, all in r**2.
 _SIN = (-0.1666666716337204, 0.008333329111337662, -0.00019839305605273694, 2.7180271899851505e-06)
@@ -53,13 +46,11 @@ _ATAN = (-0.33332955837249756, 0.19977901875972748, -0.13879556953907013, 0.0805
 _SINH = (0.1666666716337204, 0.008333350531756878, 0.0001983606634894386, 2.8174395083624404e-06)
 _TAN_EIGHTH, _TAN_THREE_EIGHTHS = _F(0.41421356), _F(2.41421356)
 _HALF_PI, _QUARTER_PI = _F(1.57079633), _F(0.785398163)
-#: 2 / pi, 32 bits in each word, behind a word of zeros.
+#: 2 / pi, 32 bits in each word, after a word of zeros.
 _TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041,
                 0xFE5163AB)  # fmt: skip
 #: 2 pi / 2**64: of a turn's 64 bits.
 _TURN = _F(3.4061215800e-19)
-#: The bits of sqrt(1/2).
-_SQRT_HALF = 0x3F3504F3
 
 
 def float_minimum(a: Any, b: Any) -> FloatArray:
@@ -73,35 +64,13 @@ def float_maximum(a: Any, b: Any) -> FloatArray:
 
 
 def exp(x: Any) -> FloatArray:
-    """e**x: x = n ln 2 + r, a polynomial of r, and 2**n in two exact factors."""
-    x = np.asarray(x, _F)
-    with np.errstate(all="ignore"):
-        limited = float_minimum(float_maximum(x, _F(-104)), _F(89))
-        n = (limited * _LOG2_E + _ROUNDER) - _ROUNDER
-        r = (limited - n * _LN2_HIGH) - n * _LN2_LOW
-        y = (r * r * _polynomial(_EXP, r) + r) + _F(1)
-        power = n.astype(np.int32)
-        half = power >> 1
-        y = y * _power_of_two(half) * _power_of_two(power - half)
-    return np.asarray(np.where(np.isnan(x), x, y))
+    """e**x."""
+    return exp_log.exp(x, exp_log.FLOAT32)
 
 
 def log(x: Any) -> FloatArray:
-    """The natural logarithm: x = 2**k (1 + f). -inf for zeros, NaN for negative numbers."""
-    x = np.asarray(x, _F)
-    with np.errstate(all="ignore"):
-        is_small = x < _F(2.0**-126)  # a denormal, whose exponent says nothing
-        bits = np.where(is_small, x * _F(2.0**23), x).view(np.int32) + (0x3F800000 - _SQRT_HALF)
-        k = ((bits >> 23) - 127 - np.where(is_small, 23, 0)).astype(_F)
-        f = ((bits & 0x007FFFFF) + _SQRT_HALF).astype(np.int32).view(_F) - _F(1)
-        s = f / (f + _F(2))
-        z = s * s
-        half = _F(0.5) * f * f
-        low = s * (z * _polynomial(_LOG, z) + half) + k * _LN2_LOW
-        y = k * _LN2_HIGH + (f - (half - low))
-    y = np.where((x > 0) & (x < np.inf), y, x)  # infinity and NaN stay
-    y = np.where(x == 0, _F(-np.inf), y)
-    return np.where(x < 0, _F(np.nan), y)
+    """The natural logarithm."""
+    return exp_log.log(x, exp_log.FLOAT32)
 
 
 def sigmoid(x: Any) -> FloatArray:
@@ -117,7 +86,7 @@ def tanh(x: Any) -> FloatArray:
     x = np.asarray(x, _F)
     with np.errstate(all="ignore"):
         z = x * x
-        small = x + x * z * _polynomial(_TANH, z)
+        small = x + x * z * polynomial(_TANH, z)
         size = np.where(x < 0, -x, x)
         large = _F(1) - _F(2) / (exp(size + size) + _F(1))
         return np.where(size < _TANH_SMALL, small, np.where(x < 0, -large, large))
@@ -127,9 +96,9 @@ def erf(x: Any) -> FloatArray:
     """The error function: a polynomial near zero, 1 - e**polynomial elsewhere."""
     x = np.asarray(x, _F)
     with np.errstate(all="ignore"):
-        small = x + x * _polynomial(_ERF, x * x)
+        small = x + x * polynomial(_ERF, x * x)
         size = np.where(x < 0, -x, x)
-        large = _F(1) - exp(_polynomial(_ERF_REST, float_minimum(size, _F(4))))
+        large = _F(1) - exp(polynomial(_ERF_REST, float_minimum(size, _F(4))))
         result = np.where(size < _F(1), small, np.where(x < 0, -large, large))
     return np.asarray(np.where(np.isnan(x), x, result))
 
@@ -192,8 +161,8 @@ def _wave(x: Any, ahead: int) -> FloatArray:
         n, r = _quadrant(x)
         n = n + ahead
         z = r * r
-        sine = r + r * z * _polynomial(_SIN, z)
-        cosine = (_F(1) - _F(0.5) * z) + z * z * _polynomial(_COS, z)
+        sine = r + r * z * polynomial(_SIN, z)
+        cosine = (_F(1) - _F(0.5) * z) + z * z * polynomial(_COS, z)
         y = np.where(n & 1, cosine, sine)
         return np.where(np.isfinite(x), np.where(n & 2, -y, y), _F(np.nan))
 
@@ -219,7 +188,7 @@ def atan(x: Any) -> FloatArray:
         r = np.where(is_large, _F(-1) / size, of_middle)
         start = np.where(is_large, _HALF_PI, np.where(is_middle, _QUARTER_PI, _F(0)))
         z = r * r
-        y = start + (r + r * z * _polynomial(_ATAN, z))
+        y = start + (r + r * z * polynomial(_ATAN, z))
         return np.asarray(np.where(x < 0, -y, np.where(x == 0, x, y)))
 
 
@@ -228,7 +197,7 @@ def sinh(x: Any) -> FloatArray:
     x = np.asarray(x, _F)
     with np.errstate(all="ignore"):
         z = x * x
-        small = x + x * z * _polynomial(_SINH, z)
+        small = x + x * z * polynomial(_SINH, z)
         size = np.where(x < 0, -x, x)
         root = exp(size * _F(0.5))
         large = _F(0.5) * root * root - _F(0.5) / root / root
@@ -247,16 +216,3 @@ def fmod(a: Any, b: Any) -> FloatArray:
     """The remainder of a / b towards zero, with the sign of a; exact."""
     with np.errstate(all="ignore"):
         return np.asarray(np.fmod(np.asarray(a, _F), np.asarray(b, _F)))
-
-
-def _polynomial(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """Horner's scheme, every step rounded to float32."""
-    total = np.full_like(x, _F(coefficients[-1]))
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + _F(coefficient)
-    return total
-
-
-def _power_of_two(n: npt.NDArray[np.int32]) -> FloatArray:
-    """2**n for n from -126 to 127, from its bits."""
-    return ((n + 127) << 23).astype(np.int32).view(_F)

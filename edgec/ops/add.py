@@ -283,7 +283,7 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> GraphValue:
     if declared.dtype not in LEFT_SHIFT:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
-    attrs = AddAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
+    attrs = AddAttrs(declared.quant, minimum, maximum, raw.rounding)
     return builder.op(op, raw.operands(), attrs, name=raw.name)
 
 

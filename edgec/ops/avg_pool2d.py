@@ -272,6 +272,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
         return append_activation(builder, raw, "avg_pool2d", raw.operands(), pool)
     attrs = AvgPool2dAttrs(
         kernel, stride, padding, declared.quant if declared else None, minimum, maximum,
-        raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        raw.rounding,
     )  # fmt: skip
     return builder.op("avg_pool2d", raw.operands(), attrs, name=raw.name)

@@ -129,7 +129,7 @@ class HardSwish(ByTable[HardSwishAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite HARD_SWISH of int8 or float32 values."""
     x, declared = tflite_unary(raw)
-    attrs = HardSwishAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
+    attrs = HardSwishAttrs(declared.quant, raw.rounding)
     return builder.op("hard_swish", [x], attrs, name=raw.name)
 
 

@@ -113,7 +113,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     x, declared = tflite_unary(raw)
     if raw.rounding == "onnx":
         raise ImportFailed("it has no rounding of ONNX")
-    attrs = LeakyReluAttrs(raw.attribute("alpha"), declared.quant, raw.rounding)  # type: ignore[arg-type]
+    attrs = LeakyReluAttrs(raw.attribute("alpha"), declared.quant, raw.rounding)
     return builder.op("leaky_relu", [x], attrs, name=raw.name)
 
 

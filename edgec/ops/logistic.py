@@ -144,7 +144,7 @@ class Logistic(ByTable[LogisticAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite LOGISTIC of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
-    attrs = LogisticAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
+    attrs = LogisticAttrs(declared.quant, raw.rounding)
     return builder.op("logistic", [x], attrs, name=raw.name)
 
 

@@ -330,7 +330,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         hidden=quant,
         clip=int(min(clip, 32767)),
         time_major=bool(raw.attribute("time_major", False)),
-        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        rounding=raw.rounding,
     )
     node = builder.node(
         "lstm", [flat, hidden, cell, weights, recurrent, bias], attrs, name=raw.name,

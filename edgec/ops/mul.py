@@ -201,7 +201,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     if declared.dtype not in QUANTIZED:
         raise ImportFailed(f"{declared.dtype} output: only int8, int16 and float32 are supported")
     minimum, maximum = activation_range(raw.attribute("fused_activation", "NONE"), declared)
-    attrs = MulAttrs(declared.quant, minimum, maximum, raw.rounding)  # type: ignore[arg-type]
+    attrs = MulAttrs(declared.quant, minimum, maximum, raw.rounding)
     return builder.op("mul", raw.operands(), attrs, name=raw.name)
 
 

@@ -22,6 +22,7 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.tape import Program
+from edgec.numerics.fixed_point import Rounding
 from edgec.numerics.narrow_float import stored_in
 from edgec.ops.bodies import Inline, ReadBody
 from edgec.ops.intervals import stored_sums
@@ -203,7 +204,7 @@ class RawNode:
     outputs: tuple[str, ...]
     output_types: tuple[TensorType | None, ...]
     opset: int = 0
-    rounding: str = "tflm"
+    rounding: Rounding = "tflm"
     read_body: ReadBody = _no_body
     inline: Inline = _no_body
 

@@ -219,5 +219,5 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     if declared is None:
         raise ImportFailed("an input is absent")
     output = None if declared.is_float else declared.quant
-    attrs = PreluAttrs(output, raw.rounding)  # type: ignore[arg-type]
+    attrs = PreluAttrs(output, raw.rounding)
     return builder.op("prelu", raw.operands(), attrs, name=raw.name)

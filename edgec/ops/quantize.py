@@ -113,7 +113,7 @@ class Quantize(Op[QuantizeAttrs]):
     def channels(
         self, attrs: QuantizeAttrs, inputs: Sequence[TensorType], output: TensorType
     ) -> Channels:
-        """Each its own, unless parameters tell them apart."""
+        """Each its own, unless parameters differ by channel."""
         quant = output.quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
 
@@ -155,7 +155,7 @@ class Dequantize(Op[NoAttrs]):
     def channels(
         self, attrs: NoAttrs, inputs: Sequence[TensorType], output: TensorType
     ) -> Channels:
-        """Each its own, unless parameters tell them apart."""
+        """Each its own, unless parameters differ by channel."""
         quant = inputs[0].quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
 
@@ -200,7 +200,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     if declared is not None and x.type.dtype == "float32" and declared.quant is not None:
         if declared.dtype not in STORED:
             raise ImportFailed(f"float32 to {declared.dtype} is not supported")
-        to_integers = QuantizeAttrs(declared.quant, declared.dtype, raw.rounding)  # type: ignore[arg-type]
+        to_integers = QuantizeAttrs(declared.quant, declared.dtype, raw.rounding)
         return builder.op("quantize", [x], to_integers, name=raw.name)
     if declared is None or x.type.dtype not in STORED or declared.dtype not in STORED:
         raise ImportFailed(f"{x.type} to {declared} is not supported yet")
@@ -213,7 +213,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         output=declared.quant,
         minimum=int(info.min),
         maximum=int(info.max),
-        rounding=raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        rounding=raw.rounding,
         dtype=declared.dtype,
     )
     return builder.op("requantize", [x], attrs, name=raw.name)

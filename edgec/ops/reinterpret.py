@@ -43,7 +43,7 @@ class Reinterpret(Op[ReinterpretAttrs]):
     def channels(
         self, attrs: ReinterpretAttrs, inputs: Sequence[TensorType], output: TensorType
     ) -> Channels:
-        """Each its own, unless parameters tell them apart."""
+        """Each its own, unless parameters differ by channel."""
         return Channels.SAME if attrs.output.per_tensor else Channels.UNKNOWN
 
     def interval(

@@ -283,7 +283,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         raise ImportFailed(f"{raw.operand(0).type.dtype} to {declared.dtype}: only int8 yet")
     attrs = SoftmaxAttrs(
         raw.attribute("beta"), declared.quant,
-        raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        raw.rounding,
         declared.dtype,
     )  # fmt: skip
     return builder.op("softmax", raw.operands(), attrs, name=raw.name)

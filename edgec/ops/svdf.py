@@ -182,7 +182,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     info = np.iinfo(memory.type.dtype)
     attrs = RequantizeAttrs(
         (float(first),), Quant((float(memory_scale),), (0,)), int(info.min), int(info.max),
-        raw.rounding, memory.type.dtype,  # type: ignore[arg-type]  # checked by infer
+        raw.rounding, memory.type.dtype,
     )  # fmt: skip
     pushed = builder.op("requantize", [acc], attrs, name=f"{raw.name}/feature", sources=sources)
     after = builder.op("svdf_push", [memory, pushed], name=f"{raw.name}/push", sources=sources)
@@ -192,7 +192,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     )
     attrs = RequantizeAttrs(
         (float(second),), declared.quant, -128, 127,
-        raw.rounding,  # type: ignore[arg-type]  # checked by infer
+        raw.rounding,
     )  # fmt: skip
     return builder.op(
         "requantize", [acc], attrs, name=f"{raw.name}/requantize", output_names=[raw.name],

@@ -86,7 +86,7 @@ class Tanh(ByTable[TanhAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite TANH of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
-    attrs = TanhAttrs(declared.quant, raw.rounding)  # type: ignore[arg-type]
+    attrs = TanhAttrs(declared.quant, raw.rounding)
     return builder.op("tanh", [x], attrs, name=raw.name)
 
 

@@ -210,7 +210,7 @@ def verify_model(
     ToolMissing where the framework or the engine is not installed.
     """
     runner = Runner(runner) if isinstance(runner, str) else runner
-    oracle = open_oracle(model, reference, dict(options.input_values))
+    oracle = _reference(model, reference, options)
     inputs = [list(case) for case in cases]
     result = Verification(oracle.name, runner.name, len(inputs))
     compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
@@ -229,6 +229,13 @@ def verify_model(
             name for name in _computed_tensors(compiled.imported.main) if name not in seen
         ]
     return result
+
+
+def _reference(model: Path, name: str | None, options: Options) -> Oracle:
+    """The framework of that name, else the one that the options follow, else the file's own."""
+    if name is None and options.match == "litert":
+        name = "litert"  # TFLite Micro rounds otherwise
+    return open_oracle(model, name, dict(options.input_values))
 
 
 def _compared(

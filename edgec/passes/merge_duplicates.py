@@ -1,6 +1,6 @@
 """Read only one of several channels that always hold the same integer.
 
-1. Channels of a value are told apart by keys: those with equal keys are equal for every input.
+1. Channels of a value are distinguished by keys: those with equal keys are equal for every input.
    Filters with equal weights, bias and multiplier make equal channels, and operators that compute
    channel by channel keep them equal.
 2. A convolution or dense that reads several equal channels reads the first alone, with the sum of

@@ -106,7 +106,7 @@ def _is_fixed(access: Access) -> bool:
 
 
 def _is_own_slice(access: Access, count: int) -> bool:
-    """Whether each of so many steps of the outermost loop has a slice of the buffer to itself."""
+    """Whether each of `count` steps of the outermost loop has a slice of the buffer to itself."""
     outer, indices, shape = _outermost(access), access.indices, access.buffer.shape
     if outer is None or not indices or _along(shape) != count:
         return False

@@ -45,7 +45,7 @@ _Sum = tuple[int, int, int, tuple[int, ...]]
 def all_best(layers: Sequence[Sequence[Option]]) -> list[Point]:
     """Every assignment that no other is as good as in all three, the fewest bytes first.
 
-    Losses and instructions are told apart to a millionth of all; where that makes too many sums,
+    Losses and instructions are distinguished to a millionth of all; where that makes too many sums,
     ten times as coarsely, until it does not.
     """
     part = FINEST

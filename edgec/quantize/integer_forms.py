@@ -5,7 +5,7 @@
    rounded three times, before the operator, in it and after it, where once is enough.
 2. A clip after such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, resizing. Behind floats it stays in float. So do, because inputs and
+   concat, pad, slice, gather, resizing. After floats it stays in float. So do, because inputs and
    outputs are floats, slices of inputs, concats that no integers are made of, and what moves inputs
    for floats alone: each part has parameters of its own (states of another range, boxes and scores)
    or stays as it is.

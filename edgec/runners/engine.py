@@ -1,6 +1,6 @@
 """Engines: where a built project can run, behind one interface.
 
-| engine | runs | tells |
+| engine | runs | reports |
 |---|---|---|
 | `host`   | the shared library, in this process    | outputs, every traced value               |
 | `core`   | the firmware's functions, simulated    | also instructions, modelled cycles, stack |
@@ -56,7 +56,7 @@ class RunResult:
 
     `outputs` have the manifest's dtypes and shapes. `instructions` and `cycles` are those of the
     inference alone, without start-up and input; `resolution` is how many instructions (or
-    cycles, where there are no instructions) the clock that counted them can tell apart.
+    cycles, where there are no instructions) the clock that counted them can distinguish.
     `clock_overhead` is what reading the clock once costs, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `layers` has one entry for each layer of the manifest and `traces` maps trace ids to bytes

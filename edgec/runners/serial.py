@@ -1,4 +1,4 @@
-"""The serial engine: a real board, its program already flashed, behind a serial port."""
+"""The serial engine: a real board, its program already flashed, at a serial port."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One Cortex-M core on Unicorn: memory, hooks and a run to the return address.
 
-Runs in the worker process only, because Unicorn is GPL. What Unicorn is told to be is a CPU
+Runs in the worker process only, because Unicorn is GPL. Unicorn is set to a CPU
 model in Thumb mode, so that it traps what a core lacks; its M-class mode is one permissive core.
 """
 
@@ -293,7 +293,7 @@ class Machine:
         return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
 
     def _forget_condition(self) -> None:
-        """Undo what Unicorn 2.1 leaves behind when it calls a memory hook inside an IT block.
+        """Undo what Unicorn 2.1 leaves when it calls a memory hook inside an IT block.
 
         It restores the program counter for the hook, and with it the state of the IT block, which
         translated code keeps to itself and so never clears: the next block would start under a

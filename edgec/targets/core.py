@@ -1,4 +1,4 @@
-"""Cores: what an instruction set can do, and how each compiler is told about it.
+"""Cores: what an instruction set can do, and which options each compiler takes for it.
 
 A core is code because schedules, microkernels and checks depend on its features; a board
 (`board.py`) is data that names a core. Feature words:
@@ -269,7 +269,7 @@ def is_this_computer(core: Core) -> bool:
         return False
 
 
-#: What Linux calls the instructions behind a feature.
+#: What Linux calls the instructions of a feature.
 _LINUX_FLAGS = {
     "sse4": ("sse4_1", "sse4_2", "ssse3", "popcnt"),
     "avx2": ("avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"),

@@ -30,7 +30,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "aarch64": (*loops.RULES, *loops.LOOPS),
 }
 
-#: So many multiply-accumulates are worth a step of its own for what follows them: a hundred bytes.
+#: This many multiply-accumulates are worth a step of its own (a hundred bytes) for what follows.
 MANY_PRODUCTS = 10_000
 
 #: Lowers the group, given the form and how its loops rescale.

@@ -47,7 +47,7 @@ uint8_t *ec_link_put(uint8_t *to, uint32_t value, uint32_t bytes);
 void ec_link_send(uint8_t type, uint16_t sequence, uint32_t length);
 
 /* Take a received byte. Returns the number of data bytes of the good frame that ends with it, else
- * EC_LINK_NO_FRAME. A damaged frame is dropped, and the host told. */
+ * EC_LINK_NO_FRAME. A damaged frame is dropped, and the host gets an error. */
 int32_t ec_link_take(uint8_t byte);
 
 #endif /* EC_LINK_FRAME_H */

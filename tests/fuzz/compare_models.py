@@ -336,8 +336,8 @@ def note(tally: Tally, seed: int, case: Case | None, error: BaseException) -> No
         tally.results["refused"] += 1
         tally.refused[(error.details or (error.message,))[0].split(":")[-1][:100]] += 1
     else:
-        told = str(error) if isinstance(error, Wrong) else traceback.format_exc()[-1500:]
-        tally.findings[seed] = f"{told}\n{case.text() if case else ''}"
+        why = str(error) if isinstance(error, Wrong) else traceback.format_exc()[-1500:]
+        tally.findings[seed] = f"{why}\n{case.text() if case else ''}"
 
 
 @contextlib.contextmanager
@@ -420,7 +420,7 @@ def say(tally: Tally, start: float) -> None:
 
 
 def run(first: int, count: int, seconds: float, *, quiet: bool = False) -> Tally:
-    """Check `count` seeds from `first` on, for so many seconds at most."""
+    """Check `count` seeds from `first` on, for at most `seconds`."""
     tally, start = Tally(), time.monotonic()
     said = start
     for at in range(first, first + count, BATCH):
@@ -451,8 +451,8 @@ def main() -> int:
         print(small.text(), failure(small), path, sep="\n")
         return 0
     tally = run(args.first, args.count, args.seconds)
-    for seed, told in sorted(tally.findings.items()):
-        print(f"--- seed {seed}: {told}\n")
+    for seed, why in sorted(tally.findings.items()):
+        print(f"--- seed {seed}: {why}\n")
     for reason, count in tally.refused.most_common(40):
         print(f"{count:6} refused: {reason}")
     print(json.dumps(dict(tally.kinds.most_common())))

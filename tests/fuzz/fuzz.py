@@ -47,7 +47,7 @@ SILENT_S = 600
 PROGRESS_S = 60
 #: Address space of a worker beside what it starts with.
 MEMORY_BYTES = 3 << 30
-#: One of so many files that import is compiled as well, if it is small.
+#: One in this many files that import is compiled as well, if it is small.
 COMPILED_EVERY = 8
 MOST_COMPILED_MACS = 2_000_000
 

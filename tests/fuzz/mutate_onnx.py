@@ -13,7 +13,7 @@ MOST_DEPTH = 60
 
 
 def mutate_onnx(data: bytes, changes: int, rng: Rng) -> bytes:
-    """The file with so many fields changed."""
+    """The file with `count` fields changed."""
     import onnx
 
     model = onnx.load_model_from_string(data)

@@ -26,7 +26,7 @@ _MOST_SOURCES = 256
 
 
 def mutate_tflite(data: bytes, changes: int, rng: Rng) -> bytes:
-    """The file with so many fields changed; changes that cannot be written are taken back."""
+    """The file with `count` fields changed; changes that cannot be written are taken back."""
     return _source(data).mutate(changes, rng)
 
 
@@ -100,7 +100,7 @@ class Source:
         return found
 
     def mutate(self, changes: int, rng: Rng) -> bytes:
-        """The file with so many fields changed."""
+        """The file with `count` fields changed."""
         result = self.data
         before: list[tuple[Any, dict[str, Any]]] = []
         stale: set[int] = set()

@@ -133,7 +133,7 @@ def _conv(maker: Maker, kind: str = "CONV_2D") -> None:
 
 
 def _wide(out: Tensor, terms: int) -> Tensor:
-    """A scale that sums of so many products mostly fit."""
+    """A scale that sums of `count` products mostly fit."""
     if not out.scale:
         return out
     return Tensor(out.shape, out.dtype, (float(np.float32(out.scale[0] * math.sqrt(terms))),),

@@ -47,7 +47,7 @@ def measure(case: Case, forms: int, most: int | None = None) -> dict[str, Any]:
     entry: dict[str, Any] = {"runs": []}
     for seed in range(forms):
         part = seed % PARTS
-        test = dealt.behind(part, PARTS - 1)
+        test = dealt.after(part, PARTS - 1)
         tests = [dealt.inputs[n] for n in test]
         form = equivalent_form(dealt.function, seed)
         same = by_reference(form)(tests[:8])

@@ -33,7 +33,7 @@ from edgec.quantize.post_training import Recipe, quantize_function
 
 TABLE = REPO_ROOT / "docs" / "mixed_precision.toml"
 NAMES = ("digits", "kws", "ic", "vww")
-#: One of so many samples is calibrated with; and so many are, and are compared on, at most.
+#: One in this many samples is calibrated with, and at most this many are compared on.
 EVERY = 4
 MOST_CALIBRATED, MOST_TESTED = 250, 1000
 #: At most this part of the weights' bytes in int8.
@@ -41,7 +41,7 @@ SHARE = 0.6
 
 
 def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
-    """All figures of one case; most_tests: compare on so many samples only."""
+    """All figures of one case; most_tests: compare on this many samples only."""
     case = CASES[name]
     function = float_function(file_of(case.float_file))
     module = import_model(file_of(case.published))

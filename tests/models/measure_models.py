@@ -58,7 +58,7 @@ VALUES = {"silero_vad_op18_ifless.onnx": (("sr", 16000.0),)}
 
 
 def options_of(name: str) -> Options:
-    """What a sample file needs to be told."""
+    """What a sample file does not say itself."""
     return Options(input_shapes=SHAPES.get(name, ()), input_values=VALUES.get(name, ()))
 
 

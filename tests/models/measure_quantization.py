@@ -253,8 +253,8 @@ class Dealt:
     def calibration(self, part: int) -> list[np.ndarray]:
         return [self.inputs[n] for n in np.flatnonzero(self.part_of == part)]
 
-    def behind(self, part: int, count: int) -> np.ndarray:
-        """The places of the samples of so many parts after one."""
+    def after(self, part: int, count: int) -> np.ndarray:
+        """The places of the samples of `count` parts after one."""
         return np.flatnonzero((self.part_of - part - 1) % PARTS < count)
 
 
@@ -313,7 +313,7 @@ def measure(
     wanted = by_reference(dealt.function)(inputs)
     makers = by_published(dealt.path, dealt.published)(dealt.others)
     for part in parts:
-        test = dealt.behind(part, compared)
+        test = dealt.after(part, compared)
         tests = [inputs[n] for n in test]
         rows = quantized_outputs(dealt.function, dealt.calibration(part), tests)
         for who, row in {"float": wanted[test], "published": makers[test], **rows}.items():

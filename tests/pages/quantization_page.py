@@ -24,7 +24,7 @@ that every sample counts three times, with three calibrations none of which it w
   it is ONNX Runtime's, calibrated with images that were trained on.
 - **ONNX Runtime**: its static quantizer with its defaults (QDQ, int8, a scale for each tensor of
   weights), given the same float model and the same samples.
-- **per channel**: the same quantizer told to give each channel of weights a scale, as ours does.
+- **per channel**: the same quantizer, set to give each channel of weights a scale, as ours does.
 - **SQNR**: signal to noise of the outputs against the float model's, in decibels.
 - **one sample**: what the answer to a single sample changes, in points.
 - **won, lost**: samples that ours answers right more often than the other, and the reverse. Sets

@@ -30,7 +30,7 @@ def steps_along(array: Array, axis: int) -> Array | None:
     """For each index along `axis` the float32 step of which all numbers are multiples, or None.
 
     A number is int8 times the step, rounded to float32 once: what a dequantize made of it. None
-    too where there are so many steps that they take more than the numbers save.
+    too where the steps take more bytes than the numbers save.
     """
     if array.dtype != np.float32 or not array.size or 4 * array.shape[axis] > array.size:
         return None

@@ -78,7 +78,7 @@ class Flashed:
 
 
 Progress = Callable[[int, int], None]
-"""Called with bytes done and all bytes, by tools that can tell."""
+"""Called with bytes done and all bytes, by tools that report them."""
 
 
 class FlashTool:

@@ -45,7 +45,7 @@ class BootLoaderError(LinkError):
 
 
 class _Failed(Exception):
-    """One try of a command went wrong; `refused` tells a NACK (to the command itself: at once)."""
+    """A try of a command failed; `refused`: by a NACK (at once: to the command itself)."""
 
     def __init__(self, what: str, *, refused: bool = False, at_once: bool = False) -> None:
         super().__init__(what)
@@ -267,7 +267,7 @@ class BootLoader:
         end = time.monotonic() + max(busy_s, 4 * self._patience.answer_s)
         self._drain(self._patience.quiet_s)
         self._fill()
-        # Now it is at a command, or after the first byte of one: the next NACK tells.
+        # Now it is at a command, or after the first byte of one: the next NACK shows which.
         while time.monotonic() < end:
             self._transport.write(_WRONG)
             answer = self._drain(self._patience.quiet_s)

@@ -16,7 +16,7 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import Rescaling
 
-#: Microkernels tell sums as 256 times themselves.
+#: Microkernels return sums times 256.
 MOST_SUM = 1 << 23
 #: Scales of floats: neither do products leave int32, nor 256ths lose bits.
 LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**7

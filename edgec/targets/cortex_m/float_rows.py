@@ -30,7 +30,8 @@ from edgec.targets.cortex_m.kernels.float_rows import (
 )
 from edgec.targets.rule import Nest
 
-#: So many float16 weights stay so, even where loops of float32 would be as fast: a kilobyte.
+#: At least this many float16 weights stay float16 (they save a kilobyte), even where loops of
+#: float32 would be as fast.
 MANY_HALVES = 512
 
 

@@ -8,7 +8,7 @@
  *
  * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one
  * as well: biases and steps of four and of four, then for each input four bytes, whose low halves
- * are the weights of the first four channels. `second` tells of four channels which they are: 0 the
+ * are the weights of the first four channels. `second` says which four channels they are: 0 the
  * first of their unit, 4 the others; 0 of all that is not stored so.
  *
  * -1 is half a byte with steps of groups of inputs. Four bytes stand before the weights of a group,

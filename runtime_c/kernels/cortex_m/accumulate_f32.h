@@ -29,14 +29,14 @@ static inline EC_INLINE int ec_has_groups(int32_t stored, const int32_t *window,
     return stored < 0 && window[3] != runs[1];
 }
 
-/* What assembly is told of groups besides words: room for 16 steps, whether something stands before
+/* What assembly knows of groups besides words: room for 16 steps, whether something stands before
  * the weights of one, its inputs, and the bits of a byte below those of these four channels, as what
  * the byte is shifted up by: 28, or 4 down. */
-static inline EC_UNUSED void ec_tell_groups_f32(uint32_t *told, int has_groups, int32_t inputs,
-                                                int32_t second) {
-    told[16] = (uint32_t)has_groups;
-    told[17] = (uint32_t)inputs;
-    told[18] = 28U - 8U * (uint32_t)second;
+static inline EC_UNUSED void ec_describe_groups_f32(uint32_t *facts, int has_groups, int32_t inputs,
+                                                    int32_t second) {
+    facts[16] = (uint32_t)has_groups;
+    facts[17] = (uint32_t)inputs;
+    facts[18] = 28U - 8U * (uint32_t)second;
 }
 
 /* The larger of a value and a limit; a NaN stays one. Of the C below GCC makes a conditional move
@@ -238,7 +238,7 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
     const int32_t same = ec_same_steps(stored, runs);
     const int has_groups = ec_has_groups(stored, window, runs);
 #if EC_MVE_FLOAT_ASM
-    uint32_t told[19];
+    uint32_t facts[19];
 #endif
     for (int32_t c = 0; c < whole; c += 4, w += ec_next_four(unit, stored, c)) {
         const int32_t second = ec_second_four(stored, c);
@@ -246,7 +246,7 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
         const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
         if (stored < 0) {
-            ec_tell_groups_f32(told, has_groups, same, second);
+            ec_describe_groups_f32(facts, has_groups, same, second);
         }
         const uintptr_t words[13] = {
             (uintptr_t)from,
@@ -263,7 +263,7 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
             (uintptr_t)(4 * channels),
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            stored < 0    ? (uintptr_t)told
+            stored < 0    ? (uintptr_t)facts
             : stored == 0 ? (uintptr_t)(28 - 8 * second)
                           : (uintptr_t)(4 * tap),
         };
@@ -329,9 +329,9 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
         const uint8_t *weights = w + head - 8 * second + each * window[1];
 #if EC_MVE_FLOAT_ASM
         float room[16]; /* for steps */
-        uint32_t told[19];
+        uint32_t facts[19];
         if (stored < 0) {
-            ec_tell_groups_f32(told, has_groups, same, second);
+            ec_describe_groups_f32(facts, has_groups, same, second);
         }
         const uintptr_t words[13] = {
             (uintptr_t)weights,
@@ -348,7 +348,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             16,
             (uintptr_t)bounds,
             (uintptr_t)limits,
-            stored < 0                  ? (uintptr_t)told
+            stored < 0                  ? (uintptr_t)facts
             : stored == 1 && apart == 0 ? (uintptr_t)room
                                         : (uintptr_t)(4 * tap),
         };

@@ -1,4 +1,4 @@
-/* Sums of float32 products on the vectors of MVE: what accumulate_f32.h is told to compute them by.
+/* Sums of float32 products on the vectors of MVE: which accumulate_f32.h computes them by.
  *
  * The vectors of MVE flush denormals to zero, and say so in FPSCR (IDC: an input was one, UFC: a
  * result would have been one). What was computed so is then computed again by scalars, which keep

@@ -262,7 +262,7 @@ static inline EC_INLINE void ec_depthwise_row_s16_dsp(
 
 /* The output pixels `pixel` to `pixel` + out_width - 1, a row of a depthwise convolution:
  * out[w * channels + c] is int16 of the rescaled sum of a window's inputs of channel c and its bias.
- * What lies outside of x is zero; `padded` and zero_point tell that too. kernel_w is at most 8,
+ * What lies outside of x is zero; `padded` and zero_point say that too. kernel_w is at most 8,
  * channels is a multiple of 4, `lowest_result` is 0 or -2^15. stream: see the top of this file; out, x and
  * stream are aligned to 4 bytes. Pixels are computed one after the other; of each, inputs are read
  * before outputs are written only for four channels at a time. */

@@ -174,8 +174,8 @@ static inline EC_INLINE const int32_t *ec_store_sums_s8_dsp(void *out, int32_t b
     return at + 12;
 }
 
-/* Products in C: of three pixels by two channels at a time, or of one by four, as `unit` tells, to
- * results of so many bytes. `sums_of` gives the sums of a unit, `store` its results, `step` apart from
+/* Products in C: of three pixels by two channels at a time, or of one by four, as `unit` says, to
+ * results of `bytes` each. `sums_of` gives the sums of a unit, `store` its results, `step` apart from
  * pixel to pixel. limits: the zero point, or minimum and maximum. */
 static inline EC_INLINE void ec_matrix_c_dsp(
     void *out, int32_t bytes, const void *x, const int32_t *stream, int32_t size, int32_t channels,

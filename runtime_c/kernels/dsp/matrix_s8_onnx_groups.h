@@ -8,7 +8,7 @@
  *
  * Per two or four channels a stream has, in words: the biases; a byte 16 << shift for each step and
  * channel, the channels of a step together, up to a whole word; the weights; the scales. For three
- * pixels weights lie as matrix_s8_nibbles.h tells. For one pixel, a word is what two inputs, one word
+ * pixels weights lie as in matrix_s8_nibbles.h. For one pixel, a word is what two inputs, one word
  * of x, are multiplied by; a half-word has the weights of the four channels from its highest bits
  * down, which the same mask gives.
  *
@@ -212,7 +212,7 @@ static inline EC_UNUSED void ec_groups_c_dsp(int8_t *out, const void *x,
     }
 }
 
-/* ec_matrix_3_onnx_s8_dsp with the stream that the top of this file tells, in steps of `group` quads,
+/* ec_matrix_3_onnx_s8_dsp with the stream that the top of this file describes, in steps of `group` quads,
  * 2 to 8, which divide all. Registers as in ec_matrix_3_nibbles_onnx_s8_dsp. */
 static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t *x,
                                                      const int32_t *stream, int32_t quads,
@@ -245,7 +245,7 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
 #endif
 }
 
-/* ec_matrix_1_onnx_s8_dsp with the stream that the top of this file tells, in steps of `group` octets,
+/* ec_matrix_1_onnx_s8_dsp with the stream that the top of this file describes, in steps of `group` octets,
  * 2 to 4, which divide all. Registers as there, but that r6 and r7 are words of weights, r8 is an
  * operand and r9 the mask. */
 static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t *x,

@@ -83,7 +83,7 @@
 
 /* clang-format on */
 
-/* The sums of eight channels after x, of so many bytes each, by the stream `at`; returns where what
+/* The sums of eight channels after x, of `bytes` each, by the stream `at`; returns where what
  * they are rescaled by begins. */
 static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, const void *x,
                                                              int32_t bytes, const int32_t *at,

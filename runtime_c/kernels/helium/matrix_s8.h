@@ -154,7 +154,7 @@ ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t ker
     "vmov q1[3], q1[1], r10, lr\n"
 
 /* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
- * is this many bytes of code; `none` may tell where the loop is entered that has none. */
+ * is this many bytes of code; `none` may name where the loop is entered that has none. */
 #define EC_DENSE_BEGIN_MVE(more, lanes, slice, none) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \

@@ -94,7 +94,7 @@
 
 /* clang-format on */
 
-/* ec_dense_onnx_s8_mve with the stream that the top of this file tells, in steps of `slices`, 1 to 4,
+/* ec_dense_onnx_s8_mve with the stream that the top of this file describes, in steps of `slices`, 1 to 4,
  * which divide depth / 16. */
 static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
                                                   const int32_t *stream, int32_t depth,

@@ -1,7 +1,7 @@
 /* Received bytes between the UART's interrupt (writer) and the main program (reader).
  *
  * One writer, one reader, each owning one index: no masking of interrupts is needed. One slot
- * stays empty to tell full from empty.
+ * stays empty to distinguish full from empty.
  */
 #include "ec_board.h"
 #include "ec_cpu.h"

@@ -142,7 +142,7 @@ void ec_interrupt(void) {
 void ec_rx_resume(void) {
     EC_DISABLE_INTERRUPTS();
     UART_INT_ENA = INT_RECEIVED;
-    ec_interrupt(); /* the pause that would tell of what waited may be over */
+    ec_interrupt(); /* the pause that would report what waited may be over */
     EC_ENABLE_INTERRUPTS();
 }
 

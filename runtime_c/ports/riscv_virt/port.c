@@ -1,4 +1,4 @@
-/* Port of QEMU's `virt` machine with a 32-bit RISC-V: a 16550 UART behind a PLIC.
+/* Port of QEMU's `virt` machine with a 32-bit RISC-V: a 16550 UART with a PLIC.
  *
  * Places: QEMU, hw/riscv/virt.c. UART: National Semiconductor PC16550D data sheet, registers.
  * Interrupts: RISC-V Platform-Level Interrupt Controller Specification 1.0. Time: RISC-V

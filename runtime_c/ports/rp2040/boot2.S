@@ -1,6 +1,6 @@
 @ Second stage of the RP2040's boot: the boot ROM copies these 256 bytes to RAM and calls them.
 @ Reads flash with the standard 03h command, which every serial flash has, at a quarter of the
-@ core's clock, and starts the program at the vector table behind it. RP2040 datasheet, 2.8.1 boot
+@ core's clock, and starts the program at the vector table after it. RP2040 datasheet, 2.8.1 boot
 @ sequence and 4.10 SSI.
     .syntax unified
     .cpu cortex-m0plus

@@ -57,7 +57,7 @@ static uint32_t start_clock(void) {
     }
     FLASH_ACR = 4u | 1u << 8; /* 4 wait states in range 1; prefetch */
     (void)ec_stm32_wait(&FLASH_ACR, 0xFu, 4u);
-    ICACHE_CR |= 1u; /* flash is behind this cache */
+    ICACHE_CR |= 1u; /* flash is read through this cache */
     RCC_CFGR1 = 3u;  /* the core from PLL1 R */
     if (!ec_stm32_wait(&RCC_CFGR1, 0xCu, 0xCu)) {
         RCC_CFGR1 = 0u;

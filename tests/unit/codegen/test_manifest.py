@@ -9,7 +9,7 @@ from c_harness import conv_program
 
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest
 from edgec.codegen.project import write_project
-from edgec.errors import ContractError
+from edgec.errors import BuildFailed, ContractError
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -45,5 +45,5 @@ def test_hash_follows_the_interface() -> None:
 def test_unreadable_manifests_are_one_clear_error(text: str, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=MANIFEST_NAME):
         Manifest.from_json(text)
-    with pytest.raises(ContractError, match="not a project"):
+    with pytest.raises(BuildFailed, match="is no edgec project"):
         Manifest.load(tmp_path)

@@ -21,9 +21,9 @@ class Rescaling:
     """One way: `function` of an accumulator and its channel's entries in `tables`.
 
     tables: dtypes of constants with one entry for each channel, by their names in meanings and in
-    what operators lower to. `suffix` tells the kernels' names apart, and `needs` is what a core
+    what operators lower to. `suffix` ends the kernels' names, and `needs` is what a core
     must have besides what the products need. `dtype` is that of inputs, and of results unless
-    `stored` is another. `is_down` says that shifts tell by how much results are shifted down, as
+    `stored` is another. `is_down` says that shifts are by how much results are shifted down, as
     instructions do not.
     """
 
@@ -108,7 +108,7 @@ TFLM16_HIGH = Rescaling(
 #: Both of them where the dtype of values changes, as in models with int16 for some values.
 ONNX_TO_16 = replace(ONNX, stored="int16")
 TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")
-#: None: kernels whose channels share what they are rescaled by tell that elsewhere.
+#: None: kernels whose channels share what they are rescaled by have it elsewhere.
 SHARED = Rescaling("", {})
 
 #: Those that products with results of 8 bits are registered for.

@@ -30,7 +30,7 @@ from edgec.targets.dsp.kernels.matrix import (
 
 #: Sums come as up to 4096 times themselves in 32 bits.
 MOST_NIBBLE_SUM = 1 << 19
-#: The largest shift of a step, which a byte tells as 16 << shift.
+#: The largest shift of a step, which a byte stores as 16 << shift.
 MOST_STEP_SHIFT = 3
 #: Quads of a step.
 LEAST_STEP, MOST_STEP = 4, 8

@@ -151,7 +151,7 @@ def _sum_instructions(kernel_h: int, kernel_w: int, channels: int) -> float:
     return 50 + parts * (40 + channels // SUMMED * 36) + channels // SUMMED * 9 * count
 
 
-_DSP = {"header": "dsp/pool_s8.h", "needs": frozenset({"dsp"})}
+_DSP: dict[str, Any] = {"header": "dsp/pool_s8.h", "needs": frozenset({"dsp"})}
 register(
     Microkernel(
         "ec_mean_s8_dsp",
@@ -161,7 +161,7 @@ register(
         in_order=("out_c", POOLED),
         instructions=_mean_instructions,
         code_bytes=150,
-        **_DSP,  # type: ignore[arg-type]
+        **_DSP,
     )
 )
 register(
@@ -173,7 +173,7 @@ register(
         in_order=("out_c", POOLED),
         instructions=_max_instructions,
         code_bytes=120,
-        **_DSP,  # type: ignore[arg-type]
+        **_DSP,
     )
 )
 register(
@@ -186,7 +186,7 @@ register(
         in_order=("out_c", SUMMED),
         instructions=_add_instructions,
         code_bytes=150,
-        **_DSP,  # type: ignore[arg-type]
+        **_DSP,
     )
 )
 register(
@@ -197,6 +197,6 @@ register(
         alignment=(("out", 4),),
         instructions=_sum_instructions,
         code_bytes=200,
-        **_DSP,  # type: ignore[arg-type]
+        **_DSP,
     )
 )

@@ -3,7 +3,7 @@
 They are in the files of `runtime_c/kernels/helium/` that begin with `matrix_`. Kernels read one
 stream: per unit of channels the weights in slices of 16 bytes of inputs, then bias, multiplier and
 shift, or bias and scale, of each channel. A run of inputs that is no whole number of slices begins
-inside its first one, behind lanes that are not used.
+inside its first one, after lanes that are not used.
 """
 
 from __future__ import annotations
