@@ -173,3 +173,11 @@ def float_network(seed: int, path: Path) -> Path:
     extent = size // 2 - 1
     y = b.add("Gemm", [y, floats(4, wide * extent * extent), floats(4)], transB=1)
     return b.save(y, path)
+
+
+def with_data_beside(path: Path, location: str = "model.onnx.data") -> Path:
+    """Move all weights of an ONNX file into another one."""
+    (path.parent / location).parent.mkdir(exist_ok=True)
+    onnx.save_model(onnx.load(path), path, save_as_external_data=True, location=location,
+                    size_threshold=0)  # fmt: skip
+    return path

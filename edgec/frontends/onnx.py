@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ import edgec.ops
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.imported import folded, named
 from edgec.frontends.onnx_constants import computed
-from edgec.frontends.onnx_external import external_tensors
+from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.graph.builder import GraphBuilder
@@ -60,14 +60,14 @@ def import_onnx(
     file gives symbolic extents, by name; without, only the first extent may be one (it is 1).
     values: of inputs that are always this number, or this array, by name: constants, which decide
     branches and shapes.
-    Raises ImportFailed for a file that is not ONNX, is damaged, refers to other files, has other
+    Raises ImportFailed for a file that is not ONNX, is damaged, has other
     symbolic extents, or uses operators that no importer knows (all are listed).
     """
     if match not in (None, *_ROUNDING):
         raise ImportFailed(
             f"--match {match} is not for ONNX files", hint=f"use {' or '.join(_ROUNDING)}"
         )
-    model = _load(path)
+    model = read_onnx(path)
     edgec.ops.load()
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
                 default=0)  # fmt: skip
@@ -81,47 +81,10 @@ def dimension_names(path: Path) -> dict[tuple[str, int], str]:
     """What the file calls the open dimensions of its inputs, by input and axis."""
     return {
         (entry.name, axis): dimension.dim_param
-        for entry in _load(path).graph.input
+        for entry in read_onnx(path).graph.input
         for axis, dimension in enumerate(entry.type.tensor_type.shape.dim)
         if dimension.dim_param
     }
-
-
-def _load(path: Path) -> Any:
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        # What another file holds is never read, whatever it is used for (see below).
-        model = onnx.load(str(path), load_external_data=False)
-    except (DecodeError, ValueError, UnicodeDecodeError) as error:
-        raise ImportFailed(
-            f"{path} is not a readable ONNX model ({type(error).__name__})",
-            hint="the file may be truncated or of another format",
-        ) from None
-    if not model.HasField("graph") or not model.graph.output:
-        raise ImportFailed(f"{path} holds no ONNX graph", hint="the file may be truncated")
-    # protobuf hands over a string that is not UTF-8 as bytes.
-    if not all(isinstance(name, str) for name in _names(model.graph)):
-        raise ImportFailed(f"{path} holds a name that is not UTF-8", hint="the file is damaged")
-    for name in external_tensors(model):
-        raise ImportFailed(
-            f"{path.name}: tensor {name!r} lies in another file",
-            hint="save the model with its weights inside (onnx.save without external data)",
-        )
-    return model
-
-
-def _names(graph: Any) -> Iterator[Any]:
-    """Every name that the importer looks at."""
-    for entry in (*graph.input, *graph.output, *graph.initializer):
-        yield entry.name
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield attribute.name
-            if attribute.HasField("g"):
-                yield from _names(attribute.g)
 
 
 class _GraphImporter:

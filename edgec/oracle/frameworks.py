@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
+from edgec.frontends.onnx_file import read_onnx
 from edgec.oracle.builtin_operators import with_builtin_operators
 from edgec.oracle.onnx_edits import as_uint8, edit_onnx, float_weights_of_integers
 
@@ -241,7 +242,7 @@ class OnnxRuntimeOracle(Oracle):
         except ImportError as error:
             raise _missing("onnxruntime", error) from error
         self._onnxruntime = onnxruntime
-        self._data, changed = edit_onnx(_read(model_file))
+        self._data, changed = edit_onnx(read_onnx(model_file).SerializeToString())
         self._moved = changed["int8_values"]
         self._session = self._open(self._data)
         self._values = dict(values or {})

@@ -1,4 +1,5 @@
-"""A model file is data: importing one runs no code, starts no program and opens no other file.
+"""A model file is data: importing one runs no code, starts no program and opens no other file than
+the data of its own tensors in its own folder.
 
 Python itself tells what happens: an audit hook hears of every file that is opened, every program
 and socket, and every compilation and execution of code, in a process of its own.
@@ -79,6 +80,12 @@ def is_of_python(name: str, what: str) -> bool:
     return name == "open" and any(what.strip("'").startswith(place) for place in places)
 
 
+def _one_float(tensor: Any) -> Any:
+    tensor.dims.append(1)
+    tensor.data_type = 1
+    return tensor
+
+
 def in_an_initializer(model: Any) -> Any:
     return model.graph.initializer[0]
 
@@ -98,7 +105,7 @@ def in_a_sparse_initializer(model: Any) -> Any:
 
 def in_a_constant(model: Any) -> Any:
     node = model.graph.node.add(op_type="Constant", output=["unused"])
-    return node.attribute.add(name="value", type=4).t
+    return _one_float(node.attribute.add(name="value", type=4).t)
 
 
 def in_a_function(model: Any) -> Any:
@@ -107,7 +114,7 @@ def in_a_function(model: Any) -> Any:
     function = model.functions.add(name="F", domain="own", output=["y"])
     function.opset_import.add(version=13)
     node = function.node.add(op_type="Constant", output=["y"])
-    return node.attribute.add(name="value", type=4).t
+    return _one_float(node.attribute.add(name="value", type=4).t)
 
 
 def in_training_information(model: Any) -> Any:
@@ -136,14 +143,16 @@ def trapped_onnx(tmp_path: Path, place: Callable[[Any], Any], location: str) -> 
 
 
 @pytest.mark.parametrize(
-    "location", ["secret.bin", "../secret.bin", "link.bin", "/etc/passwd", "/dev/zero"]
+    "location", ["../secret.bin", "link.bin", "links/passwd", "/etc/passwd", "/dev/zero"]
 )
-def test_external_data_of_onnx_is_not_opened(location: str, tmp_path: Path) -> None:
+def test_external_data_out_of_the_folder_is_not_opened(location: str, tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(bytes(4096))
-    (tmp_path / "link.bin").symlink_to("/etc/passwd")
-    path = trapped_onnx(tmp_path, in_an_initializer, location)
+    (folder := tmp_path / "models").mkdir()
+    (folder / "link.bin").symlink_to("/etc/passwd")
+    (folder / "links").symlink_to("/etc")
+    path = trapped_onnx(folder, in_an_initializer, location)
     result, events = imported(path, float_network(0, tmp_path / "warm.onnx"))
-    assert "lies in another file" in result and not events
+    assert "is outside the model's folder" in result and not events
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -152,12 +161,13 @@ def test_external_data_is_refused_wherever_it_stands(
 ) -> None:
     """edgec does not look at all of these tensors, but ONNX Runtime would open their files."""
     (tmp_path / "secret.bin").write_bytes(bytes(4096))
-    path = trapped_onnx(tmp_path, place, "secret.bin")
+    (tmp_path / "models").mkdir()
+    path = trapped_onnx(tmp_path / "models", place, "../secret.bin")
     for command in (["inspect"], ["verify", "--board", "mps2_an386"]):
         with pytest.raises(SystemExit) as stop:
             main([*command, str(path)])
         assert stop.value.code == 1
-        assert "lies in another file" in capsys.readouterr().err
+        assert "is outside the model's folder" in capsys.readouterr().err
 
 
 def test_good_models_open_nothing_else(tmp_path: Path) -> None:

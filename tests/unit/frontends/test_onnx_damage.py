@@ -37,17 +37,6 @@ def test_attributes_without_a_value_of_use(kind: int, tmp_path: Path) -> None:
     assert "broken" in text or "subgraphs" in text or "tensor" in text
 
 
-def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
-    model = relu_model()
-    tensor = helper.make_tensor("w", TensorProto.FLOAT, (1, 4), [0.0] * 4)
-    tensor.ClearField("float_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    entry = tensor.external_data.add()
-    entry.key, entry.value = "location", "/etc/passwd"
-    model.graph.initializer.append(tensor)
-    assert failure(model, tmp_path).hint
-
-
 @pytest.mark.parametrize("inputs", [[], ["x"], ["x", "s", "z", "z"], ["x", "z", "s"]])
 def test_stored_inputs_that_are_dequantized_in_no_way(inputs: list[str], tmp_path: Path) -> None:
     node = helper.make_node("DequantizeLinear", inputs, ["y"], name="d")
