@@ -156,6 +156,7 @@ def _print(report: dict[str, Any], board: str) -> None:
         f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
         f" {report['elements']:,} elements: {verdict}"
     )
+    echo_lines(filter(None, [report["note"]]))
     if report["rounded_steps"]:
         steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["rounded_steps"].items())]
         echo(

@@ -17,7 +17,7 @@ import numpy as np
 from edgec.boards.board import Board
 from edgec.codegen.manifest import TraceEntry
 from edgec.deploy.project import Built, deploy
-from edgec.errors import RunFailed
+from edgec.errors import EdgecError, RunFailed
 from edgec.graph.ir import Function, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
@@ -108,7 +108,7 @@ class Verification:
 
     uncovered: source tensors that the compiled graph has no value for (a pass removed them).
     rounded_steps: by dtype, the most steps that integers may differ by which the framework
-    computes in floats, or of such.
+    computes in floats, or of such. note: why another framework answered than the file's own.
     """
 
     reference: str
@@ -118,6 +118,7 @@ class Verification:
     layers: list[Comparison] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
     rounded_steps: dict[str, int] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def mismatches(self) -> int:
@@ -141,6 +142,7 @@ class Verification:
             "beyond": self.beyond,
             "max_abs_diff": max((c.max_abs_diff for c in compared), default=0.0),
             "rounded_steps": self.rounded_steps,
+            "note": self.note,
             "first_difference": next((c.first for c in compared if c.first), None),
             "layers": [{key: getattr(c, key) for key in _SHOWN} for c in self.layers],
             "uncovered": self.uncovered,
@@ -210,9 +212,9 @@ def verify_model(
     ToolMissing where the framework or the engine is not installed.
     """
     runner = Runner(runner) if isinstance(runner, str) else runner
-    oracle = _reference(model, reference, options)
+    oracle, note = _reference(model, reference, options)
     inputs = [list(case) for case in cases]
-    result = Verification(oracle.name, runner.name, len(inputs))
+    result = Verification(oracle.name, runner.name, len(inputs), note=note)
     compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
     seen = _compared(
         _Comparing(result, oracle, compiled, runner, layers), board, work / "fused", inputs
@@ -231,11 +233,23 @@ def verify_model(
     return result
 
 
-def _reference(model: Path, name: str | None, options: Options) -> Oracle:
-    """The framework of that name, else the one that the options follow, else the file's own."""
+def _reference(model: Path, name: str | None, options: Options) -> tuple[Oracle, str]:
+    """The framework of that name, else the one that the options follow, else the file's own.
+
+    LiteRT answers for a TFLite file that TFLite Micro refuses; the text says so.
+    """
     if name is None and options.match == "litert":
         name = "litert"  # TFLite Micro rounds otherwise
-    return open_oracle(model, name, dict(options.input_values))
+    try:
+        return open_oracle(model, name, dict(options.input_values)), ""
+    except RunFailed as refused:
+        if name is not None or model.suffix != ".tflite":
+            raise
+        try:
+            oracle = open_oracle(model, "litert")
+        except EdgecError:
+            raise refused from None
+        return oracle, f"{refused.message}: compared with LiteRT instead"
 
 
 def _compared(
