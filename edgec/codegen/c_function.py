@@ -47,6 +47,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
@@ -307,6 +308,8 @@ class _FunctionPrinter:
                 lines += self.repeat(stmt, depth)
             elif isinstance(stmt, Call):
                 lines.append(INDENT * depth + self.call(stmt))
+            elif isinstance(stmt, Sync):
+                lines.append(INDENT * depth + self.barrier(stmt))
             position += 1
         return lines
 
@@ -487,6 +490,9 @@ class _FunctionPrinter:
         ]
         self.used = before
         return lines
+
+    def barrier(self, sync: Sync) -> str:
+        raise ContractError(f"{self.func.name}: C has no barrier of a {sync.scope}")
 
     def call(self, call: Call) -> str:
         if call.callee == TRACE_ROW:

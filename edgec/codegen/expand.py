@@ -33,6 +33,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from edgec.loop.rewrite import Substitute
@@ -81,7 +82,7 @@ class _Expander:
             head, body = (self.stmts(part, values, first) for part in (stmt.head, stmt.body))
             condition = _Decided(values).expr(stmt.condition)
             return [While(_joined(head), condition, _joined(body), stmt.limit)]
-        assert isinstance(stmt, (Store, Call))
+        assert isinstance(stmt, (Store, Call, Sync))
         return [_Decided(values).stmt(stmt) if values else stmt]
 
     def _loop(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from edgec.errors import ContractError
 from edgec.loop.access import term_range, writes
+from edgec.loop.bound import BOUND, launch_of
 from edgec.loop.dtype import integer_range, is_float, is_integer, wrap
 from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.ir import (
@@ -42,11 +43,13 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
+from edgec.loop.threads import run_grid
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
 
 Array = npt.NDArray[Any]
@@ -101,7 +104,12 @@ def run_source(
     try:
         numbers = {f"v_{name}": value for name, value in (indices or {}).items()}
         lists = {f"b_{n}": own[n] if v is None else v for n, v in buffers.items()}
-        scope["run"](**lists, **numbers)
+        launch = launch_of(func)
+        if launch is None:
+            scope["run"](**lists, **numbers)
+        else:
+            memory = {f"b_{b.name}": lists[f"b_{b.name}"] for b in func.params}
+            run_grid(func, launch, scope["run"], memory, numbers)
     except TypeError as error:
         if "NoneType" not in str(error):
             raise
@@ -144,12 +152,17 @@ def _to_list(buffer: Buffer, array: Array | None) -> list[Any]:
 
 
 def to_python(func: PrimFunc) -> str:
-    """The source of `run(b_<buffer>, ...)`, which works on flat lists."""
+    """The source of `run(b_<buffer>, ...)`, which works on flat lists.
+
+    Of a function with bound loops it is one thread, with its indices as further arguments.
+    """
     buffers = (*func.params, *func.allocs)
     names = [*(f"b_{b.name}" for b in buffers), *(f"v_{var.name}" for var in func.indices)]
-    lines = [f"def run({', '.join(names)}):"]
+    is_bound = launch_of(func) is not None
+    lines = [f"def run({', '.join([*names, *(BOUND if is_bound else ())])}):"]
     lines += _Printer().stmt(lower_blocks(func.body), "    ")
-    return "\n".join([*lines, "    return"]) + "\n"
+    # A thread is a generator, also where it comes to no barrier.
+    return "\n".join([*lines, "    return", *(["    yield"] if is_bound else ())]) + "\n"
 
 
 class _Printer:
@@ -159,11 +172,9 @@ class _Printer:
     def stmt(self, stmt: Stmt, indent: str) -> list[str]:
         deeper = indent + "    "
         if isinstance(stmt, For):
-            self.loops.append(stmt)
-            body = self.stmt(stmt.body, deeper) or [f"{deeper}pass"]
-            self.loops.pop()
-            steps = f"range({python_term(stmt.start)}, {python_term(stmt.stop)})"
-            return [f"{indent}for v_{stmt.var.name} in {steps}:", *body]
+            return self.loop(stmt, indent)
+        if isinstance(stmt, Sync):
+            return [f"{indent}yield {stmt.scope!r}"]
         if isinstance(stmt, Store):
             value, _ = self.expr(stmt.value)
             return [f"{indent}{self.element(stmt.buffer, stmt.indices)} = {value}"]
@@ -195,6 +206,20 @@ class _Printer:
         assert isinstance(stmt, Call)
         args = ", ".join(self.argument(a) for a in stmt.args)
         return [f"{indent}call_{stmt.callee}({args})"]
+
+    def loop(self, loop: For, indent: str) -> list[str]:
+        """A loop; if it is bound, the step of this thread (`edgec.loop.threads`)."""
+        self.loops.append(loop)
+        body = self.stmt(loop.body, f"{indent}    ") or [f"{indent}    pass"]
+        self.loops.pop()
+        name, start, stop = f"v_{loop.var.name}", python_term(loop.start), python_term(loop.stop)
+        if loop.kind in BOUND:
+            return [
+                f"{indent}{name} = {start} + {loop.kind}",
+                f"{indent}if {name} < {stop}:",
+                *body,
+            ]
+        return [f"{indent}for {name} in range({start}, {stop}):", *body]
 
     def argument(self, argument: BufferRef | Expr) -> str:
         if isinstance(argument, BufferRef):

@@ -11,7 +11,9 @@
               | While(head, condition: expr, body, limit: int?)           see `While`
               | Seq(stmts)
               | Call(callee, args)                         a PrimFunc or a microkernel by name
-    for kind  = serial | unrolled | vectorized | parallel | bound to a CUDA index
+              | Sync(scope)                                a barrier: warp | block | grid
+    for kind  = serial | unrolled | vectorized | parallel
+              | block_x ... block_z | thread_x ... thread_z     see `edgec.loop.bound`
     axis kind = spatial | reduce
     expr      = Const(value, dtype) | Load(buffer, indices: term*) | IndexValue(term)
               | Gather(buffer, indices: expr*)                  an element that data choose
@@ -39,7 +41,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Scope = Literal["arena", "scratch", "constant", "register", "shared"]
-ForKind = Literal["serial", "unrolled", "vectorized", "parallel"]
+BoundKind = Literal["block_x", "block_y", "block_z", "thread_x", "thread_y", "thread_z"]
+ForKind = Literal["serial", "unrolled", "vectorized", "parallel"] | BoundKind
+SyncScope = Literal["warp", "block", "grid"]
 AxisKind = Literal["spatial", "reduce"]
 Use = Literal["", "reads", "writes", "updates"]
 
@@ -259,6 +263,16 @@ class Call:
     args: tuple[BufferRef | Expr, ...]
 
 
+@dataclass(frozen=True)
+class Sync:
+    """A barrier: no thread of the scope goes on before all have come to it.
+
+    What a thread of the scope wrote before it, every other one reads after it.
+    """
+
+    scope: SyncScope
+
+
 #: A call with this callee shows a row to whoever watches: (number of the value, row, its index).
 #: It does nothing.
 TRACE_ROW = "trace_row"
@@ -267,7 +281,7 @@ TRACE_PART = "trace_part"
 #: Both; a build that nobody watches has no code for them.
 TRACES = frozenset({TRACE_ROW, TRACE_PART})
 
-Stmt = Union[For, Block, Store, If, Branch, While, Seq, Call]
+Stmt = Union[For, Block, Store, If, Branch, While, Seq, Call, Sync]
 
 
 @dataclass(frozen=True)

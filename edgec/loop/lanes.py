@@ -1,5 +1,7 @@
 """Whether the steps of a loop may run at once: as the lanes of a vector, or on several threads.
 
+A loop that is bound to a GPU's blocks or threads is like a parallel one.
+
     vectorized for c in 0..8 {            parallel for h in 0..32 {
       acc[c] = acc[c] + x[k] * w[k, c]      for w in 0..32 { out[h, w] = f(x[h, w]) }
     }                                     }
@@ -19,30 +21,37 @@ from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses, flat_address, term_range
+from edgec.loop.bound import BLOCKS, BOUND, THREADS
 from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import is_microkernel, pointed_at, written_by
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, as_term
 
+#: Kinds of loops whose steps run at once.
+AT_ONCE = ("vectorized", "parallel", *BOUND)
 #: Lanes of a vector: a power of two; what a core cannot hold in one register takes several.
 LANES = (2, 4, 8, 16, 32, 64)
 
 
 def private_buffers(func: PrimFunc, loop: For) -> frozenset[Buffer]:
-    """The register buffers that nothing outside the loop uses."""
+    """The register buffers that nothing outside the loop uses; of a GPU's block shared ones too."""
+    scopes = ("register", "shared") if loop.kind in BLOCKS else ("register",)
     inside: dict[Buffer, int] = {}
     for access in accesses(loop):
         inside[access.buffer] = inside.get(access.buffer, 0) + 1
     for access in accesses(func.body):
         if access.buffer in inside:
             inside[access.buffer] -= 1
-    return frozenset(b for b, rest in inside.items() if b.scope == "register" and rest == 0)
+    return frozenset(b for b, rest in inside.items() if b.scope in scopes and rest == 0)
 
 
 def why_not_at_once(func: PrimFunc, loop: For) -> str:
-    """Why a loop may not be vectorized or parallel, as its kind says; nothing if it may."""
+    """Why the steps of a loop may not run at once, as its kind says; nothing if they may."""
     private = private_buffers(func, loop)
+    if loop.kind in BOUND:  # a thread has registers of its own, and a block shared memory
+        scopes = ("register",) if loop.kind in THREADS else ("register", "shared")
+        private |= {buffer for buffer in func.allocs if buffer.scope in scopes}
     if loop.kind == "vectorized":
         extent = (loop.stop - loop.start).constant
         if extent not in LANES:
@@ -50,15 +59,20 @@ def why_not_at_once(func: PrimFunc, loop: For) -> str:
         why = _why_no_vector(loop, private)
         if why:
             return why
+    return why_not_apart(loop, private)
+
+
+def why_not_apart(loop: For, private: frozenset[Buffer]) -> str:
+    """Why steps of a loop need each other, apart from what they hold in private buffers."""
     lowered = lower_blocks(loop)
     assert isinstance(lowered, For)
     return _dependence(lowered, private)
 
 
 def require_at_once(func: PrimFunc) -> None:
-    """Raise ScheduleError unless every vectorized or parallel loop of the function may be one."""
+    """Raise ScheduleError unless the steps of every loop may run at once whose kind says so."""
     for stmt, _ in walk(func.body):
-        if isinstance(stmt, For) and stmt.kind in ("vectorized", "parallel"):
+        if isinstance(stmt, For) and stmt.kind in AT_ONCE:
             why = why_not_at_once(func, stmt)
             if why:
                 raise ScheduleError(f"loop {stmt.var.name} cannot be {stmt.kind}: {why}")

@@ -7,7 +7,7 @@ expected there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import cast, get_args
 
 from edgec.loop.dtype import DTYPES
 from edgec.loop.expr_parser import ExprParser
@@ -15,6 +15,7 @@ from edgec.loop.ir import (
     Axis,
     AxisKind,
     Block,
+    BoundKind,
     Branch,
     Buffer,
     BufferRef,
@@ -28,13 +29,17 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
+    SyncScope,
     Use,
     While,
 )
 from edgec.numerics.term import Term, Var
 
 _SCOPES = ("arena", "scratch", "constant", "register", "shared")
-_KINDS = ("unrolled", "vectorized", "parallel")
+_KINDS = ("unrolled", "vectorized", "parallel", *get_args(BoundKind))
+_SYNCS = get_args(SyncScope)
+_SYNCS = ("warp", "grid", "block")
 _USES = ("reads", "writes", "updates")
 
 
@@ -101,6 +106,8 @@ class _FuncParser(ExprParser):
             return Seq(inner.stmts if isinstance(inner, Seq) else (inner,))
         if self.peek() in (*_KINDS, "for"):
             return self.loop()
+        if self.accept("sync"):
+            return Sync(cast(SyncScope, self.one_of(_SYNCS)))
         if self.accept("block"):
             return self.block()
         if self.accept("if"):

@@ -29,6 +29,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from edgec.numerics.term import Term, Var
@@ -110,6 +111,8 @@ def print_stmt(stmt: Stmt, indent: str = "") -> list[str]:
             else:
                 lines += print_stmt(child, indent)
         return lines
+    if isinstance(stmt, Sync):
+        return [f"{indent}sync {stmt.scope}"]
     args = ", ".join(_argument(a) for a in stmt.args)
     return [f"{indent}call {stmt.callee}({args})"]
 

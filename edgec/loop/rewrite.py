@@ -30,6 +30,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
 )
 from edgec.numerics.term import Term, TermLike, Var
@@ -98,6 +99,8 @@ class Rewriter:
         if isinstance(stmt, While):
             head, condition = self.stmt(stmt.head), self.expr(stmt.condition)
             return replace(stmt, head=head, condition=condition, body=self.stmt(stmt.body))
+        if isinstance(stmt, Sync):
+            return stmt
         return Call(stmt.callee, tuple(self.argument(a) for a in stmt.args))
 
     def loop(self, loop: For) -> Stmt:
@@ -153,7 +156,7 @@ class ReplaceStmts(Rewriter):
         if id(stmt) in self.changes:
             new = self.changes[id(stmt)]
             return Seq(()) if new is None else new
-        if isinstance(stmt, (Store, Call)):
+        if isinstance(stmt, (Store, Call, Sync)):
             return stmt
         return super().stmt(stmt)
 

@@ -23,9 +23,10 @@ from typing import Any, Literal
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import PrimFunc, Scope, remembered
+from edgec.loop.ir import BoundKind, ForKind, PrimFunc, Scope, remembered
 from edgec.loop.lanes import require_at_once
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
+from edgec.loop.primitives.barriers import place_barriers
 from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
@@ -124,9 +125,7 @@ class Schedule:
         """Put directly nested loops in this order, outermost first."""
         self._apply(loops.reorder, order=list(order))
 
-    def set_kind(
-        self, loop: str, kind: Literal["serial", "unrolled", "vectorized", "parallel"]
-    ) -> None:
+    def set_kind(self, loop: str, kind: ForKind) -> None:
         """Say how a loop runs."""
         self._apply(loops.set_kind, loop=loop, kind=kind)
 
@@ -141,6 +140,14 @@ class Schedule:
     def parallel(self, loop: str) -> None:
         """Run the loop's steps on several cores."""
         self.set_kind(loop, "parallel")
+
+    def bind(self, loop: str, index: BoundKind) -> None:
+        """Run each step of the loop in a block or a thread of its own, on a GPU."""
+        self.set_kind(loop, index)
+
+    def place_barriers(self) -> None:
+        """Let threads wait where they read what others write; after `simplify`."""
+        self._apply(place_barriers)
 
     def pad_reads(self, block: str, buffer: str, axes: Sequence[int]) -> None:
         """Let a sum go over whole windows, and read what adds nothing where it is outside."""
@@ -406,5 +413,6 @@ REPLAYABLE = frozenset(
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
+        "place_barriers",
     }
 )  # fmt: skip

@@ -3,13 +3,15 @@
 Names are unique, buffers declared, variables in scope; a variable's bounds cover its loop's range;
 types agree; constants are not written; no index is always outside its buffer, where anything runs;
 a block's body speaks only of its axes, and a block that reduces also accumulates; the steps of a
-vectorized or parallel loop touch nothing that another one writes.
+vectorized or parallel loop touch nothing that another one writes; barriers are uniform, and what
+bound loops need fits a GPU (`edgec.loop.bound`).
 """
 
 from __future__ import annotations
 
 from edgec.errors import ContractError
 from edgec.loop.access import accesses, reads, term_range, writes
+from edgec.loop.bound import why_not_bound
 from edgec.loop.dtype import DTYPES, integer_range, is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic, is_known
 from edgec.loop.ir import (
@@ -35,7 +37,7 @@ from edgec.loop.ir import (
     Store,
     While,
 )
-from edgec.loop.lanes import why_not_at_once
+from edgec.loop.lanes import AT_ONCE, why_not_at_once
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
@@ -118,6 +120,8 @@ class _Verifier:
                 buffer.scope in ("register", "shared"), f"alloc {buffer.name} is {buffer.scope}"
             )
         self.unique_names()
+        for why in why_not_bound(self.func):
+            self.fail(why)
         self.stmt(self.func.body, {var.name: var for var in self.func.indices}, ())
 
     def unique_names(self) -> None:
@@ -200,7 +204,7 @@ class _Verifier:
         if loop.kind in ("unrolled", "vectorized"):
             fixed = (loop.stop - loop.start).constant is not None
             self.require(fixed, f"{loop.kind}, but its extent is not constant")
-        if loop.kind in ("vectorized", "parallel"):
+        if loop.kind in AT_ONCE:
             why = why_not_at_once(self.func, loop)
             self.require(not why, f"{loop.kind}, but {why}")
         never = term_range(loop.stop - loop.start, loops)[1] <= 0

@@ -1,4 +1,4 @@
-"""Primitives on loops alone: split, fuse, reorder, and the kinds unrolled, vectorized, parallel."""
+"""Primitives on loops alone: split, fuse, reorder, and how a loop runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Literal
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import reads, writes
+from edgec.loop.bound import BOUND
 from edgec.loop.ir import For, ForKind, If, PrimFunc, Stmt
+from edgec.loop.lanes import AT_ONCE, private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import (
     blocks_inside,
     constant_extent,
@@ -191,18 +193,24 @@ def set_kind(func: PrimFunc, loop: str, kind: ForKind) -> tuple[PrimFunc, None]:
 
         for i in 0..4 { S[i] }    ->    unrolled for i in 0..4 { S[i] }
 
-    unrolled and vectorized need a constant extent; vectorized and parallel need steps that may run
-    at once, see `edgec.loop.lanes`: no block reduces over the loop.
+    All but serial and parallel loops need a constant extent. Vectorized and parallel loops, and
+    those bound to a GPU's blocks or threads, need steps that may run at once, see
+    `edgec.loop.lanes`: no block reduces over the loop.
     """
     old, _ = find_loop(func, loop)
-    if kind in ("unrolled", "vectorized") and constant_extent(old) is None:
+    if kind in ("unrolled", "vectorized", *BOUND) and constant_extent(old) is None:
         raise ScheduleError(
             f"loop {loop} cannot be {kind}: its extent {old.stop - old.start} is not constant"
         )
-    if kind in ("vectorized", "parallel"):
+    if kind in AT_ONCE:
         for block in blocks_inside(old.body):
             if old.var in reduce_vars(block):
                 raise ScheduleError(
                     f"loop {loop} cannot be {kind}: block {block.name} reduces over it"
                 )
-    return with_changes(func, [(old, replace(old, kind=kind))]), None
+    new = replace(old, kind=kind)
+    if kind in BOUND:  # a step must not find in its registers what the one before left there
+        why = why_not_apart(new, private_buffers(func, new))
+        if why:
+            raise ScheduleError(f"loop {loop} cannot be {kind}: {why}")
+    return with_changes(func, [(old, new)]), None

@@ -4,6 +4,7 @@ import inspect
 import re
 
 import pytest
+from test_bound import BINDING
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_roll import ROLLING
@@ -15,6 +16,7 @@ from test_whole_windows import WINDOWING
 
 from edgec.loop import simplify as simplify_module
 from edgec.loop.primitives import (
+    barriers,
     cache,
     complement,
     compute_at,
@@ -45,13 +47,13 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    cache, complement, compute_at, compute_inline, cut, flatten, flatten_steps, fold_offset,
-    fold_storage, gather,
+    barriers, cache, complement, compute_at, compute_inline, cut, flatten, flatten_steps,
+    fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling,
     shifts, slide, spread, steps, storage, tensorize, whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
-SHORT_NAMES = {"unroll", "vectorize", "parallel"}
+SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}
 OTHERS = {"trace_json", "table"}
 METHODS = sorted(
     name
@@ -70,5 +72,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= set(WINDOWING)
+    tried |= {*WINDOWING, *BINDING}
     assert tried == set(METHODS)

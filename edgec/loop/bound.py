@@ -1,0 +1,181 @@
+"""Loops bound to the indices of a GPU's blocks and threads: what they mean, and their contract.
+
+    block_x for i in 0..4 {                    4 blocks of 32 threads run this at once:
+      thread_x for j in 0..32 {                  i = blockIdx.x, j = threadIdx.x
+        y[i, j] = x[i, j] + 1          ->        if (j < 32) y[i, j] = x[i, j] + 1
+    } }
+
+Every thread of every block runs the whole body of the function. A bound loop does not repeat: its
+variable is the thread's index, and threads that have no step in it skip its body. So statements
+outside of all thread loops are run by every thread. `register` buffers belong to one thread,
+`shared` buffers to one block, all others to the grid.
+
+A barrier must be uniform: all threads of its scope come to it, and equally often.
+`edgec.loop.threads` runs such functions and finds accesses that no barrier puts in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import get_args
+
+from edgec.loop.access import accesses
+from edgec.loop.dtype import bits
+from edgec.loop.ir import (
+    Block,
+    BoundKind,
+    Branch,
+    For,
+    If,
+    PrimFunc,
+    Stmt,
+    Store,
+    Sync,
+    While,
+    remembered,
+)
+from edgec.loop.rewrite import walk
+from edgec.numerics.term import Term, Var
+
+BOUND: tuple[BoundKind, ...] = get_args(BoundKind)
+BLOCKS, THREADS = BOUND[:3], BOUND[3:]
+#: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+MOST_THREADS = 1024
+MOST_STEPS: Mapping[BoundKind, int] = dict(
+    zip(BOUND, (2**31 - 1, 65_535, 65_535, 1024, 1024, 64), strict=True)
+)
+#: Bytes of shared memory that a block may have without a request of its own.
+MOST_SHARED_BYTES = 48 * 1024
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How many blocks and threads run a function: the largest extent of each bound kind."""
+
+    extents: tuple[int, int, int, int, int, int]
+
+    def of(self, kind: BoundKind) -> int:
+        """Steps of a kind; 1 if no loop is bound to it."""
+        return self.extents[BOUND.index(kind)]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return prod(self.extents[:3])
+
+    @property
+    def threads(self) -> int:
+        """Threads of each block."""
+        return prod(self.extents[3:])
+
+
+@remembered
+def launch_of(func: PrimFunc) -> Launch | None:
+    """How a function is launched; None if no loop of it is bound."""
+    loops = [stmt for stmt, _ in walk(func.body) if isinstance(stmt, For) and stmt.kind in BOUND]
+    if not loops:
+        return None
+    x, y, z, *threads = (
+        max(((s.stop - s.start).constant or 1 for s in loops if s.kind == kind), default=1)
+        for kind in BOUND
+    )
+    return Launch((x, y, z, threads[0], threads[1], threads[2]))
+
+
+def shared_bytes(func: PrimFunc) -> int:
+    """Bytes of shared memory that each block takes."""
+    own = (b for b in func.allocs if b.scope == "shared")
+    return sum(b.elements * bits(b.dtype) // 8 for b in own)
+
+
+def why_not_bound(func: PrimFunc) -> Iterator[str]:
+    """What breaks the contract of bound loops and barriers, each as a phrase."""
+    launch = launch_of(func)
+    if launch is None:
+        if any(isinstance(stmt, Sync) for stmt, _ in walk(func.body)):
+            yield "a barrier, but no loop is bound"
+        if any(buffer.scope == "shared" for buffer in func.allocs):
+            yield "shared memory, but no loop is bound"
+        return
+    if launch.threads > MOST_THREADS:
+        yield f"{launch.threads} threads in a block, of which a GPU has {MOST_THREADS}"
+    if shared_bytes(func) > MOST_SHARED_BYTES:
+        yield f"{shared_bytes(func)} bytes of shared memory, more than {MOST_SHARED_BYTES}"
+    yield from _statement_faults(func, launch)
+    yield from _register_faults(func)
+
+
+def _statement_faults(func: PrimFunc, launch: Launch) -> Iterator[str]:
+    for stmt, path in walk(func.body):
+        around = {s.kind for s in path if isinstance(s, For) and s.kind in BOUND}
+        if isinstance(stmt, For) and stmt.kind in BOUND:
+            yield from _loop_faults(stmt, around)
+        elif isinstance(stmt, Store):
+            yield from _store_faults(stmt, around, launch)
+        elif isinstance(stmt, Sync):
+            yield from _barrier_faults(stmt, path, launch)
+
+
+def _loop_faults(loop: For, around: Collection[str]) -> Iterator[str]:
+    name = loop.var.name
+    extent = (loop.stop - loop.start).constant
+    if extent is None:
+        yield f"loop {name} is bound, but its extent is not constant"
+    elif extent > MOST_STEPS[_kind(loop)]:
+        yield f"loop {name} has {extent} steps, {loop.kind} at most {MOST_STEPS[_kind(loop)]}"
+    if loop.kind in around:
+        yield f"loop {name} is inside another one bound to {loop.kind}"
+
+
+def _kind(loop: For) -> BoundKind:
+    (kind,) = (kind for kind in BOUND if kind == loop.kind)
+    return kind
+
+
+def _store_faults(store: Store, around: Collection[str], launch: Launch) -> Iterator[str]:
+    """An element outside the registers is stored by one thread, not by each at once."""
+    if store.buffer.scope == "register":
+        return
+    kinds = THREADS if store.buffer.scope == "shared" else BOUND
+    missing = [kind for kind in kinds if launch.of(kind) > 1 and kind not in around]
+    if missing:
+        yield f"every {' and '.join(missing)} stores {store.buffer.name} at once"
+
+
+def _register_faults(func: PrimFunc) -> Iterator[str]:
+    """Registers are a thread's own: their place does not depend on the thread, once simplified."""
+    if any(isinstance(stmt, Block) for stmt, _ in walk(func.body)):
+        return
+    for access in accesses(func.body):
+        if access.buffer.scope == "register":
+            bound = {loop.var for loop in access.loops if loop.kind in BOUND}
+            if any(index.variables() & bound for index in access.indices or ()):
+                yield f"a thread reaches for registers {access.buffer.name} of others"
+
+
+def _barrier_faults(sync: Sync, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
+    """Where some threads of the scope may come to the barrier and others not."""
+    kinds = BOUND if sync.scope == "grid" else THREADS
+    bound = _bound_variables(path, kinds)
+    if any(isinstance(stmt, (Branch, While)) for stmt in path):
+        yield f"sync {sync.scope} under a condition that data decide"
+    for stmt in path:
+        if isinstance(stmt, For) and stmt.kind in kinds:
+            if (stmt.stop - stmt.start).constant != launch.of(_kind(stmt)):
+                yield f"sync {sync.scope} in loop {stmt.var.name}, which not all threads enter"
+        elif any(term.variables() & bound for term in _deciding(stmt)):
+            yield f"sync {sync.scope} where threads part"
+
+
+def _bound_variables(path: tuple[Stmt, ...], kinds: Collection[str]) -> set[Var]:
+    return {stmt.var for stmt in path if isinstance(stmt, For) and stmt.kind in kinds}
+
+
+def _deciding(stmt: Stmt) -> tuple[Term, ...]:
+    """The terms that say whether, and how often, what is inside a statement runs."""
+    if isinstance(stmt, If):
+        return stmt.left, stmt.right
+    return (stmt.start, stmt.stop) if isinstance(stmt, For) else ()

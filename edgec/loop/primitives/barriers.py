@@ -1,0 +1,174 @@
+"""Primitive: barriers where threads need what other threads did before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import Access, accesses, flat_address, term_range
+from edgec.loop.bound import BLOCKS, BOUND, THREADS, launch_of, why_not_bound
+from edgec.loop.ir import Block, Branch, For, If, PrimFunc, Seq, Stmt, Sync, SyncScope
+from edgec.loop.rewrite import children, sequence, walk
+from edgec.numerics.term import Term, as_term
+
+
+def place_barriers(func: PrimFunc) -> tuple[PrimFunc, None]:
+    """Put a barrier between two statements that touch one element in different threads.
+
+        thread_x for i in 0..9 { t[i] = x[i] }          thread_x for i in 0..9 { t[i] = x[i] }
+        thread_x for j in 0..9 { y[j] = t[8 - j] }  ->  sync block
+                                                        thread_x for j in 0..9 { y[j] = t[8 - j] }
+
+    One of the two writes. Blocks that need what other blocks did wait for the grid. Steps of a
+    serial loop around wait for each other at its end. Requires a simplified function; raises
+    ScheduleError where threads would have to wait under a condition that not all of them meet.
+    """
+    if any(isinstance(stmt, Block) for stmt, _ in walk(func.body)):
+        raise ScheduleError("place_barriers: simplify first")
+    if launch_of(func) is None:
+        return func, None
+    placed = replace(func, body=_visit(func.body, ()).stmt)
+    for why in why_not_bound(placed):
+        raise ScheduleError(f"place_barriers: {why}")
+    return placed, None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A statement with its barriers; what it touches up to the first one and after the last."""
+
+    stmt: Stmt
+    head: tuple[Access, ...]
+    tail: tuple[Access, ...]
+    waits: bool
+
+
+def _visit(stmt: Stmt, loops: tuple[For, ...]) -> _Part:
+    if isinstance(stmt, Seq):
+        return _joined(_visit(child, loops) for child in stmt.stmts)
+    if isinstance(stmt, For):
+        return _visit_loop(stmt, loops)
+    if isinstance(stmt, Sync):
+        return _Part(stmt, (), (), True)
+    parts = [_visit(part, loops) for part in children(stmt)]
+    if any(part.waits for part in parts):
+        return _joined_branches(stmt, parts, loops)
+    touched = tuple(
+        access
+        for access in accesses(stmt, loops)
+        if access.buffer.scope not in ("register", "constant")
+    )
+    return _Part(stmt, touched, touched, False)
+
+
+def _visit_loop(loop: For, loops: tuple[For, ...]) -> _Part:
+    inside = _visit(loop.body, (*loops, loop))
+    scope = None if loop.kind in BOUND else _needed(inside.tail, inside.head)
+    if scope is not None:
+        inside = _joined((inside, _Part(Sync(scope), (), (), True)))
+    return replace(inside, stmt=replace(loop, body=inside.stmt))
+
+
+def _joined_branches(stmt: Stmt, parts: list[_Part], loops: tuple[For, ...]) -> _Part:
+    """Both ways, after which the next barrier still waits for what either of them touches."""
+    if not isinstance(stmt, (If, Branch)):
+        raise ScheduleError("place_barriers: threads would wait in a loop that data end")
+    otherwise = parts[1].stmt if len(parts) > 1 else None
+    new = replace(stmt, body=parts[0].stmt, otherwise=otherwise)
+    every = tuple(accesses(stmt, loops))
+    return _Part(new, every, every, False)
+
+
+def _joined(parts: Iterable[_Part]) -> _Part:
+    """Statements one after the other, with barriers between them where they are needed."""
+    done = _Part(Seq(()), (), (), False)
+    for part in parts:
+        scope = _needed(done.tail, part.head)
+        waits = done.waits or scope is not None
+        barrier = () if scope is None else (Sync(scope),)
+        done = _Part(
+            sequence(done.stmt, *barrier, part.stmt),
+            done.head if waits else (*done.head, *part.head),
+            part.tail if part.waits or scope is not None else (*done.tail, *part.tail),
+            waits or part.waits,
+        )
+    return done
+
+
+def _needed(before: Iterable[Access], after: Iterable[Access]) -> SyncScope | None:
+    """The barrier between two statements; None if no thread waits for another."""
+    scopes = {
+        _scope(a, b)
+        for a, b in product(before, after)
+        if a.buffer == b.buffer and (a.is_write or b.is_write)
+    }
+    widest: tuple[SyncScope, ...] = ("grid", "block")
+    return next((scope for scope in widest if scope in scopes), None)
+
+
+def _scope(a: Access, b: Access) -> SyncScope | None:
+    """How far the barrier between two accesses has to reach."""
+    if a.buffer.scope != "shared" and not _is_own(a, b, BLOCKS):
+        return "grid"
+    return None if _is_own(a, b, THREADS) else "block"
+
+
+def _is_own(a: Access, b: Access, kinds: tuple[str, ...]) -> bool:
+    """Whether elements that both touch are touched by one block (or one thread) alone.
+
+    Shown where both addresses move by the same distance from one step of each bound loop to the
+    next, and stay within this distance otherwise.
+    """
+    if not any(loop.kind in kinds for loop in (*a.loops, *b.loops)):
+        return True
+    steps = _common_parts(a, b, kinds)
+    if steps is None:
+        return False
+    if kinds == THREADS:  # of one block
+        if _common_parts(a, b, BLOCKS) is None:
+            return False
+        kinds = BOUND
+    rests = [_rest(access, kinds) for access in (a, b)]
+    reach = max(high for _, high in rests) - min(low for low, _ in rests)
+    for step, extent in sorted((abs(step), extent) for _, step, extent in steps):
+        if reach >= step:
+            return False
+        reach += step * (extent - 1)
+    return True
+
+
+#: Each kind with more than one step, how far the address moves by it, and its steps.
+_Parts = tuple[tuple[str, int, int], ...]
+
+
+def _common_parts(a: Access, b: Access, kinds: tuple[str, ...]) -> _Parts | None:
+    """How both addresses depend on the bound loops; None if differently, or in no simple way."""
+    parts = _parts(a, kinds)
+    return parts if parts == _parts(b, kinds) else None
+
+
+def _parts(access: Access, kinds: tuple[str, ...]) -> _Parts | None:
+    if access.indices is None:
+        return None
+    address = dict(flat_address(access.buffer, access.indices).parts)
+    found = []
+    for loop in access.loops:
+        extent = (loop.stop - loop.start).constant
+        if loop.kind in kinds and extent != 1:
+            step = address.get(loop.var)
+            if extent is None or step is None or loop.start.constant is None:
+                return None
+            found.append((f"{loop.kind} from {loop.start}", step, extent))
+    return tuple(sorted(found))
+
+
+def _rest(access: Access, kinds: tuple[str, ...]) -> tuple[int, int]:
+    """The least and the largest address apart from what the bound loops add."""
+    assert access.indices is not None
+    rest: Term = flat_address(access.buffer, access.indices)
+    for loop in access.loops:
+        if loop.kind in kinds:
+            rest = rest.substitute({loop.var: as_term(0)})
+    return term_range(rest, access.loops)
