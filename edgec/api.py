@@ -60,7 +60,7 @@ class Model:
     def run_named(self, *inputs: Array, **named: Array) -> dict[str, Array]:
         """Run one inference; return the outputs by their names in the model."""
         outputs = self.run_all(self._in_order(inputs, named)).outputs
-        names = [port.name for port in self.built.manifest.outputs]
+        names = [port.name for port in self.built.manifest.answers]
         return dict(zip(names, outputs, strict=True))
 
     def run_all(self, inputs: Sequence[Array]) -> Any:
@@ -92,7 +92,7 @@ class Model:
         manifest = self.built.manifest
         rows = [("board", manifest.board), ("core", manifest.target)]
         rows += [(f"input {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.inputs]
-        rows += [(f"output {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.outputs]
+        rows += [(f"output {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.answers]
         for what, size in (
             ("arena", manifest.arena_bytes), ("state", manifest.state_bytes),
             ("constants", manifest.weights_bytes),

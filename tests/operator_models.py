@@ -213,6 +213,9 @@ MODELS: dict[str, Write] = {
     "softmax_float": _onnx_unary("Softmax"),
     "log_softmax_float": _onnx_unary("LogSoftmax"),
     "exp": _onnx_unary("Exp"),
+    "nonzero": lambda folder: save_node(
+        folder / "m.onnx", "NonZero", np.zeros((3, 5), np.int8), {}, output_dtype="int64"
+    ),
     "log": _onnx_unary("Log"),
     "sqrt": _onnx_unary("Sqrt"),
     "tanh_float": _onnx_unary("Tanh"),

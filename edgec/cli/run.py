@@ -92,7 +92,7 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
             _save(target, built, results)
         report = run_report(built, chosen, results, profiled, target)
         if labels is not None:
-            report["classes"] = likeliest(built.manifest.outputs, results[-1].outputs, labels)
+            report["classes"] = likeliest(built.manifest.answers, results[-1].outputs, labels)
         if profile and model.is_dir():
             keep_profile(built, report)
         _export(built, results[-1], profiled, *viewers)
@@ -204,15 +204,20 @@ def _output_file(output: Path) -> Path:
 
 
 def _save(target: Path, built: Any, results: list[Any]) -> None:
-    """Write the outputs as one .npz, whole or not at all; those of several steps stacked."""
+    """Write the outputs as one .npz, whole or not at all; those of several steps stacked.
+
+    Outputs whose sizes differ from step to step have names of their own: y.0, y.1, ….
+    """
     import numpy as np
 
     from edgec.build.staging import staged_file
 
-    stacked = [np.stack(arrays) for arrays in zip(*(r.outputs for r in results), strict=True)]
-    arrays: dict[str, Any] = {
-        port.name: array if len(results) > 1 else array[0]
-        for port, array in zip(built.manifest.outputs, stacked, strict=True)
-    }
+    arrays: dict[str, Any] = {}
+    steps = zip(*(result.outputs for result in results), strict=True)
+    for port, each in zip(built.manifest.answers, steps, strict=True):
+        if len({array.shape for array in each}) > 1:  # data decide their sizes
+            arrays |= {f"{port.name}.{number}": array for number, array in enumerate(each)}
+        else:
+            arrays[port.name] = np.stack(each) if len(each) > 1 else each[0]
     with staged_file(target, hint="choose another --output") as temporary:
         np.savez(temporary, **arrays)

@@ -112,6 +112,7 @@ def assemble(
             Size(var.name, var.start, var.stop - 1)
             for var in symbols_of(value.type for value in function.params)
         ),
+        counts=function.counts,
     )
 
 

@@ -19,6 +19,7 @@ from edgec.codegen.c_data import Weights
 from edgec.codegen.names import port_names
 from edgec.codegen.program import Port, Program, Size
 from edgec.errors import BuildFailed, ContractError
+from edgec.graph.ir import Count
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_FORMAT = 2
@@ -137,6 +138,12 @@ class Manifest:
     weights_crc: int | None = None
     areas: tuple[AreaEntry, ...] = ()
     sizes: tuple[Size, ...] = ()
+    counts: tuple[Count, ...] = ()
+
+    @property
+    def answers(self) -> tuple[PortEntry, ...]:
+        """The outputs of the model: all but those that say how much of others is in use."""
+        return self.outputs[: len(self.outputs) - len({c.number for c in self.counts})]
 
     @property
     def activation_bytes(self) -> int:
@@ -206,7 +213,7 @@ class Manifest:
 
 _ENTRIES: dict[str, type] = {
     "inputs": PortEntry, "outputs": PortEntry, "steps": StepEntry, "parts": PartEntry,
-    "traces": TraceEntry, "areas": AreaEntry, "sizes": Size,
+    "traces": TraceEntry, "areas": AreaEntry, "sizes": Size, "counts": Count,
 }  # fmt: skip
 
 

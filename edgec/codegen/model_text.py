@@ -21,6 +21,7 @@ from edgec.codegen.port_text import (
     Pointers,
     PortText,
     StateText,
+    count_numbers,
     lifetime_notes,
     port_text,
     state_texts,
@@ -147,6 +148,7 @@ class ModelText:
     copies: tuple[tuple[str, str], ...]
     state_home: str
     sizes: tuple[SizeText, ...]
+    counts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,7 @@ def make_text(program: Program) -> EmittedModel:
         copies=homes.copied,
         state_home=homes.state,
         sizes=_sizes(program),
+        counts=_counts(program, pointers),
     )
     steps_own = dict.fromkeys(step_functions)
     placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
@@ -359,6 +362,11 @@ def _wrapped_call(function: str, args: list[str]) -> list[str]:
     if not args:
         lines[-1] += ");"
     return lines
+
+
+def _counts(program: Program, pointers: Pointers) -> tuple[str, ...]:
+    """Where the numbers stand that say how much of an output is in use."""
+    return tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program))
 
 
 def _sizes(program: Program) -> tuple[SizeText, ...]:

@@ -128,6 +128,11 @@ def port_text(
     meaning = f"quantized per channel, {len(port.scale)} scales" if quantized else ""
     if per_tensor:
         meaning = _meaning(scale, int(zero_point))
+    counts = program.counts if kind == "output" else ()
+    if any(count.output == index for count in counts):
+        meaning = ", ".join(filter(None, (meaning, "data decide how much of it is in use")))
+    if any(count.number == index for count in counts):
+        meaning = "how much of another output is in use"
     return PortText(
         index=index,
         kind=kind,
@@ -152,9 +157,28 @@ def port_text(
         low=str(low),
         high=str(high),
         meaning=meaning,
-        extents=tuple(map(pointers.extent, port.extents)),
+        extents=_extents(program, port, index, kind, pointers),
         used_bytes=_used_bytes(port, pointers),
     )
+
+
+def _extents(
+    program: Program, port: Port, index: int, kind: str, pointers: Pointers
+) -> tuple[str, ...]:
+    """The dimensions that a port has now, as C; empty where it always has its shape."""
+    counted = {c.axis: c.number for c in program.counts if (kind, c.output) == ("output", index)}
+    if not counted:
+        return tuple(map(pointers.extent, port.extents))
+    numbers = count_numbers(program)
+    return tuple(
+        f"context->counts[{numbers.index(counted[axis])}]" if axis in counted else f"{extent}u"
+        for axis, extent in enumerate(port.shape)
+    )
+
+
+def count_numbers(program: Program) -> list[int]:
+    """The outputs that say how much of others is in use."""
+    return sorted({count.number for count in program.counts})
 
 
 def _meaning(scale: str, zero_point: int) -> str:

@@ -28,6 +28,7 @@ from typing import Literal
 import numpy as np
 
 from edgec.errors import ContractError
+from edgec.graph.ir import Count
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
@@ -218,7 +219,8 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `sizes` are those that each run may choose.
+    out of the C. `sizes` are those that each run may choose, `counts` says how much of
+    outputs is in use where data decide that.
     """
 
     model: str
@@ -245,6 +247,7 @@ class Program:
     homes: ProgramHomes = field(default_factory=lambda: ProgramHomes())
     merges_functions: bool = False
     sizes: tuple[Size, ...] = ()
+    counts: tuple[Count, ...] = ()
 
     @property
     def activation_bytes(self) -> int:
@@ -265,6 +268,7 @@ class Program:
         lines += [f"{size.name}:{size.minimum}:{size.maximum}" for size in self.sizes]
         for port in (*self.inputs, *self.outputs):
             lines += map(str, port.extents)
+        lines += map(str, self.counts)
         for step in self.steps:
             lines += [step.title, *(part.title for part in step.parts)]
             lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import ends, evaluate_constant
 from edgec.graph.ir import Constant, Value
@@ -33,6 +35,21 @@ def folded(
     return tuple(known.get(value, value) for value in made)
 
 
+def require_open(
+    builder: GraphBuilder, inputs: Sequence[Value | None], made: Sequence[Value]
+) -> None:
+    """Raise ImportFailed where a node lost that data decide the size of an input.
+
+    Its importer took the largest size for the one that there is.
+    """
+    opened = [value for value in inputs if value is not None and value in builder.open_axes]
+    if opened and any(value not in builder.open_axes for value in made):
+        raise ImportFailed(
+            f"data decide how much of {opened[0]} is in use, and its result depends on that",
+            hint="make it an output of the model, and go on outside",
+        )
+
+
 def named(builder: GraphBuilder, value: Value, name: str, first: int) -> Value:
     """Give a value of the nodes from `first` on the source tensor's name and provenance.
 
@@ -41,7 +58,10 @@ def named(builder: GraphBuilder, value: Value, name: str, first: int) -> Value:
     nodes = builder.nodes[first:]
     if not any(value in node.outputs for node in nodes):
         return value
-    fresh = Value(builder.unique(name), value.type, Origin(name, value.type.shape))
+    origin = None if value in builder.undefined else Origin(name, value.type.shape)
+    fresh = Value(builder.unique(name), value.type, origin)
+    for axis, number in builder.open_axes.pop(value, {}).items():
+        builder.open(fresh, axis, number)
 
     def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(fresh if v is value else v for v in values)

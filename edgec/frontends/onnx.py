@@ -13,7 +13,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
-from edgec.frontends.imported import folded, named
+from edgec.frontends.imported import folded, named, require_open
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body
@@ -303,6 +303,7 @@ class _GraphImporter:
         if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
                for v in n.outputs):  # fmt: skip
             raise ImportFailed("it makes more than 1 GiB")
+        require_open(self.builder, raw.inputs, made)
         return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 
     def by_body(self, node: Any, raw: RawNode) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
+from edgec.frontends.imported import require_open
 from edgec.frontends.tflite_reader import (
     MAX_FILE_BYTES,
     RawModel,
@@ -253,6 +254,7 @@ class _GraphImporter:
         first = len(self.builder.nodes)
         made = importer(self.builder, raw)
         made = made if isinstance(made, tuple) else (made,)
+        require_open(self.builder, inputs, made)
         if len(made) != len(operator.outputs):
             raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):

@@ -8,7 +8,8 @@ from typing import Any
 
 from edgec.errors import TypeMismatch
 from edgec.graph.extents import infer_types
-from edgec.graph.ir import Constant, Function, Node, State, Value
+from edgec.graph.ir import Constant, Count, Function, Node, State, Value
+from edgec.graph.open_axes import OpenAxes, axes_after
 from edgec.graph.operator import NoAttrs, Operator, get_op
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
@@ -24,6 +25,8 @@ class GraphBuilder:
         self._states: dict[Value, State] = {}
         #: Values of which the source's framework leaves parts undefined: they get no provenance.
         self.undefined: set[Value] = set()
+        #: By value, axes of which data decide how much is in use, with the value that says it.
+        self.open_axes: OpenAxes = {}
         self._taken: set[str] = set()
 
     def unique(self, name: str) -> str:
@@ -139,16 +142,54 @@ class GraphBuilder:
             chosen, attrs, tuple(inputs), outputs, name,
             (name,) if sources is None else sources, bodies,
         )  # fmt: skip
+        if self.open_axes:
+            self._open_outputs(node)
         self.nodes.append(node)
         return node
 
-    def finish(self, results: Sequence[Value], states: tuple[State, ...] = ()) -> Function:
+    def _open_outputs(self, node: Node) -> None:
+        """Find of which axes of its outputs data decide the size. TypeMismatch names the node."""
+        try:
+            found = axes_after(node, self.open_axes)
+        except TypeMismatch as mismatch:
+            raise TypeMismatch(
+                f"{node.op.name} node {node.name!r}: {mismatch.message}", hint=mismatch.hint
+            ) from None
+        for axis, number in found.items():
+            for value in node.outputs:
+                self.open(value, axis, number)
+
+    def finish(
+        self,
+        results: Sequence[Value],
+        states: tuple[State, ...] = (),
+        counts: tuple[Count, ...] = (),
+    ) -> Function:
         """The function built so far; states made by `state` are appended to all three.
 
-        `states` are those whose parameters were adopted; their results are among `results`.
+        `states` are those whose parameters were adopted; their results are among `results`, as
+        those that `counts` names. Results of which data decide the size get counts of their own.
         """
         own = tuple(self._states.values())
         params = [*self.params, *(state.before for state in own)]
-        results = [*results, *(state.after for state in own)]
+        results, found = list(results), list(counts)
+        numbers: dict[Value, int] = {}
+        for output, value in enumerate(tuple(results)):
+            for axis, number in self.open_axes.get(value, {}).items():
+                if number not in numbers:
+                    numbers[number] = len(results)
+                    results.append(number)
+                found.append(Count(output, axis, numbers[number]))
+        results += [state.after for state in own]
         states = (*states, *own)
-        return Function(self.name, tuple(params), tuple(self.nodes), tuple(results), states)
+        return Function(
+            self.name, tuple(params), tuple(self.nodes), tuple(results), states, tuple(found)
+        )
+
+    def open(self, value: Value, axis: int, number: Value) -> None:
+        """Say that of an axis of a value as many first indices are in use as a number says.
+
+        number: one int32. The value's parts beyond it are undefined.
+        """
+        self.open_axes.setdefault(value, {})[axis] = number
+        self.undefined.add(value)

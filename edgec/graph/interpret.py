@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.extents import function_at, sizes_of, symbols_of
-from edgec.graph.ir import Constant, Function, Value
+from edgec.graph.ir import Constant, Count, Function, Value
 from edgec.graph.types import Array
 
 
@@ -73,7 +73,13 @@ class Interpretation:
     def run(
         self, inputs: Sequence[Array], observe: Callable[[Value, Array], None] | None = None
     ) -> tuple[Array, ...]:
-        """The outputs of one run; `inputs` and `observe` as `interpret` takes them."""
+        """The answers of one run; `inputs` and `observe` as `interpret` takes them."""
+        return in_use(self.run_whole(inputs, observe), self.function.counts)
+
+    def run_whole(
+        self, inputs: Sequence[Array], observe: Callable[[Value, Array], None] | None = None
+    ) -> tuple[Array, ...]:
+        """All outputs of one run, each as large as it can be."""
         results = interpret(self.function, [*inputs, *self.state], observe)
         count = len(self.function.outputs)
         self.state = results[count:]
@@ -82,6 +88,16 @@ class Interpretation:
     def reset(self) -> None:
         """Go back to the initial state."""
         self.state = initial_state(self.function)
+
+
+def in_use(outputs: Sequence[Array], counts: Sequence[Count]) -> tuple[Array, ...]:
+    """The answers of a model from all of its outputs: of each the part that is in use."""
+    answers = list(outputs[: len(outputs) - len({count.number for count in counts})])
+    for count in counts:
+        number = int(outputs[count.number].reshape(-1)[0])
+        whole = (slice(None),) * count.axis
+        answers[count.output] = answers[count.output][(*whole, slice(0, number))]
+    return tuple(answers)
 
 
 def initial_state(function: Function) -> tuple[Array, ...]:

@@ -1,7 +1,9 @@
 """Graph IR nodes: modules, functions, values and nodes.
 
     module   = Module(functions: {name: function})          the entry is `main`
-    function = Function(name, params: value*, nodes: node*, results: value*, states: state*)
+    function = Function(name, params: value*, nodes: node*, results: value*, states: state*,
+                        counts: count*)
+    count    = Count(output, axis, number)
     state    = State(before: value, after: value, initial: Constant)
     node     = Node(op, attrs, inputs: value*, outputs: value*, name, sources, bodies: function*)
     value    = Value(name, type, origin?) | Constant(name, type, origin?, data)
@@ -128,15 +130,33 @@ class State:
     initial: Constant
 
 
+@dataclass(frozen=True)
+class Count:
+    """Data decide how much of an output is in use: the output is as large as it can be.
+
+    Along `axis` of the output at this position, the first indices are in use, as many as the
+    result at position `number` says, which is one int32.
+    """
+
+    output: int
+    axis: int
+    number: int
+
+
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A pure straight line of nodes from parameters to results."""
+    """A pure straight line of nodes from parameters to results.
+
+    counts: how much of its outputs is in use, where data decide that. The results that say so are
+    the last outputs.
+    """
 
     name: str
     params: tuple[Value, ...]
     nodes: tuple[Node, ...]
     results: tuple[Value, ...]
     states: tuple[State, ...] = ()
+    counts: tuple[Count, ...] = ()
 
     @property
     def signature(self) -> Signature:
@@ -153,6 +173,11 @@ class Function:
     def outputs(self) -> tuple[Value, ...]:
         """The results that the caller gets from each run."""
         return self.results[: len(self.results) - len(self.states)]
+
+    @property
+    def answers(self) -> tuple[Value, ...]:
+        """The outputs of the model: all but those that say how much of others is in use."""
+        return self.outputs[: len(self.outputs) - len({count.number for count in self.counts})]
 
     @property
     def macs(self) -> int:

@@ -229,6 +229,29 @@ class Operator(Generic[AttrsT]):
         minimum, maximum = (min(max(end, low), high) for end in (known.minimum, known.maximum))
         return cast(AttrsT, replace(known, minimum=minimum, maximum=maximum))
 
+    def axis_after(
+        self,
+        attrs: AttrsT,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """The axis of the results that the axis of an input becomes; None if there is none.
+
+        Each index of the results along it is made of the same index of that input alone. An axis of
+        an input that is repeated along the result's has none.
+        """
+        shape = inputs[position].shape
+        if self.movement is Movement.PERMUTE:
+            permuted: Any = attrs
+            return tuple(permuted.permutation).index(axis)
+        if self.movement is Movement.RESHAPE:
+            return _axis_of_view(shape, axis, result.shape)
+        after = axis + len(result.shape) - len(shape)
+        is_own = self.is_elementwise or self.movement is Movement.COPY
+        return after if is_own and result.shape[after] == shape[axis] else None
+
     def does_nothing(self, attrs: AttrsT) -> bool:
         """Whether a node of one input that has the type of its output changes nothing."""
         return False
@@ -272,6 +295,15 @@ class Operator(Generic[AttrsT]):
     def sums_rows(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> bool:
         """Whether the output is a sum over all rows of the only input, finished at the end."""
         return False
+
+
+def _axis_of_view(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
+    """Where an axis stands in a view of another shape; None where it is split or joined."""
+    for place, extent in enumerate(after):
+        same = math.prod(after[:place]) == math.prod(before[:axis])
+        if same and extent == before[axis]:
+            return place
+    return None
 
 
 _OPS: dict[str, Operator[Any]] = {}

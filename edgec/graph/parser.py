@@ -12,7 +12,7 @@ from typing import Any
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.extents import infer_types
-from edgec.graph.ir import Constant, Function, Module, Node, State, Value
+from edgec.graph.ir import Constant, Count, Function, Module, Node, State, Value
 from edgec.graph.lexer import Lexer, Token, unquote
 from edgec.graph.literal import MAX_DEPTH, LiteralParser
 from edgec.graph.operator import NoAttrs, Operator, Signature, all_ops, get_op
@@ -111,8 +111,11 @@ class _Parser:
             after = self.reference()
             self.lexer.expect("initial")
             states.append(State(before, after, self.initial()))
+        counts = []
+        while self.lexer.accept("count"):
+            counts.append(Count(*(self.literals.integer() for _ in range(3))))
         self.lexer.expect("}")
-        return Function(name, tuple(params), tuple(nodes), results, tuple(states))
+        return Function(name, tuple(params), tuple(nodes), results, tuple(states), tuple(counts))
 
     def size(self) -> None:
         name = self.lexer.string("the size's name in quotes")

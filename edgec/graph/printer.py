@@ -76,6 +76,7 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
         f"  state {_reference(s.before)} -> {_reference(s.after)} initial {_reference(s.initial)}"
         for s in function.states
     ]
+    lines += [f"  count {c.output} {c.axis} {c.number}" for c in function.counts]
     return [*lines, "}"]
 
 

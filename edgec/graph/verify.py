@@ -50,6 +50,7 @@ def verify_function(function: Function) -> None:
             verify_body(body)
         for value in node.outputs:
             define(value)
+    _verify_counts(function, where)
     for value in function.results:
         if value not in defined and not isinstance(value, Constant):
             raise ContractError(f"{where}: result {value} is undefined")
@@ -58,9 +59,21 @@ def verify_function(function: Function) -> None:
 
 def verify_body(body: Function) -> None:
     """A body is a function without states: what it keeps, its node carries."""
-    if body.states:
-        raise ContractError(f"function {body.name}: a body has states")
+    if body.states or body.counts:
+        raise ContractError(f"function {body.name}: a body has states, or open results")
     verify_function(body)
+
+
+def _verify_counts(function: Function, where: str) -> None:
+    """Counts name outputs and their axes; the outputs that they are come last, one int32 each."""
+    answers, outputs = function.answers, function.outputs
+    for count in function.counts:
+        is_answer = 0 <= count.output < len(answers)
+        if not is_answer or not 0 <= count.axis < len(answers[count.output].type.shape):
+            raise ContractError(f"{where}: {count} is of no axis of an output")
+        is_last = len(answers) <= count.number < len(outputs)
+        if not is_last or str(outputs[count.number].type) != "int32[1]":
+            raise ContractError(f"{where}: {count} is no int32 after the other outputs")
 
 
 def _verify_states(function: Function, where: str) -> None:

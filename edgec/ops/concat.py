@@ -75,6 +75,17 @@ class Concat(Op[ConcatAttrs]):
             offset += part.shape[axis]
         return out
 
+    def axis_after(
+        self,
+        attrs: ConcatAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """The other axes stay."""
+        return None if axis == attrs.axis else axis
+
     def attrs_for_permutation(self, attrs: ConcatAttrs, order: Sequence[int]) -> ConcatAttrs:
         """The axis by its new name."""
         return replace(attrs, axis=order[attrs.axis])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from edgec.loop.values import int32
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode, axis_of, from_onnx, from_tflite
-from edgec.ops.scattered import AxisAttrs, GatherAt
+from edgec.ops.scattered import AxisAttrs, GatherAt, picked_axis
 
 
 @register
@@ -39,6 +40,17 @@ class Gather(Moved[AxisAttrs]):
         """The index comes from the table."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], int32(others[0][at[first:last]]), *at[last:])
+
+    def axis_after(
+        self,
+        attrs: AxisAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """Axes of the indices stand in the place of the one that they pick of."""
+        return picked_axis(attrs.axis, inputs[1], position, axis)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Gather, by constants."""

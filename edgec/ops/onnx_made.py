@@ -8,9 +8,10 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Constant, Value
 from edgec.ops.cast import ELEMENT_TYPES
-from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.nonzero import compressed
+from edgec.ops.op import RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.scattered import AxisAttrs
 
@@ -66,15 +67,17 @@ def import_eye(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("Compress", since=9)
 def import_compress(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Compress by a constant condition: a gather of what it keeps."""
-    x = raw.operand(0)
-    kept = np.flatnonzero(raw.constant(1, "the condition").data).astype(np.int32)
+    """ONNX Compress: a gather of what the condition keeps, which may be computed."""
+    x, condition = raw.operands(2)
     axis = raw.attribute("axis")
     if axis is None:
         flat = ReshapeAttrs((x.type.elements,))
         x = builder.op("reshape", [x], flat, name=f"{raw.name}/flat", sources=(raw.name,))
-    rank, axis = len(x.type.shape), int(axis or 0)
-    if not -rank <= axis < rank or (kept >= x.type.shape[axis]).any():
+    axis = axis_of(int(axis or 0), len(x.type.shape))
+    if not isinstance(condition, Constant):
+        return compressed(builder, x, axis, condition, raw.name)
+    kept = np.flatnonzero(condition.data).astype(np.int32)
+    if (kept >= x.type.shape[axis]).any():
         raise ImportFailed(f"axis {axis} of {x.type} by {len(kept)} places")
     table = builder.constant(f"{raw.name}.places", kept)
-    return builder.op("gather", [x, table], AxisAttrs(axis % rank), name=raw.name)
+    return builder.op("gather", [x, table], AxisAttrs(axis), name=raw.name)

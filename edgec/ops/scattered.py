@@ -59,6 +59,15 @@ def place(value: Value, extent: int) -> Value:
     return select(limited < 0, limited + extent, limited)
 
 
+def picked_axis(along: int, indices: TensorType, position: int, axis: int) -> int | None:
+    """Where an axis of the data, or of the indices, stands in what is gathered along another."""
+    if position == 1:
+        return along + axis
+    if axis == along:
+        return None
+    return axis if axis < along else axis + len(indices.shape) - 1
+
+
 def _check(name: str, data: TensorType, indices: TensorType) -> None:
     if indices.dtype not in PLACES or indices.quant is not None:
         raise TypeMismatch(f"{name} by {indices}: places are {' or '.join(PLACES)}")
@@ -83,6 +92,17 @@ class Gathered(Moved[AxisAttrs]):
         """The shape of what the indices name."""
         raise NotImplementedError
 
+    def axis_after(
+        self,
+        attrs: AxisAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """An axis of the indices stands where theirs do in the result."""
+        return axis if position == 1 else None
+
 
 @register
 class GatherAt(Gathered):
@@ -100,6 +120,17 @@ class GatherAt(Gathered):
         """The axis at what the indices hold."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], place(others[0][at[first:last]], x.shape[first]), *at[last:])
+
+    def axis_after(
+        self,
+        attrs: AxisAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """Axes of the indices stand in the place of the one that they pick of."""
+        return picked_axis(attrs.axis, inputs[1], position, axis)
 
 
 @register
@@ -139,6 +170,17 @@ class GatherNd(Gathered):
         ):
             raise TypeMismatch(f"gather_nd of {x} by {indices}, {axis} axes in common")
         return (*indices.shape[:-1], *x.shape[axis + indices.shape[-1] :])
+
+    def axis_after(
+        self,
+        attrs: AxisAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """The axes of the tuples stay."""
+        return axis if position == 1 and attrs.axis <= axis < len(inputs[1].shape) - 1 else None
 
     def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The axes of the tuple at what it holds."""

@@ -71,6 +71,18 @@ class Slice(Moved[SliceAttrs]):
         axes = zip(at, attrs.stride, attrs.begin, strict=True)
         return tuple(i * stride + begin for i, stride, begin in axes)
 
+    def axis_after(
+        self,
+        attrs: SliceAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """An axis of which it takes all stays."""
+        is_whole = (attrs.begin[axis], attrs.stride[axis]) == (0, 1)
+        return axis if is_whole and attrs.shape[axis] == inputs[0].shape[axis] else None
+
     def attrs_for_permutation(self, attrs: SliceAttrs, order: Sequence[int]) -> SliceAttrs:
         """Places and extents by the axes of x."""
         listed = (attrs.begin, attrs.stride, attrs.shape)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.errors import ImportFailed, TypeMismatch
+import numpy as np
+
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
@@ -21,7 +23,9 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.cast import CastAttrs
+from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
+from edgec.ops.reshape import ReshapeAttrs
 
 
 @dataclass(frozen=True)
@@ -94,14 +98,30 @@ class TopK(Op[TopKAttrs]):
 
 @from_onnx("TopK", since=10)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
-    """ONNX TopK of a constant count, always sorted."""
-    x = raw.operand(0)
-    count = int(raw.constant(1, "the count").data.reshape(-1)[0])
-    rank, axis = len(x.type.shape), int(raw.attribute("axis", -1))
-    if not -rank <= axis < rank:
-        raise ImportFailed(f"axis {axis} of rank {rank}")
-    attrs = TopKAttrs(axis % rank, count, bool(raw.attribute("largest", 1)))
-    return builder.node("top_k", [x], attrs, name=raw.name).outputs
+    """ONNX TopK, always sorted; of a computed count all elements, of which so many are in use."""
+    x, count = raw.operands(2)
+    axis = axis_of(int(raw.attribute("axis", -1)), len(x.type.shape))
+    extent, largest = x.type.shape[axis], bool(raw.attribute("largest", 1))
+    if isinstance(count, Constant):
+        attrs = TopKAttrs(axis, int(count.data.reshape(-1)[0]), largest)
+        return builder.node("top_k", [x], attrs, name=raw.name).outputs
+    outputs = builder.node("top_k", [x], TopKAttrs(axis, extent, largest), name=raw.name).outputs
+    number = _limited(builder, count, extent, raw.name)
+    for value in outputs:
+        builder.open(value, axis, number)
+    return outputs
+
+
+def _limited(builder: GraphBuilder, count: GraphValue, most: int, name: str) -> GraphValue:
+    """A computed count as one int32 from 0 to `most`."""
+
+    def made(op: str, inputs: Sequence[GraphValue], attrs: Any = None) -> GraphValue:
+        return builder.op(op, inputs, attrs, name=f"{name}/count", sources=())
+
+    ends = [builder.constant(f"{name}.{end}", np.full(1, end, "int64")) for end in (0, most)]
+    one = made("reshape", [count], ReshapeAttrs((1,)))
+    one = made("minimum", [made("maximum", [one, ends[0]]), ends[1]])
+    return made("cast", [one], CastAttrs("int32"))
 
 
 @from_tflite("TOPK_V2")

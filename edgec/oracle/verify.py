@@ -308,7 +308,7 @@ class _Comparing:
 
     def run(self, built: Built, inputs: Sequence[Sequence[Array]]) -> None:
         """Run all cases on the build and compare; rows are added to the result."""
-        outputs = [self._row(v, "output", v.type.shape) for v in self.function.outputs]
+        outputs = [self._row(v, "output", v.type.shape) for v in self.function.answers]
         self.oracle.reset()
         done = 0
         for case, found in enumerate(self.runner.results(built, inputs, self.layers)):

@@ -42,4 +42,4 @@ def copy_outputs(function: Function, io: Io) -> Function:
         results[number] = builder.op(
             Copy, [value], name=f"{value.name}.copy", origins=[value.origin], sources=()
         )
-    return builder.finish(results, function.states)
+    return builder.finish(results, function.states, function.counts)

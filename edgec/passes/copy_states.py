@@ -58,7 +58,8 @@ def copy_states(function: Function, groups: Sequence[LoweredGroup]) -> Function:
         for state in loose
     }
     states = tuple(State(s.before, moved.get(s, s.after), s.initial) for s in function.states)
-    return builder.finish([*outputs, *(s.after for s in states)], states)
+    results = [*outputs, *(s.after for s in states)]
+    return builder.finish(results, states, function.counts)
 
 
 def _copy(builder: GraphBuilder, value: Value, name: str) -> Value:

@@ -43,7 +43,7 @@ class Rewriter:
         states = tuple(
             State(state.before, self.new(state.after), state.initial) for state in self.old.states
         )
-        return eliminate_dead(self.builder.finish(results, states))
+        return eliminate_dead(self.builder.finish(results, states, self.old.counts))
 
     def new(self, value: Value) -> Value:
         """What stands for an old value in the new function."""

@@ -50,4 +50,6 @@ def without_states(function: Function) -> Function:
         for node in function.nodes
     )
     outputs = tuple(initial.get(value, value) for value in function.outputs)
-    return eliminate_dead(Function(function.name, function.inputs, nodes, outputs))
+    return eliminate_dead(
+        Function(function.name, function.inputs, nodes, outputs, counts=function.counts)
+    )

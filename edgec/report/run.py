@@ -57,10 +57,10 @@ def run_report(
             {
                 "name": port.name,
                 "dtype": port.dtype,
-                "shape": list(port.shape),
+                "shape": list(array.shape),
                 "first": array.reshape(-1)[:16].tolist(),
             }
-            for port, array in zip(built.manifest.outputs, result.outputs, strict=True)
+            for port, array in zip(built.manifest.answers, result.outputs, strict=True)
         ],
     }
 

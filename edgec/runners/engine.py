@@ -27,6 +27,7 @@ import numpy.typing as npt
 from edgec.boards.board import Board
 from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed, ToolMissing
+from edgec.graph.interpret import in_use as answers_in_use
 from edgec.link.commands import Stops
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.sizes import at_largest, chosen_sizes, in_use, shape_of
@@ -54,9 +55,10 @@ class RunCost:
 class RunResult:
     """One inference.
 
-    `outputs` have the manifest's dtypes and shapes. `instructions` and `cycles` are those of the
-    inference alone, without start-up and input; `resolution` is how many instructions (or
-    cycles, where there are no instructions) the clock that counted them can distinguish.
+    `outputs` are the manifest's answers, of its dtypes and shapes, or what is in use of them.
+    `instructions` and `cycles` are those of the inference alone, without start-up and input;
+    `resolution` is how many instructions (or cycles, where there are no instructions) the clock
+    that counted them can distinguish.
     `clock_overhead` is what reading the clock once costs, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `layers` has one entry for each layer of the manifest and `traces` maps trace ids to bytes
@@ -124,6 +126,8 @@ class Session:
             self._check_traces(result)
         shapes = (shape_of(self.manifest, port, self.sizes) for port in self.manifest.outputs)
         outputs = tuple(map(in_use, result.outputs, shapes))
+        if self.manifest.counts:
+            return replace(result, outputs=answers_in_use(outputs, self.manifest.counts))
         return result if not self.sizes else replace(result, outputs=outputs)
 
     def reset(self) -> None:

@@ -90,6 +90,7 @@ class HostModel:
                     *_FUNCTIONS,
                     *(("feed_row",) if manifest.io == "rows" else ()),
                     *(("set_size",) if manifest.sizes else ()),
+                    *(("output_extent",) if manifest.sizes or manifest.counts else ()),
                 )
             }
         except (OSError, AttributeError) as error:
@@ -143,6 +144,14 @@ class HostModel:
         )
         self.check()
         return status
+
+    def output_extent(self, output: int, axis: int) -> int:
+        """How large a dimension of an output is, of a model in which that may change."""
+        places = (ctypes.c_uint32(number) for number in (output, axis))
+        extent: int = self._functions["output_extent"](
+            ctypes.c_void_p(self._context.address), *places
+        )
+        return extent
 
     def run(self, inputs: Sequence[Array]) -> tuple[int, list[bytes], list[Traced]]:
         """Run once; returns the ec_status, the bytes of the outputs and the trace events."""

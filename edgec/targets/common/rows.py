@@ -44,7 +44,9 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
     if not names:
         is_few = find_param(func, "out").elements < FEWEST_ELEMENTS
         schedule_elements(schedule, 1 if is_few or _is_long(func) else straight)
-    elif rank > 1 and all(len(b.shape) == rank - 1 or b.name == PART for b in names):
+    elif f"out_d{rank - 2}" in loops_of(func.body) and all(
+        len(b.shape) == rank - 1 or b.name == PART for b in names
+    ):
         for buffer in reversed(names):
             at = "total_part" if buffer.name == PART else f"out_d{rank - 2}"
             schedule.compute_at(buffer.name, at)

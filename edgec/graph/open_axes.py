@@ -1,0 +1,57 @@
+"""Axes of which data decide how much is in use: every value is as large as it can be.
+
+What a node computes beyond the part in use means nothing. So only operators may read such a value
+whose results have an axis of their own for it: each index is made of the same index of the input
+(`Operator.axis_after`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgec.errors import TypeMismatch
+from edgec.graph.ir import Node, Value
+from edgec.graph.operator import Operator
+
+#: By value and axis the value, one int32, that says how many first indices are in use.
+OpenAxes = dict[Value, dict[int, Value]]
+
+
+def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[int, Value]:
+    """The axes of a node's results of which data decide the size.
+
+    known: those of its inputs. Raises TypeMismatch for a node that needs all of such an axis, or
+    whose inputs meet along an axis and may have different sizes there.
+    """
+    if any(body.counts for body in node.bodies):
+        raise TypeMismatch("a body makes values whose sizes data decide")
+    found: dict[int, Value] = {}
+    for position, value in enumerate(node.inputs):
+        for axis, number in known.get(value, {}).items():
+            after = _after(node, position, axis)
+            if after is None:
+                raise TypeMismatch(
+                    f"data decide how much of axis {axis} of {value} is in use, and"
+                    f" {node.op.name} needs to know it",
+                    hint="make it an output of the model, and go on outside",
+                )
+            if found.setdefault(after, number) is not number:
+                raise TypeMismatch(f"data decide two sizes of axis {after} of what it makes")
+    for position, value in enumerate(node.inputs):
+        for axis, extent in enumerate(value.type.shape):
+            is_met = extent != 1 and axis not in known.get(value, {})
+            if found and is_met and _after(node, position, axis) in found:
+                raise TypeMismatch(
+                    f"axis {axis} of {value} has {extent} elements, and data decide how many that"
+                    " of another input has"
+                )
+    return found
+
+
+def _after(node: Node, position: int, axis: int) -> int | None:
+    op: Operator[Any] = node.op
+    if node.bodies:
+        return None
+    result = node.outputs[0].type
+    return op.axis_after(node.attrs, node.input_types, position, axis, result)

@@ -1,0 +1,168 @@
+"""non_max_suppression: the boxes of the best scores, without those that overlap a better one.
+
+In each step the best box that is left is chosen, and it goes with all boxes that overlap it by more
+than a part of what both cover together (intersection over union).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value as LoopValue
+from edgec.loop.values import cast, index, maximum, minimum, select
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.cast import CastAttrs
+from edgec.ops.concat import ConcatAttrs
+from edgec.ops.nonzero import require_computed
+from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.scattered import AxisAttrs
+from edgec.ops.slice import sliced
+from edgec.ops.transpose import transposed
+
+
+@dataclass(frozen=True)
+class NonMaxSuppressionAttrs:
+    """limit: the most boxes of a class. centered: a box is its centre, width and height, x first;
+    else two corners that lie opposite each other, y first.
+    """
+
+    limit: int
+    centered: bool = False
+
+
+@register
+class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
+    """boxes float32 [batch, boxes, 4], scores [batch, classes, boxes], the most boxes of a class
+    int64 [1], the largest overlap float32 [1], the score to exceed float32 [1]
+    -> the numbers of the boxes int32 [batch, classes, limit], -1 where there are no more.
+
+    Of equal scores the first box is better. A NaN exceeds nothing.
+    """
+
+    name = "non_max_suppression"
+    attrs_class = NonMaxSuppressionAttrs
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: NonMaxSuppressionAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Numbers for each class of each image."""
+        boxes, scores, *ends = inputs
+        batch, classes, count = (*scores.shape, 0, 0, 0)[:3]
+        fits = len(scores.shape) == 3 and boxes.shape == (batch, count, 4)
+        dtypes = [x.dtype for x in inputs]
+        if not fits or dtypes != ["float32", "float32", "int64", "float32", "float32"]:
+            raise TypeMismatch(f"non_max_suppression of {', '.join(map(str, inputs))}")
+        if any(x.shape != (1,) for x in ends) or not 1 <= attrs.limit <= count:
+            raise TypeMismatch(f"non_max_suppression: {attrs.limit} of {count} boxes")
+        return (TensorType((batch, classes, attrs.limit), "int32"),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A loop of choices over which boxes are left."""
+        attrs: NonMaxSuppressionAttrs = node.attrs
+        boxes, scores, most, overlap, threshold = operand_tensors(target, inputs)
+        define, (batch, classes, count) = target.definition, scores.shape
+        assert target.target is not None
+        chosen = target.target
+        left = define.compute(
+            "left", lambda b, c, n: cast(scores[b, c, n] > threshold[0], "uint8"),
+            shape=scores.shape, dtype="uint8",
+        )  # fmt: skip
+
+        def better(acc: LoopValue, t: Any, b: Any, c: Any, n: Any) -> LoopValue:
+            exceeds = (acc < 0) | (scores[b, c, n] > scores[b, c, maximum(acc, 0)])
+            return select((left[b, c, n] > 0) & exceeds, index(n), acc)
+
+        def stays(t: Any, b: Any, c: Any, n: Any) -> LoopValue:
+            taken = maximum(best[b, c], 0)
+            goes = index(n).equals(best[b, c]) | self.meets(attrs, boxes, b, n, taken, overlap[0])
+            return select(goes, 0, left[b, c, n])
+
+        with define.steps("choices", attrs.limit):
+            best = define.reduce(
+                "best", [("n", 0, count)], init=lambda t, b, c: -1, update=better,
+                shape=(batch, classes), dtype="int32",
+            )  # fmt: skip
+            define.compute(
+                chosen, lambda t, b, c: select(index(t, "int64") < most[0], best[b, c], -1),
+                shape=(batch, classes), at=lambda t, b, c: (b, c, t), name="choice",
+            )  # fmt: skip
+            define.compute(left, stays, name="stay")
+        return chosen
+
+    def meets(
+        self, attrs: NonMaxSuppressionAttrs, boxes: Tensor, b: Any, n: Any, other: Any,
+        overlap: LoopValue,
+    ) -> LoopValue:  # fmt: skip
+        """Whether two boxes of an image overlap by more than a part of both together."""
+
+        def ends(box: Any, axis: int) -> tuple[LoopValue, LoopValue]:
+            if attrs.centered:
+                middle, half = boxes[b, box, axis], boxes[b, box, 2 + axis] / 2.0
+                return middle - half, middle + half
+            one, two = boxes[b, box, axis], boxes[b, box, 2 + axis]
+            return minimum(one, two), maximum(one, two)
+
+        sides, own, others = [], [], []
+        for axis in (1, 0) if not attrs.centered else (0, 1):
+            (low, high), (other_low, other_high) = ends(n, axis), ends(other, axis)
+            sides.append(minimum(high, other_high) - maximum(low, other_low))
+            own.append(high - low)
+            others.append(other_high - other_low)
+        shared, area, other_area = (x * y for x, y in (sides, own, others))
+        union = area + other_area - shared
+        real = (sides[0] > 0.0) & (sides[1] > 0.0) & (shared > 0.0)
+        real = real & (area > 0.0) & (other_area > 0.0) & (union > 0.0)
+        exceeds: LoopValue = real & (shared / union > overlap)
+        return exceeds
+
+
+def _number(builder: GraphBuilder, raw: RawNode, position: int, absent: np.ndarray) -> Value:
+    """One number as [1]; a default where it is absent."""
+    value = raw.optional(position)
+    if value is None:
+        return builder.constant(f"{raw.name}.default", absent)
+    if value.type.elements != 1 or value.type.dtype != absent.dtype.name:
+        raise ImportFailed(f"input {position} is {value.type}, not one {absent.dtype.name}")
+    attrs = ReshapeAttrs((1,))
+    return builder.op("reshape", [value], attrs, name=f"{raw.name}/{position}", sources=())
+
+
+@from_onnx("NonMaxSuppression", since=10)
+def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
+    """ONNX NonMaxSuppression: rows of (image, class, box), as many as are chosen."""
+    require_computed(raw, 0, 1)
+    boxes, scores = raw.operand(0), raw.operand(1)
+    most = _number(builder, raw, 2, np.zeros(1, np.int64))
+    overlap = _number(builder, raw, 3, np.zeros(1, np.float32))
+    lowest = np.full(1, -np.inf, np.float32)
+    threshold = _number(builder, raw, 4, lowest)
+    count = boxes.type.shape[1] if len(boxes.type.shape) == 3 else 0
+    limit = min(max(int(most.data[0]), 1), count) if isinstance(most, Constant) else count
+    attrs = NonMaxSuppressionAttrs(limit, bool(raw.attribute("center_point_box", 0)))
+
+    def made(op: str, inputs: Sequence[Value], attrs: Any, what: str) -> Value:
+        return builder.op(op, inputs, attrs, name=f"{raw.name}/{what}", sources=(raw.name,))
+
+    chosen = made(NonMaxSuppression.name, [boxes, scores, most, overlap, threshold], attrs, "boxes")
+    none = builder.constant(f"{raw.name}.none", np.full(1, -1, np.int32))
+    is_chosen = made("greater", [chosen, none], None, "chosen")
+    places, number = builder.node("nonzero", [is_chosen], name=f"{raw.name}/places").outputs
+    builder.open(places, 1, number)
+    rows = transposed(builder, places, (1, 0), f"{raw.name}/rows")
+    found = made("gather_nd", [chosen, rows], AxisAttrs(0), "found")
+    elements = chosen.type.elements
+    box = made("reshape", [found], ReshapeAttrs((elements, 1)), "column")
+    box = made("cast", [box], CastAttrs("int64"), "box")
+    first = sliced(builder, rows, [(0, 1, elements), (0, 1, 2)], f"{raw.name}/classes", (raw.name,))
+    return builder.op("concat", [first, box], ConcatAttrs(1), name=raw.name)

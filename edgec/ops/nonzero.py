@@ -1,0 +1,143 @@
+"""nonzero: the places of all elements that are not zero, in order, and how many there are.
+
+Of each element its rank is known: how many up to it are not zero. The place of number j is the
+first one whose rank exceeds j, which bisection finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value as LoopValue
+from edgec.loop.values import cast, index, minimum, select
+from edgec.numerics.narrow_float import STORED_IN
+from edgec.ops.broadcast import operand_tensors
+from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.scattered import AxisAttrs, GatherAt
+
+
+@register
+class Nonzero(Op[NoAttrs]):
+    """x [...] of any numbers or bool -> places int64 [rank, elements], how many int32 [1].
+
+    A column of places has the index along each axis; columns that are not in use are zeros.
+    """
+
+    name = "nonzero"
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """A column for each element."""
+        (x,) = inputs
+        if not x.shape or not x.elements or x.dtype in STORED_IN or x.quant is not None:
+            raise TypeMismatch(f"nonzero of {x}: it needs elements along axes, and plain numbers")
+        return TensorType((len(x.shape), x.elements), "int64"), TensorType((1,), "int32")
+
+    def evaluate(
+        self,
+        attrs: NoAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """NumPy's; loops take a step for each element."""
+        found = np.array(np.nonzero(inputs[0]), np.int64)
+        places = np.zeros(output_types[0].shape, np.int64)
+        places[:, : found.shape[1]] = found
+        return places, np.array([found.shape[1]], np.int32)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """Ranks, the place of each number, and its index along each axis."""
+        (x,) = operand_tensors(target, inputs)
+        places, count = target.targets
+        define, elements = target.definition, math.prod(x.shape)
+        strides = [math.prod(x.shape[axis + 1 :]) for axis in range(len(x.shape))]
+
+        def counted(t: Any, i: Any) -> LoopValue:
+            at = [t // s % extent for s, extent in zip(strides, x.shape, strict=True)]
+            element = x[tuple(at)]
+            if x.dtype == "bool":
+                return select(element, count[i] + 1, count[i])
+            return select(element.equals(0), count[i], count[i] + 1)
+
+        ranks = define.temporary("ranks", (elements,), "int32")
+        define.compute(count, lambda i: 0, name="none")
+        with define.steps("elements", elements):
+            define.compute(count, counted, name="count")
+            define.compute(
+                ranks, lambda t, i: count[i], shape=(1,), at=lambda t, i: (t,), name="rank"
+            )
+        found = _bisected(target, ranks)
+
+        def along(axis: int) -> None:
+            def element(j: Any) -> LoopValue:
+                whole = found[j] / strides[axis]
+                inside = whole - whole / x.shape[axis] * x.shape[axis]
+                return cast(select(index(j) < count[0], inside, 0), "int64")
+
+            define.compute(
+                places, element, shape=(elements,), at=lambda j: (axis, j), name=f"axis{axis}"
+            )
+
+        for axis in range(len(x.shape)):
+            along(axis)
+        return places
+
+
+def _bisected(target: Lowering, ranks: Tensor) -> Tensor:
+    """For each number how many ranks, which grow, do not exceed it."""
+    (elements,) = ranks.shape
+    digits = elements.bit_length()
+    powers = target.table("powers", 2 ** np.arange(digits, dtype=np.int32)[::-1].copy())
+
+    def update(acc: LoopValue, j: Any, digit: Any) -> LoopValue:
+        further = acc + powers[digit]
+        last = minimum(further, elements) - 1
+        is_below = (further <= elements) & (ranks[last] <= index(j))
+        return select(is_below, further, acc)
+
+    return target.definition.reduce(
+        target.unique("found"), [("digit", 0, digits)], init=lambda j: 0, update=update,
+        shape=(elements,), dtype="int32",
+    )  # fmt: skip
+
+
+def compressed(builder: GraphBuilder, x: Value, axis: int, condition: Value, name: str) -> Value:
+    """The parts of x along an axis where a condition holds, which may be shorter than the axis."""
+    if condition.type.elements > x.type.shape[axis]:
+        raise ImportFailed(
+            f"a condition of {condition.type.elements} elements for"
+            f" {x.type.shape[axis]} along axis {axis}"
+        )
+    places, count = builder.node("nonzero", [condition], name=f"{name}/places", sources=()).outputs
+    builder.open(places, 1, count)
+    picked = ReshapeAttrs(condition.type.shape)
+    row = builder.op("reshape", [places], picked, name=f"{name}/row", sources=())
+    return builder.op(GatherAt, [x, row], AxisAttrs(axis), name=name)
+
+
+def require_computed(raw: RawNode, *positions: int) -> None:
+    """Raise ImportFailed for a node of constants: its result is one, of its own size."""
+    if all(isinstance(raw.operand(position), Constant) for position in positions):
+        raise ImportFailed("its result is a constant")
+
+
+@from_onnx("NonZero", since=9)
+def import_nonzero(builder: GraphBuilder, raw: RawNode) -> Value:
+    """ONNX NonZero: as many columns as there are elements that are not zero."""
+    require_computed(raw, 0)
+    places, count = builder.node("nonzero", [raw.operand(0)], name=raw.name).outputs
+    builder.open(places, 1, count)
+    return places
