@@ -38,6 +38,12 @@ AROUND = {
         ("kws",),
         "open",
     ),
+    "boxes = kws_output_extent(": (
+        "static kws_context model;\nint chosen(void);\n"
+        "int chosen(void) {{\n    uint32_t boxes;\n{}\n    return (int)boxes;\n}}\n",
+        ("kws",),
+        "chosen",
+    ),
 }
 #: Named on the page and made by other builds: with state, for a board, with regions.
 ELSEWHERE = {"KWS_STATE", "kws_firmware"}
@@ -56,7 +62,9 @@ def write_models(names: tuple[str, ...], io: str, folder: Path) -> Path:
             options = Options(model_name=name)
             write_project(compile_module(module, find_core("cortex-m4"), options).program, folder)
             continue
-        model = MODELS["network_int16" if io == "rows" else "average_pool"](folder)
+        known = {"rows": "network_int16", "chosen": "nonzero"}
+        model = MODELS[known.get(io, "average_pool")](folder)
+        io = "arena" if io == "chosen" else io
         options = Options(model_name=name, io=io)  # type: ignore[arg-type]
         write_project(compile_model(model, find_core("cortex-m4"), options).program, folder)
     return folder
