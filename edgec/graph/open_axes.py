@@ -38,15 +38,23 @@ def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[i
                 )
             if found.setdefault(after, number) is not number:
                 raise TypeMismatch(f"data decide two sizes of axis {after} of what it makes")
+    if found:
+        _require_met(node, known, found)
+    return found
+
+
+def _require_met(
+    node: Node, known: Mapping[Value, Mapping[int, Value]], found: Mapping[int, Value]
+) -> None:
+    """Raise TypeMismatch where an axis of a known size meets one of which data decide the size."""
     for position, value in enumerate(node.inputs):
         for axis, extent in enumerate(value.type.shape):
             is_met = extent != 1 and axis not in known.get(value, {})
-            if found and is_met and _after(node, position, axis) in found:
+            if is_met and _after(node, position, axis) in found:
                 raise TypeMismatch(
                     f"axis {axis} of {value} has {extent} elements, and data decide how many that"
                     " of another input has"
                 )
-    return found
 
 
 def _after(node: Node, position: int, axis: int) -> int | None:

@@ -61,45 +61,51 @@ class Unique(Op[UniqueAttrs]):
         """Which rows stand first, their numbers, and what follows from these."""
         attrs: UniqueAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
-        firsts, numbers, counts, count = target.targets
-        define, (rows, _) = target.definition, x.shape
-        order = _order(target, x)
-        steps, shape = [("k", 0, rows)], (rows,)
+        rows, steps = x.shape[0], [("k", 0, x.shape[0])]
+        order, define = _order(target, x), target.definition
+
+        def first_equal(acc: LoopValue, i: Any, k: Any) -> LoopValue:
+            return select(order(i, k).equals(0) & (index(k) < acc), index(k), acc)
+
         stands = define.reduce(
-            "stands", steps, init=lambda i: index(i),
-            update=lambda acc, i, k: select(
-                order(i, k).equals(0) & (index(k) < acc), index(k), acc
-            ),
-            shape=shape, dtype="int32",
+            "stands", steps, init=lambda i: index(i), update=first_equal, shape=(rows,),
+            dtype="int32",
         )  # fmt: skip
 
-        def comes_before(i: Any, k: Any) -> LoopValue:
+        def one_before(acc: LoopValue, i: Any, k: Any) -> LoopValue:
             before = order(i, k) < 0 if attrs.ordered else stands[k] < stands[i]
-            return stands[k].equals(index(k)) & before
+            return select(stands[k].equals(index(k)) & before, acc + 1, acc)
 
         number = define.reduce(
-            "number", steps, init=lambda i: 0,
-            update=lambda acc, i, k: select(comes_before(i, k), acc + 1, acc),
-            shape=shape, dtype="int32",
-        )  # fmt: skip
-        define.compute(numbers, lambda i: cast(number[i], "int64"))
+            "number", steps, init=lambda i: 0, update=one_before, shape=(rows,), dtype="int32"
+        )
+        _write(target, stands, number)
+        return target.targets[0]
 
-        def is_first(j: Any, k: Any) -> LoopValue:
-            return number[k].equals(index(j)) & stands[k].equals(index(k))
 
-        define.reduce(
-            firsts, steps, init=lambda j: 0,
-            update=lambda acc, j, k: select(is_first(j, k), index(k, "int64"), acc),
-        )  # fmt: skip
-        define.reduce(
-            counts, steps, init=lambda j: 0,
-            update=lambda acc, j, k: select(number[k].equals(index(j)), acc + 1, acc),
-        )  # fmt: skip
-        define.reduce(
-            count, steps, init=lambda j: 0,
-            update=lambda acc, j, k: select(stands[k].equals(index(k)), acc + 1, acc),
-        )  # fmt: skip
-        return firsts
+def _write(target: Lowering, stands: Tensor, number: Tensor) -> None:
+    """The outputs, from where an equal row stands first and from each row's number."""
+    firsts, numbers, counts, count = target.targets
+    define, steps = target.definition, [("k", 0, stands.shape[0])]
+
+    def counted(holds: Any) -> Any:
+        return lambda acc, j, k: select(holds(j, k), acc + 1, acc)
+
+    def is_first(j: Any, k: Any) -> LoopValue:
+        return stands[k].equals(index(k))
+
+    def has_number(j: Any, k: Any) -> LoopValue:
+        return number[k].equals(index(j))
+
+    define.compute(numbers, lambda i: cast(number[i], "int64"))
+    define.reduce(
+        firsts, steps, init=lambda j: 0,
+        update=lambda acc, j, k: select(
+            has_number(j, k) & is_first(j, k), index(k, "int64"), acc
+        ),
+    )  # fmt: skip
+    define.reduce(counts, steps, init=lambda j: 0, update=counted(has_number))
+    define.reduce(count, steps, init=lambda j: 0, update=counted(is_first))
 
 
 def _order(target: Lowering, x: Tensor) -> Any:

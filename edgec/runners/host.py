@@ -77,6 +77,15 @@ def _pointers(arrays: Sequence[Array]) -> Any:
 _FUNCTIONS = ("init", "input", "output", "run", "reset", "selftest")
 
 
+def _functions(manifest: Manifest) -> tuple[str, ...]:
+    """The endings of the names of the functions that a model has."""
+    more = {
+        "feed_row": manifest.io == "rows", "set_size": bool(manifest.sizes),
+        "output_extent": bool(manifest.sizes or manifest.counts),
+    }  # fmt: skip
+    return (*_FUNCTIONS, *(name for name, is_there in more.items() if is_there))
+
+
 class HostModel:
     """One loaded library, its context, arena and state."""
 
@@ -86,12 +95,7 @@ class HostModel:
             self._library = ctypes.CDLL(str(library))
             self._functions = {
                 name: getattr(self._library, f"{manifest.model}_{name}")
-                for name in (
-                    *_FUNCTIONS,
-                    *(("feed_row",) if manifest.io == "rows" else ()),
-                    *(("set_size",) if manifest.sizes else ()),
-                    *(("output_extent",) if manifest.sizes or manifest.counts else ()),
-                )
+                for name in _functions(manifest)
             }
         except (OSError, AttributeError) as error:
             raise RunFailed(
