@@ -178,6 +178,11 @@ def compile_module(
     )  # fmt: skip
 
 
+def simplified(module: Module, options: Options) -> Module:
+    """Stages 2 to 4 without fusion: the integer graph that an exporter writes."""
+    return _simplify(module, options, _Dump(None))[0]
+
+
 def _simplify(
     module: Module, options: Options, stages: _Dump
 ) -> tuple[Module, tuple[Shrinkage, ...], tuple[IdleClamp, ...]]:

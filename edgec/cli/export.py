@@ -22,14 +22,17 @@ FORMAT_NAMES = (
     "cmake", "conan", "zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack", "cubeide", "rust",
     "python-wheel", "mlf",
 )  # fmt: skip
+#: Those of `edgec.exporters.graph_files.GRAPH_FILES`.
+GRAPH_NAMES = ("tosa", "onnx")
 
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--format", "format_name", type=click.Choice(FORMAT_NAMES), required=True,
-              help="What the package is for.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR",
-              help="Folder of the package; written whole or not at all.")  # fmt: skip
+@click.option("--format", "format_name", required=True,
+              type=click.Choice((*FORMAT_NAMES, *GRAPH_NAMES)),
+              help="What the package is for, or a file of the graph: tosa, onnx.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PATH",
+              help="Folder of the package, or file; written whole or not at all.")  # fmt: skip
 @click.option("--target", metavar="CORE", help="Core to compile for, instead of the format's own.")
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
 @click.option("--package-version", default="1.0.0", show_default=True, metavar="X.Y.Z",
@@ -53,7 +56,14 @@ def command(
     as_json: bool,
     **words: Any,
 ) -> None:
-    """Make a package of MODEL, a model file or a folder that `edgec build` made."""
+    """Make a package of MODEL, a model file or a folder that `edgec build` made.
+
+    `--format tosa` and `--format onnx` write the graph of a model file as one file.
+    """
+    if format_name in GRAPH_NAMES:
+        _refuse_for_graphs(target, model_name, dump)
+        _write_graph(model, format_name, output, as_json, words)
+        return
     from edgec.build.staging import work_folder
     from edgec.deploy.project import deploy_library
     from edgec.exporters.formats import FORMATS, Labels
@@ -83,3 +93,29 @@ def command(
     echo(f"{FORMATS[format_name].title}: {output}")
     for path in files:
         echo(f"  {path}")
+
+
+def _refuse_for_graphs(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise click.UsageError("--target, --name and --dump: a graph is no C")
+
+
+def _write_graph(
+    model: Path, format_name: str, output: Path, as_json: bool, words: dict[str, Any]
+) -> None:
+    """The graph of a model file as a file of another format."""
+    from edgec.build.staging import staged_file
+    from edgec.exporters.graph_files import GRAPH_FILES
+    from edgec.pipeline import read_model, simplified
+
+    if model.is_dir():
+        raise click.UsageError(f"--format {format_name} takes a model file, not a folder of C")
+    options, kind = make_options(**words), GRAPH_FILES[format_name]
+    module = read_model(model, options)
+    data = kind.write(simplified(module, options) if kind.after_passes else module)
+    with staged_file(output, hint="choose another output with -o") as temporary:
+        temporary.write_bytes(data)
+    if as_json:
+        print_json({"model": module.source, "format": format_name, "files": [str(output)]})
+        return
+    echo(f"{kind.title}: {output}")

@@ -20,6 +20,16 @@ LOOP_WORDS = {
     "reduce", "gather", "if", "call", "while", "scan",
 }  # fmt: skip
 LOOP_FOLDERS = ("loop", "codegen", "targets", "build", "sim")
+#: The operations of TOSA, some of which are called as operators are.
+TOSA_FOLDER = "edgec/exporters/tosa/"
+TOSA_WORDS = {
+    "add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "logical_and", "logical_or", "logical_xor", "logical_not", "greater", "greater_equal", "equal",
+    "exp", "log", "erf", "tanh", "sin", "cos", "rsqrt", "floor", "ceil", "abs", "reciprocal",
+    "div", "round",  # of the loop IR, and an attribute
+    "conv2d", "depthwise_conv2d", "transpose_conv2d", "max_pool2d", "avg_pool2d", "reshape",
+    "transpose", "concat", "slice", "pad", "tile", "gather", "cast",
+}  # fmt: skip
 #: Other words that happen to be an operator's name, by file.
 OTHER_WORDS = {
     "edgec/cli/main.py": {"quantize"},  # a command
@@ -52,6 +62,7 @@ def found_names(path: Path, names: set[str]) -> Iterator[str]:
     area = path.relative_to(EDGEC).parts[0]
     allowed = OTHER_WORDS.get(relative(path), set())
     allowed = allowed | LOOP_WORDS if area in LOOP_FOLDERS else allowed
+    allowed = allowed | TOSA_WORDS if relative(path).startswith(TOSA_FOLDER) else allowed
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Constant) and node.value in names - allowed:
             yield f"{relative(path)}:{node.lineno} names {node.value}"

@@ -1,0 +1,1 @@
+"""TOSA, the dialect of MLIR, as a way out of edgec."""
