@@ -20,6 +20,7 @@ import numpy as np
 import tflite
 from flatbuffers import flexbuffers
 
+_SECOND = tflite.BuiltinOptions2
 #: Data of constants is aligned as the schema asks (force_align: 16).
 ALIGNMENT = 16
 
@@ -163,11 +164,11 @@ class TfliteBuilder:
         if entry["custom"] is not None:
             fields["CustomOptions"] = b.CreateByteVector(entry["custom"])
         if entry["options"]:
-            fields["BuiltinOptions"] = self._table(b, entry["options"], **{
-                field: b.CreateString(value) if isinstance(value, str) else value
-                for field, value in entry["fields"].items()
+            union = "BuiltinOptions2" if hasattr(_SECOND, entry["options"]) else "BuiltinOptions"
+            fields[union] = self._table(b, entry["options"], **{
+                field: _field(b, value) for field, value in entry["fields"].items()
             })  # fmt: skip
-            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, entry["options"])
+            fields[f"{union}Type"] = getattr(getattr(tflite, union), entry["options"])
         return self._table(
             b, "Operator",
             OpcodeIndex=entry["code"], Inputs=_ints(b, entry["inputs"]),
@@ -181,6 +182,13 @@ class TfliteBuilder:
         for field, value in fields.items():
             getattr(module, f"{name}Add{field}")(b, value)
         return getattr(module, f"{name}End")(b)
+
+
+def _field(b: Any, value: Any) -> Any:
+    """Text and arrays of float32 or int64 are written before the table that has them."""
+    if isinstance(value, str):
+        return b.CreateString(value)
+    return b.CreateNumpyVector(value) if isinstance(value, np.ndarray) else value
 
 
 def _vector(b: Any, values: Sequence[Any], size: int, prepend: Any) -> int:

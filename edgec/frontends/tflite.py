@@ -28,7 +28,6 @@ from edgec.frontends.tflite_reader import (
 )
 from edgec.frontends.tflite_shapes import with_input_shapes
 from edgec.frontends.tflite_sparse import densify
-from edgec.frontends.tflite_variables import KINDS as VARIABLE_KINDS
 from edgec.frontends.tflite_variables import Variables, initial_fill
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Module, Value
@@ -38,9 +37,13 @@ from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.bodies import Body, given_value
 from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
+from edgec.ops.tflite_control import VARIABLE_KINDS
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
 MAX_TENSOR_BYTES = 1 << 30
+
+#: The element type of complex numbers, which are pairs of floats in the graph.
+COMPLEX = "COMPLEX64"
 
 #: The rounding of each `match`, but for LiteRT's FULLY_CONNECTED.
 _ROUNDING: dict[str, Rounding] = {"tflm": "tflm", "litert": "tflm", "onnx": "onnx"}
@@ -158,6 +161,11 @@ class _GraphImporter:
                 raise ImportFailed(
                     f"{self.file}: output {shown(self.graph.tensors[number])} is never computed"
                 )
+            if self.graph.tensors[number].dtype == COMPLEX:
+                raise ImportFailed(
+                    f"{self.file}: output {shown(self.graph.tensors[number])} is complex",
+                    hint="take its parts by REAL and IMAG",
+                )
         return [self.values[number] for number in self.graph.outputs]
 
     def origin(self, tensor: RawTensor, shape: tuple[int, ...] | None = None) -> Origin:
@@ -224,9 +232,7 @@ class _GraphImporter:
                 self.values[number] = Value(stand_in, type_)
 
     def append(self, operator: RawOperator, name: str) -> None:
-        if operator.kind in VARIABLE_KINDS:
-            if len(self.around) > 1:
-                raise ImportFailed("variables in the bodies of IF and WHILE are not supported")
+        if operator.kind in VARIABLE_KINDS and len(self.around) == 1:
             value = self.variables.run(operator, self.operand, tensor_type, origin)
             if value is not None:
                 self.values[operator.outputs[0]] = value
@@ -316,6 +322,8 @@ class _GraphImporter:
 
     def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
         """The value with the provenance of the tensor that it stands for."""
+        if tensor.dtype == COMPLEX:
+            return value  # pairs of parts are no tensor of the file
         if isinstance(value, Constant):
             return replace(value, origin=self.origin(tensor, value.type.shape))
         if value in self.builder.undefined:
@@ -429,6 +437,9 @@ def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
     dtype = tensor.dtype.lower()
     if dtype == "int4" and tensor.data is not None:
         dtype = "int8"  # `edgec.loop.primitives.nibbles` halves what fits, wherever it comes from
+    if tensor.dtype == COMPLEX and computed:
+        return tensor_type(replace(tensor, dtype="FLOAT32", shape=(*tensor.shape, 2), signature=()),
+                           computed=True)  # fmt: skip
     if dtype not in DTYPES:
         raise ImportFailed(f"{shown(tensor)} has the element type {tensor.dtype}")
     if tensor.signature and len(tensor.signature) != len(tensor.shape):

@@ -15,7 +15,15 @@
     container, shared_name      text: which resource variable
     init_subgraph, then_subgraph, else_subgraph, cond_subgraph, body_subgraph   its number
     rank                        int, of an SVDF
-    cell_clip, time_major       float and bool, of an LSTM
+    cell_clip, proj_clip        float: limits of an LSTM
+    time_major, merge_outputs   bool, of a recurrent operator over a sequence
+    kernel_type                 "FULL" or "BASIC", of an LSTM
+    exclusive, reverse          bool, of CUMSUM
+    seq_dim, batch_dim          int, of REVERSE_SEQUENCE
+    radius, bias, alpha, beta   of LOCAL_RESPONSE_NORMALIZATION
+    boundaries                  tuple of floats, of BUCKETIZE
+    combiner                    "SUM", "MEAN" or "SQRTN"
+    function                    "ADD", "MUL" ... of REDUCE_WINDOW
     begin_mask, end_mask ...    bits of STRIDED_SLICE, by the schema's names
 
 The operators that appear here are those that have an importer and options that matter to it.
@@ -25,10 +33,12 @@ from __future__ import annotations
 
 import importlib
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
 from edgec.errors import ImportFailed
+from edgec.frontends.tflite_hlo_options import HLO_DECODERS
 
 _PADDING = {0: "SAME", 1: "VALID"}
 _WEIGHTS_FORMAT = {0: "DEFAULT", 1: "SHUFFLED4x16INT8"}
@@ -37,21 +47,40 @@ _WEIGHTS_FORMAT = {0: "DEFAULT", 1: "SHUFFLED4x16INT8"}
 _MAX_WINDOW = 1 << 16
 
 
-def decode_options(kind: str, options_type: int, table: Any) -> dict[str, Any]:
-    """Attributes of an operator of this kind from its flatbuffer table (None if absent).
+#: A flatbuffer whose root table has no fields, so that all of them have their defaults.
+_EMPTY_TABLE = struct.pack("<IHHi", 8, 4, 4, 4)
 
-    Raises ImportFailed where the options are absent, of another operator, or out of range.
+
+def decode_options(kind: str, operator: Any) -> dict[str, Any]:
+    """Attributes of an operator of this kind from its flatbuffer table, one of two unions' tables.
+
+    Without a table, the fields have the schema's defaults, as in LiteRT and TFLite Micro. Raises
+    ImportFailed where options without a default are absent, of another operator, or out of range.
     """
     if kind not in _DECODERS:
         return {}
     name, decode = _DECODERS[kind]
-    from tflite.BuiltinOptions import BuiltinOptions
-
-    if options_type != getattr(BuiltinOptions, name) or table is None:
-        raise ImportFailed(f"it has no {name}")
     options = getattr(importlib.import_module(f"tflite.{name}"), name)()
-    options.Init(table.Bytes, table.Pos)
+    options.Init(*_table(kind, operator, name))
     return decode(options)
+
+
+def _table(kind: str, operator: Any, name: str) -> tuple[bytes, int]:
+    """The bytes and the place of the operator's table of this name, or of an empty one."""
+    from tflite.BuiltinOptions import BuiltinOptions
+    from tflite.BuiltinOptions2 import BuiltinOptions2
+
+    if hasattr(BuiltinOptions2, name):
+        wanted = getattr(BuiltinOptions2, name)
+        number, table = operator.BuiltinOptions2Type(), operator.BuiltinOptions2()
+    else:
+        wanted = getattr(BuiltinOptions, name)
+        number, table = operator.BuiltinOptionsType(), operator.BuiltinOptions()
+    if number == wanted and table is not None:
+        return table.Bytes, table.Pos
+    if number or table is not None or kind in _WITHOUT_DEFAULTS:
+        raise ImportFailed(f"it has no {name}")
+    return _EMPTY_TABLE, len(_EMPTY_TABLE) - 4
 
 
 def _conv2d(options: Any) -> dict[str, Any]:
@@ -178,15 +207,92 @@ def _svdf(options: Any) -> dict[str, Any]:
     return {"rank": int(options.Rank()), "fused_activation": _activation(options)}
 
 
+def _lstm(options: Any) -> dict[str, Any]:
+    return {
+        **_clipped(options),
+        "kernel_type": _choice("LSTM kernel", {0: "FULL", 1: "BASIC"}, options.KernelType()),
+    }
+
+
 def _sequence_lstm(options: Any) -> dict[str, Any]:
+    return {**_clipped(options), "time_major": bool(options.TimeMajor())}
+
+
+def _two_lstms(options: Any) -> dict[str, Any]:
+    return {**_sequence_lstm(options), "merge_outputs": bool(options.MergeOutputs())}
+
+
+def _clipped(options: Any) -> dict[str, Any]:
     clips = float(options.CellClip()), float(options.ProjClip())
     if not all(math.isfinite(clip) and clip >= 0 for clip in clips):
         raise ImportFailed(f"clips {clips[0]} and {clips[1]}")
     return {
-        "fused_activation": _activation(options),
-        "cell_clip": clips[0],
-        "time_major": bool(options.TimeMajor()),
+        "fused_activation": _activation(options), "cell_clip": clips[0], "proj_clip": clips[1]
+    }  # fmt: skip
+
+
+def _sequence_rnn(options: Any) -> dict[str, Any]:
+    return {**_add(options), "time_major": bool(options.TimeMajor())}
+
+
+def _two_rnns(options: Any) -> dict[str, Any]:
+    return {**_sequence_rnn(options), "merge_outputs": bool(options.MergeOutputs())}
+
+
+def _cumsum(options: Any) -> dict[str, Any]:
+    return {"exclusive": bool(options.Exclusive()), "reverse": bool(options.Reverse())}
+
+
+def _reverse_sequence(options: Any) -> dict[str, Any]:
+    return {"seq_dim": options.SeqDim(), "batch_dim": options.BatchDim()}
+
+
+def _local_response(options: Any) -> dict[str, Any]:
+    numbers = {"bias": options.Bias(), "alpha": options.Alpha(), "beta": options.Beta()}
+    return {"radius": options.Radius(), **_finite(numbers)}
+
+
+def _finite(numbers: dict[str, float]) -> dict[str, float]:
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise ImportFailed(f"{name} is {number}")
+    return {name: float(number) for name, number in numbers.items()}
+
+
+def _fake_quant(options: Any) -> dict[str, Any]:
+    return {
+        **_finite({"low": options.Min(), "high": options.Max()}),
+        "num_bits": options.NumBits(),
+        "narrow_range": bool(options.NarrowRange()),
     }
+
+
+def _bucketize(options: Any) -> dict[str, Any]:
+    found = options.BoundariesAsNumpy() if options.BoundariesLength() else ()
+    return {"boundaries": tuple(float(boundary) for boundary in found)}
+
+
+def _conv3d(options: Any) -> dict[str, Any]:
+    strides, dilations = (
+        (getattr(options, f"{what}D{end}")(), *_pair(what.lower(), *(
+            getattr(options, f"{what}{axis}{end}")() for axis in "HW"
+        )))
+        for what, end in (("Stride", ""), ("Dilation", "Factor"))
+    )  # fmt: skip
+    _pair("stride", strides[0], dilations[0])
+    return {
+        "stride": strides, "dilation": dilations,
+        "padding": _choice("padding", _PADDING, options.Padding()),
+        "fused_activation": _activation(options),
+    }  # fmt: skip
+
+
+def _sparse_lookup(options: Any) -> dict[str, Any]:
+    return {"combiner": _choice("combiner", {0: "SUM", 1: "MEAN", 2: "SQRTN"}, options.Combiner())}
+
+
+def _lsh(options: Any) -> dict[str, Any]:
+    return {"kind": _choice("LSH projection", {1: "SPARSE", 2: "DENSE"}, options.Type())}
 
 
 def _text(raw: bytes | None) -> str:
@@ -247,9 +353,37 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "UNPACK": ("UnpackOptions", _axis),
     "VAR_HANDLE": ("VarHandleOptions", _var_handle),
     "CALL_ONCE": ("CallOnceOptions", _call_once),
+    "L2_POOL_2D": ("Pool2DOptions", _pool2d),
+    "L2_NORMALIZATION": ("L2NormOptions", _add),
+    "CUMSUM": ("CumsumOptions", _cumsum),
+    "ONE_HOT": ("OneHotOptions", _axis),
+    "REVERSE_SEQUENCE": ("ReverseSequenceOptions", _reverse_sequence),
+    "LOCAL_RESPONSE_NORMALIZATION": ("LocalResponseNormalizationOptions", _local_response),
+    "FAKE_QUANT": ("FakeQuantOptions", _fake_quant),
+    "BUCKETIZE": ("BucketizeOptions", _bucketize),
+    "CONV_3D": ("Conv3DOptions", _conv3d),
+    "CONV_3D_TRANSPOSE": ("Conv3DOptions", _conv3d),
+    "EMBEDDING_LOOKUP_SPARSE": ("EmbeddingLookupSparseOptions", _sparse_lookup),
+    "LSH_PROJECTION": ("LSHProjectionOptions", _lsh),
+    "RNN": ("RNNOptions", _add),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": ("SequenceRNNOptions", _sequence_rnn),
+    "BIDIRECTIONAL_SEQUENCE_RNN": ("BidirectionalSequenceRNNOptions", _two_rnns),
+    "LSTM": ("LSTMOptions", _lstm),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": ("BidirectionalSequenceLSTMOptions", _two_lstms),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", _sequence_lstm),
     "IF": ("IfOptions", _if),
     "WHILE": ("WhileOptions", _while),
     "SVDF": ("SVDFOptions", _svdf),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
+    **HLO_DECODERS,
 }
+
+#: Operators whose fields have no usable default, or not the interpreters' one.
+_WITHOUT_DEFAULTS = frozenset((
+    "CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D",
+    "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE", "SOFTMAX", "MIRROR_PAD", "LSH_PROJECTION",
+    "VAR_HANDLE", "CALL_ONCE", "IF", "WHILE", "SVDF", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "RNN",
+    "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN", "FAKE_QUANT",
+    *HLO_DECODERS,
+))  # fmt: skip

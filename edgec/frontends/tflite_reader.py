@@ -315,9 +315,7 @@ class _Reader:
                     kinds[number].removeprefix("CUSTOM:"),
                 )
             else:
-                attributes = decode_options(
-                    kinds[number], operator.BuiltinOptionsType(), operator.BuiltinOptions()
-                )
+                attributes = decode_options(kinds[number], operator)
         except ImportFailed as failure:
             problem = failure.message
         return RawOperator(index, kinds[number], inputs, outputs, attributes, problem)

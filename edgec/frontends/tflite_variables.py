@@ -23,8 +23,6 @@ from edgec.graph.ir import Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, TensorType
 
-KINDS = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
-
 #: Container and shared name.
 Key = tuple[str, str]
 
@@ -48,7 +46,7 @@ class Variables:
         type_of: Callable[[RawTensor], TensorType],
         origin_of: Callable[[RawTensor], Origin],
     ) -> Value | None:
-        """Import one operator of KINDS; a READ_VARIABLE gives a value.
+        """Import one operator of VARIABLE_KINDS; a READ_VARIABLE gives a value.
 
         operand, type_of, origin_of: how the importer finds the value of a tensor, its type and its
         provenance. Raises ImportFailed for what cannot be expressed.

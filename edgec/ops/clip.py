@@ -95,6 +95,7 @@ def _import_tflite(kind: str, attrs: ClipAttrs) -> None:
 _import_tflite("RELU", ClipAttrs(minimum=0.0))
 _import_tflite("RELU6", ClipAttrs(0.0, 6.0))
 _import_tflite("RELU_N1_TO_1", ClipAttrs(-1.0, 1.0))
+_import_tflite("RELU_0_TO_1", ClipAttrs(0.0, 1.0))
 
 
 @from_onnx("Relu")

@@ -14,7 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.op import Op, RawNode, axis_of, from_onnx
+from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.row import INTEGERS
 
 
@@ -81,3 +81,12 @@ def _import_onnx(kind: str, since: int, is_product: bool) -> None:
 
 _import_onnx("CumSum", 11, False)
 _import_onnx("CumProd", 26, True)
+
+
+@from_tflite("CUMSUM")
+def import_cumsum(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite CUMSUM along a constant axis."""
+    x = raw.operand(0)
+    axis = axis_of(int(raw.constant(1, "the axis").data.reshape(-1)[0]), len(x.type.shape))
+    exclusive, reverse = (bool(raw.attribute(key, False)) for key in ("exclusive", "reverse"))
+    return builder.op("cumulate", [x], CumulateAttrs(axis, exclusive, reverse), name=raw.name)

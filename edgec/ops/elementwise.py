@@ -155,6 +155,18 @@ def _acosh(x: Value) -> Value:
     return select(x > 1e9, intrinsic("log_f32", x) + math.log(2), near)
 
 
+def _atan2(y: Value, x: Value) -> Value:
+    """The angle of (x, y), by the arc tangent of the smaller of both sizes by the larger."""
+    across, along = maximum(y, -y), maximum(x, -x)
+    large, small = maximum(across, along), minimum(across, along)
+    ratio = select(large.equals(0.0), large, select(small.equals(math.inf), 1.0, small / large))
+    angle = intrinsic("atan_f32", ratio)
+    angle = select(across > along, math.pi / 2 - angle, angle)
+    angle = select(intrinsic("bits_from_f32", x) >> 31 > 0, math.pi - angle, angle)
+    angle = select(intrinsic("bits_from_f32", y) >> 31 > 0, -angle, angle)
+    return select(x.equals(x) & y.equals(y), angle, x + y)
+
+
 def _is_infinite(x: Value, detect_negative: int, detect_positive: int) -> Value:
     low = x < (-_MOST if detect_negative else -math.inf)
     return low | (x > (_MOST if detect_positive else math.inf))
@@ -299,6 +311,7 @@ ROWS = (
         onnx="Acos", since=7, tolerance=NEAR),
     Row("atan", "the arc tangent", lambda x: intrinsic("atan_f32", x),
         onnx="Atan", since=7, tolerance=NEAR),
+    Row("atan2", "the angle of the point (b, a)", _atan2, tflite="ATAN2", tolerance=NEAR),
     Row("sinh", "the hyperbolic sine", lambda x: intrinsic("sinh_f32", x),
         onnx="Sinh", since=9, tolerance=NEAR),
     Row("cosh", "the hyperbolic cosine", lambda x: intrinsic("cosh_f32", x),
@@ -367,7 +380,7 @@ ROWS = (
         _shift_right, INTEGERS,
         onnx="BitShift", since=11, when=_shifts("RIGHT"), written={"direction": "RIGHT"}),
     Row("where", "a where the condition holds, else b", select, (*FLOATS, *INTEGERS, "bool"),
-        onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}),
+        onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}, stored=True),
 )  # fmt: skip
 
 add_rows(ROWS)

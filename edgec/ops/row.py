@@ -115,8 +115,9 @@ class RowOp(Op[Any]):
     def interval(
         self, attrs: Any, operands: Sequence[Known], output: TensorType
     ) -> Interval | None:
-        """What acts on stored integers is monotonic in both operands."""
-        return by_corners(self, attrs, operands, output) if self.row.stored else None
+        """What acts on stored integers alone is monotonic in both operands."""
+        is_known = self.row.stored and not self.row.fixed
+        return by_corners(self, attrs, operands, output) if is_known else None
 
     @property
     def has_onnx(self) -> bool:

@@ -50,6 +50,19 @@ def import_while(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     return tuple(outputs.get(position, value) for position, value in enumerate(inputs))
 
 
+#: The operators of variables. A frontend runs those of the main graph itself, since their values
+#: are states of the whole model.
+VARIABLE_KINDS = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+
+
+def _refuse_variable(builder: GraphBuilder, raw: RawNode) -> Value:
+    raise ImportFailed("variables in the bodies of other operators are not supported")
+
+
+for _kind in VARIABLE_KINDS:
+    from_tflite(_kind)(_refuse_variable)
+
+
 def _most_rounds(head: Body, body: Body, inputs: tuple[Value, ...]) -> int | None:
     """How often a loop runs at most that counts by one from a constant up to another one."""
     made = body.builder.nodes

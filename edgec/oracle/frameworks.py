@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from edgec.errors import ImportFailed, RunFailed, ToolMissing
 from edgec.frontends.onnx_file import read_onnx
+from edgec.ops.tflite_windows import WRONG_REFERENCES
 from edgec.oracle.builtin_operators import with_builtin_operators
 from edgec.oracle.onnx_edits import as_uint8, edit_onnx, float_weights_of_integers
 
@@ -169,6 +170,7 @@ class TfliteMicroOracle(Oracle):
 class LiteRtOracle(Oracle):
     """LiteRT with its reference kernels (BUILTIN_REF), keeping every tensor.
 
+    A model with operators that have no reference kernel, or a wrong one, takes the default kernels.
     MediaPipe's custom operators, which it does not know, are replaced by its own before.
     """
 
@@ -177,15 +179,21 @@ class LiteRtOracle(Oracle):
     def __init__(self, model_file: Path) -> None:
         super().__init__(model_file)
         try:
+            import tflite
             from ai_edge_litert import interpreter
         except ImportError as error:
             raise _missing("ai_edge_litert", error) from error
         data = _read(model_file)
         self._graph = _TfliteTensors(model_file, data)
+        wrong = {getattr(tflite.BuiltinOperator, kind) for kind in WRONG_REFERENCES}
+        kinds = interpreter.OpResolverType
+        resolver = kinds.BUILTIN_REF
+        if wrong & self._graph.kinds:
+            resolver = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         try:
             self._interpreter = interpreter.Interpreter(
                 model_content=with_builtin_operators(data),
-                experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
+                experimental_op_resolver_type=resolver,
                 experimental_preserve_all_tensors=True,
                 num_threads=1,
             )
@@ -397,7 +405,10 @@ class _TfliteTensors:
         import tflite
 
         try:
-            graph = tflite.Model.GetRootAs(data).Subgraphs(0)
+            model = tflite.Model.GetRootAs(data)
+            graph = model.Subgraphs(0)
+            codes = (model.OperatorCodes(n) for n in range(model.OperatorCodesLength()))
+            self.kinds = {max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes}
             self._types = [_tensor_type(tflite, tensor) for tensor in _all_tensors(graph)]
             inputs = [int(graph.Inputs(i)) for i in range(graph.InputsLength())]
             self.output_count = int(graph.OutputsLength())
