@@ -86,7 +86,7 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
     core = find_core(str(target)) if chosen is None else chosen.core
     module, finish = read_model(model, options), write_report
     if calibration is not None:
-        made = _quantized(module, calibration, pixels, as_json)
+        made = quantize_module(module, calibration, pixels, as_json)
         module, finish = made.module(module.source), partial(_finish_quantized, made)
     try:
         compiled, built = build_within(
@@ -124,7 +124,7 @@ def _check_limits(options: Options, board: Board | None) -> None:
         raise click.UsageError("--max-instructions needs a microcontroller board to count on")
 
 
-def _quantized(
+def quantize_module(
     module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
 ) -> PostTraining:
     """A float model quantized by the default recipe."""

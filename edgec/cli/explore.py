@@ -1,0 +1,135 @@
+"""`edgec explore`: one model on many boards, at several levels, side by side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgec.cli.arguments import (
+    MODEL,
+    PIXELS,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+)
+from edgec.report.terminal import echo
+
+if TYPE_CHECKING:
+    from edgec.boards.board import Board
+    from edgec.deploy.explore import Job
+    from edgec.graph.ir import Module
+    from edgec.options import Optimize, Prices
+    from edgec.report.explore import Explored
+
+#: Levels of `--optimize` that are built unless --optimize names one.
+LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
+
+
+@click.command()
+@click.argument("model", type=MODEL)
+@click.option("--board", "boards", multiple=True, metavar="B",
+              help="Boards to build for (repeatable); default: every microcontroller board.",
+              )  # fmt: skip
+@click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
+              help="Also build a float MODEL as int8, with these samples.")  # fmt: skip
+@click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
+              help="What black and white are to the model, for images.")  # fmt: skip
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
+              help="Also write a page to filter and sort the builds.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1), metavar="N",
+              help="Builds at once; default: one for each processor.")  # fmt: skip
+@compile_options
+@json_option
+def command(
+    model: Path, boards: tuple[str, ...], page: Path | None, as_json: bool, **given: Any
+) -> None:
+    """Build MODEL for many boards and levels, and compare RAM, flash and time."""
+    from edgec.deploy.explore import jobs
+    from edgec.pipeline import read_model
+    from edgec.report.explore import report_of
+
+    calibration, pixels, workers = (given.pop(key) for key in ("calibration", "pixels", "workers"))
+    given.pop("dump")
+    options = make_options(**given)
+    levels: tuple[Optimize | Prices, ...] = (options.optimize,)
+    if _is_default("optimize"):
+        levels = LEVELS
+    module = read_model(model, options)
+    forms, accuracy = {"as it is": module}, {}
+    if calibration is not None:
+        accuracy["int8"], forms["int8"] = _quantized(module, calibration, pixels, as_json)
+    wanted = jobs(forms, _boards(boards), levels, options)
+    found = _explore(wanted, workers or os.cpu_count() or 1, as_json)
+    _show(report_of(model, calibration, found, accuracy), page, as_json)
+
+
+def _show(report: dict[str, Any], page: Path | None, as_json: bool) -> None:
+    """Write the page, then print the object or the table."""
+    from edgec.build.staging import staged_file
+    from edgec.report.explore import explore_table, render_explore
+
+    if page is not None:
+        with staged_file(page, "choose another --html") as staged:
+            staged.write_text(render_explore(report), encoding="utf-8")
+    if as_json:
+        print_json(report)
+        return
+    echo("\n".join(explore_table(report)))
+    if page is not None:
+        echo(f"\npage  {page}")
+
+
+def _is_default(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.DEFAULT
+
+
+def _boards(names: tuple[str, ...]) -> list[Board]:
+    """The named boards, else all with a microcontroller. Raises EdgecError for the host."""
+    from edgec.boards.board import all_boards, load_board
+    from edgec.errors import EdgecError
+
+    boards = [load_board(name) for name in dict.fromkeys(names)] or list(all_boards())
+    if names and any(board.is_host for board in boards):
+        raise EdgecError(
+            "this computer has no limits to compare", hint="name boards with a microcontroller"
+        )
+    return [board for board in boards if not board.is_host]
+
+
+def _quantized(
+    module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
+) -> tuple[float | None, Module]:
+    """The model in int8, and its signal-to-noise ratio in dB where it was measured."""
+    from edgec.cli.build import quantize_module
+
+    made = quantize_module(module, calibration, pixels, quiet)
+    return (made.trials[0].sqnr_db if made.trials else None), made.module(module.source)
+
+
+def _explore(wanted: list[Job], workers: int, quiet: bool) -> Explored:
+    """All points in the order of the jobs. Raises EdgecError if a process ends by itself."""
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    from edgec.cli.progress import count_bar
+    from edgec.deploy.explore import explore
+    from edgec.errors import EdgecError
+
+    found = {}
+    # Fresh processes: forks of one with threads (NumPy's) may hang.
+    pool = ProcessPoolExecutor(min(workers, len(wanted)), mp_context=get_context("spawn"))
+    with pool, count_bar("building", len(wanted), quiet=quiet) as step:
+        try:
+            for job, point in explore(wanted, pool, step):
+                found[id(job)] = point
+        except BrokenProcessPool:
+            raise EdgecError(
+                "a process that builds ended by itself", hint="try --workers 1: memory may be short"
+            ) from None
+    return [found[id(job)] for job in wanted]

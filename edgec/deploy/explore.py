@@ -1,0 +1,147 @@
+"""Builds of one model for many boards and options, side by side in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from edgec.boards.board import Board
+from edgec.build.staging import work_folder
+from edgec.deploy.limits import build_within
+from edgec.deploy.project import Built
+from edgec.errors import DoesNotFit, EdgecError
+from edgec.graph.ir import Module
+from edgec.options import Optimize, Options, Prices
+from edgec.pipeline import Compiled
+from edgec.runners.emulator import missing_emulator
+from edgec.runners.engine import open_session
+from edgec.runners.samples import generate_inputs
+
+#: `counted` on a simulated core or an emulated board; `estimated` from the loops alone.
+Source = Literal["counted", "estimated"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One build. Sizes in bytes; what a build that failed would take is not known.
+
+    form: "as it is", or "int8" of a float model with samples. instructions, cycles: of one
+    inference; cycles are modelled. over: by how much each resource is exceeded. error: why there
+    is no build, "" if it fits.
+    """
+
+    board: str
+    core: str
+    optimize: str
+    form: str
+    clock_hz: int
+    ram_limit_bytes: int
+    flash_limit_bytes: int
+    ram_bytes: int | None = None
+    flash_bytes: int | None = None
+    stack_bytes: int | None = None
+    arena_bytes: int | None = None
+    instructions: int | None = None
+    cycles: int | None = None
+    source: Source | None = None
+    over: Mapping[str, int] | None = None
+    error: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a program for the board."""
+        return not self.error
+
+    @property
+    def time_ms(self) -> float | None:
+        """Of one inference at the board's clock, by the modelled cycles; None without a model."""
+        return None if self.cycles is None else 1000 * self.cycles / self.clock_hz
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process builds."""
+
+    module: Module
+    form: str
+    board: Board
+    options: Options
+
+
+def jobs(
+    forms: Mapping[str, Module],
+    boards: Sequence[Board],
+    levels: Sequence[Optimize | Prices],
+    options: Options,
+) -> list[Job]:
+    """Every form of the model for every board at every level of `--optimize`."""
+    return [
+        Job(module, form, board, replace(options, optimize=level))
+        for board in boards
+        for form, module in forms.items()
+        for level in levels
+    ]
+
+
+def explore(
+    wanted: Sequence[Job], executor: Executor, done: Callable[[], None]
+) -> Iterator[tuple[Job, Point]]:
+    """The points, in the order in which they are ready; done: called after each."""
+    futures = {executor.submit(measure, job): job for job in wanted}
+    try:
+        for future in as_completed(futures):
+            done()
+            yield futures[future], future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def measure(job: Job) -> Point:
+    """Build one point in a temporary folder, and count one inference where that is possible."""
+    board = job.board
+    blank = Point(
+        board.name, board.core.name, str(job.options.optimize), job.form, board.clock_hz,
+        board.ram_bytes, board.flash_bytes,
+    )  # fmt: skip
+    with work_folder("explore") as folder:
+        try:
+            compiled, built = build_within(
+                job.module, board, board.core, job.options, folder / "project"
+            )
+        except DoesNotFit as error:
+            return replace(blank, over=dict(error.over), error=_reason(error))
+        except EdgecError as error:
+            return replace(blank, error=_reason(error))
+        return _counted(replace(blank, arena_bytes=compiled.program.arena_bytes), compiled, built)
+
+
+def _reason(error: EdgecError) -> str:
+    """One line: what is too much, where the error says so."""
+    over = getattr(error, "over", None)
+    if over:
+        return ", ".join(f"{name} is {size:,} bytes too small" for name, size in over.items())
+    return error.message
+
+
+def _counted(point: Point, compiled: Compiled, built: Built) -> Point:
+    """The point with the sizes of its image, and what one run of generated input takes."""
+    assert built.image is not None and built.board is not None
+    image, board = built.image, built.board
+    point = replace(
+        point, ram_bytes=image.ram_bytes, flash_bytes=image.flash_bytes,
+        stack_bytes=image.stack_bytes,
+    )  # fmt: skip
+    engine = "core" if board.core.is_simulated else "qemu"
+    if engine == "qemu" and missing_emulator(board) is not None:
+        estimate = sum(variant.instructions for variant in compiled.chosen)
+        return replace(point, instructions=estimate, source="estimated")
+    types = [(port.shape, port.dtype) for port in built.manifest.inputs]
+    with open_session(engine, built) as session:
+        result = session.run(generate_inputs(1, types))
+    return replace(
+        point, instructions=result.instructions, cycles=result.cycles, source="counted",
+        stack_bytes=result.stack_bytes or point.stack_bytes,
+    )  # fmt: skip

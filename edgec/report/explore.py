@@ -1,0 +1,137 @@
+"""Builds of one model for many boards: as an object, as a table, and as a page."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from edgec import __version__
+from edgec.deploy.explore import Point
+from edgec.report.figures import count
+from edgec.report.html import page_environment
+from edgec.report.table import Column, Table, number
+
+Explored = Sequence[Point]
+
+
+def report_of(
+    model: Path, calibration: Path | None, points: Explored, sqnr_db: Mapping[str, float | None]
+) -> dict[str, Any]:
+    """The object for JSON and for the page.
+
+    sqnr_db: of the forms whose signal-to-noise ratio is known. `is_best` marks what no other point
+    of the same board beats in RAM, flash and time at once.
+    """
+    best = {id(point) for board in _by_board(points) for point in _front(board)}
+    return {
+        "model": model.name,
+        "edgec_version": __version__,
+        "points": [
+            {
+                **asdict(point),
+                "fits": point.fits,
+                "time_ms": None if point.time_ms is None else round(point.time_ms, 3),
+                "sqnr_db": sqnr_db.get(point.form),
+                "is_best": id(point) in best,
+                "command": _command(model, calibration, point),
+                "advice": _advice(point, points),
+            }
+            for point in points
+        ],
+    }
+
+
+def _by_board(points: Explored) -> list[list[Point]]:
+    boards = dict.fromkeys(point.board for point in points)
+    return [[p for p in points if p.board == board and p.fits] for board in boards]
+
+
+def _front(points: Explored) -> list[Point]:
+    """The points than which none is better in one figure and as good in the others."""
+
+    def costs(point: Point) -> tuple[int, int, int]:
+        return point.ram_bytes or 0, point.flash_bytes or 0, point.instructions or 0
+
+    return [
+        p
+        for p in points
+        if not any(
+            costs(q) != costs(p) and all(a <= b for a, b in zip(costs(q), costs(p), strict=True))
+            for q in points
+        )
+    ]
+
+
+def _command(model: Path, calibration: Path | None, point: Point) -> str:
+    words = ["edgec", "build", str(model), "--board", point.board, "--optimize", point.optimize]
+    if point.form == "int8" and calibration is not None:
+        words += ["--calibration", str(calibration)]
+    return shlex.join(words)
+
+
+def _advice(point: Point, points: Explored) -> str:
+    """What would make a point fit its board; nothing if it does."""
+    if point.fits:
+        return ""
+    others = [p for p in points if p.board == point.board and p.fits]
+    if not others:
+        return "no build fits this board"
+    cheapest = min(others, key=lambda p: (p.ram_bytes or 0, p.flash_bytes or 0))
+    form = "" if cheapest.form == point.form else f" as {cheapest.form}"
+    return f"--optimize {cheapest.optimize}{form} fits"
+
+
+def explore_table(report: Mapping[str, Any]) -> list[str]:
+    """Lines for a terminal: a row for each point, then how many boards there are it fits."""
+    several = len({point["form"] for point in report["points"]}) > 1
+    columns = [
+        Column("board", least=12),
+        Column("level"),
+        *([Column("form")] if several else []),
+        number("RAM"),
+        number("flash"),
+        number("instructions"),
+        number("ms", optional=1),
+        Column("", least=16),
+    ]
+    rows = [
+        [
+            point["board"],
+            point["optimize"],
+            *([point["form"]] if several else []),
+            count(point["ram_bytes"]),
+            count(point["flash_bytes"]),
+            ("about " if point["source"] == "estimated" else "") + count(point["instructions"]),
+            "" if point["time_ms"] is None else f"{point['time_ms']:.2f}",
+            point["error"],
+        ]
+        for point in report["points"]
+    ]
+    boards = {point["board"] for point in report["points"]}
+    fitting = {point["board"] for point in report["points"] if point["fits"]}
+    summary = f"{report['model']} fits {len(fitting)} of {len(boards)} boards"
+    return [*Table(columns, rows).text(), "", summary]
+
+
+def render_explore(report: Mapping[str, Any]) -> str:
+    """One page that needs nothing else: its script filters, sorts and copies."""
+    points = report["points"]
+    return page_environment().get_template("explore.html.j2").render(
+        model=report["model"],
+        version=report["edgec_version"],
+        # As text of a script: `<` must not end it.
+        data=Markup(_script_json(points)),
+        boards=list(dict.fromkeys(point["board"] for point in points)),
+        levels=list(dict.fromkeys(point["optimize"] for point in points)),
+        forms=list(dict.fromkeys(point["form"] for point in points)),
+    )  # fmt: skip
+
+
+def _script_json(value: Any) -> str:
+    return json.dumps(value).replace("<", "\\u003c").replace("&", "\\u0026")

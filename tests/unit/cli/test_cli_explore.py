@@ -1,0 +1,47 @@
+"""`edgec explore` of a small model, in processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """One float layer of 320 KB: too much for a micro:bit."""
+    weights = np.random.default_rng(1).normal(size=(2000, 40)).astype(np.float32)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2000))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 40))
+    node = helper.make_node("Gemm", ["x", "w"], ["y"], name="dense")
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(weights, "w")])
+    path = tmp_path / "dense.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    )
+    return path
+
+
+def test_points_and_page(edgec: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = edgec(
+        "explore", model, "--board", "stm32", "--board", "bbc_microbit", "--optimize", "size",
+        "--html", page, "--json",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    fast, small = ran.json["points"]
+    assert fast["fits"] and fast["source"] == "counted" and fast["instructions"] > 2000 * 40
+    assert fast["flash_bytes"] > 2000 * 40 * 4
+    assert not small["fits"] and small["error"].startswith("flash is ")
+    assert small["over"]["flash"] > 0 and small["advice"] == "no build fits this board"
+    assert "bbc_microbit" in page.read_text("utf-8")
+
+
+def test_a_board_that_is_no_microcontroller(edgec: Callable[..., Any], model: Path) -> None:
+    ran = edgec("explore", model, "--board", "host")
+    assert ran.status == 1
+    assert "this computer has no limits" in ran.err

@@ -1,0 +1,149 @@
+"""Builds for many boards: what is best, what would fit, the table, and the page in a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.deploy.explore import Point
+from edgec.report.explore import explore_table, render_explore, report_of
+
+FAST = Point(
+    "stm32", "cortex-m4", "time", "as it is", 168_000_000, 131_072, 1 << 20,
+    ram_bytes=11_400, flash_bytes=41_704, arena_bytes=9_984, instructions=2_623_029,
+    cycles=3_811_354, source="counted",
+)  # fmt: skip
+SMALL = replace(
+    FAST, optimize="size", ram_bytes=11_096, flash_bytes=35_208, instructions=11_394_834,
+    cycles=16_155_800,
+)  # fmt: skip
+BEATEN = replace(FAST, optimize="balanced", ram_bytes=11_400, flash_bytes=41_800)
+TOO_LARGE = Point(
+    "microbit", "cortex-m0", "time", "as it is", 16_000_000, 16_384, 262_144,
+    over={"sram": 3_120}, error="sram is 3,120 bytes too small",
+)  # fmt: skip
+FITS = replace(
+    TOO_LARGE, optimize="size", over=None, error="", ram_bytes=9_400, flash_bytes=40_000,
+    instructions=23_000_000, source="counted",
+)  # fmt: skip
+NOWHERE = replace(TOO_LARGE, board="tiny", error="<b>flash</b> is 9 bytes too small")
+POINTS = (FAST, SMALL, BEATEN, TOO_LARGE, FITS, NOWHERE)
+
+
+@pytest.fixture
+def report() -> dict[str, Any]:
+    return report_of(Path("some models/kws.tflite"), None, POINTS, {})
+
+
+def test_what_nothing_beats(report: dict[str, Any]) -> None:
+    assert [p["is_best"] for p in report["points"]] == [True, True, False, False, True, False]
+
+
+def test_time_follows_from_modelled_cycles(report: dict[str, Any]) -> None:
+    assert report["points"][0]["time_ms"] == pytest.approx(1000 * 3_811_354 / 168e6, abs=1e-3)
+    assert report["points"][4]["time_ms"] is None
+
+
+def test_commands_and_advice(report: dict[str, Any]) -> None:
+    command = "edgec build 'some models/kws.tflite' --board stm32 --optimize time"
+    assert report["points"][0]["command"] == command
+    advice = [p["advice"] for p in report["points"]]
+    assert advice == ["", "", "", "--optimize size fits", "", "no build fits this board"]
+
+
+def test_int8_points_name_their_samples() -> None:
+    point = replace(FAST, form="int8")
+    report = report_of(Path("a.onnx"), Path("x.npz"), (FAST, point), {"int8": 31.5})
+    assert report["points"][1]["command"].endswith("--calibration x.npz")
+    assert [p["sqnr_db"] for p in report["points"]] == [None, 31.5]
+
+
+def test_the_table_fits_a_terminal(report: dict[str, Any], monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = explore_table(report)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[-1] == "kws.tflite fits 2 of 3 boards"
+    assert any("11,400" in line and "2,623,029" in line for line in lines)
+
+
+def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
+    page = render_explore(report)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "<b>flash" not in page, "text of a model or an error must not be markup"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for word in (
+        "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
+        "disable-background-networking", "disable-component-update", "disable-sync",
+        "window-size=1200,1000",
+    ):  # fmt: skip
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=driver)
+    window = webdriver.Chrome(options=options, service=service)
+    try:
+        yield window
+    finally:
+        window.quit()
+
+
+def rows(browser: Any) -> list[list[str]]:
+    found = browser.find_elements("css selector", "tbody tr")
+    return [[c.text for c in row.find_elements("css selector", "td")] for row in found]
+
+
+def heading(browser: Any, title: str) -> Any:
+    heads = browser.find_elements("css selector", "thead button")
+    return next(head for head in heads if head.text.startswith(title))
+
+
+def test_filter_sort_and_select_in_a_browser(
+    browser: Any, report: dict[str, Any], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(render_explore(report), "utf-8")
+    browser.get(page.as_uri())
+    assert len(rows(browser)) == len(POINTS)
+    assert "fits 2 of 3 boards" in browser.find_element("id", "summary").text
+    browser.find_element("id", "fitting").click()
+    assert len(rows(browser)) == 4
+    browser.find_element("id", "best").click()
+    assert len(rows(browser)) == 3
+    browser.find_element("css selector", "input[data-key=board][value=microbit]").click()
+    assert {row[0] for row in rows(browser)} == {"stm32"}
+    heading(browser, "RAM").click()
+    assert [row[4] for row in rows(browser)] == ["11,096", "11,400"]
+    heading(browser, "RAM").click()
+    assert [row[4] for row in rows(browser)] == ["11,400", "11,096"]
+    assert browser.find_elements("css selector", "th[aria-sort=descending]")
+    browser.find_elements("css selector", "tbody tr")[1].send_keys("\n")  # by keyboard
+    assert browser.find_element("id", "command").text.endswith("--optimize size")
+    assert len(browser.find_elements("css selector", "svg .lit")) == 1
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [1200, 420])
+def test_nothing_leaves_the_page_sideways(
+    browser: Any, report: dict[str, Any], tmp_path: Path, width: int
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(render_explore(report), "utf-8")
+    browser.set_window_size(width, 900)
+    browser.get(page.as_uri())
+    inside, shown = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert inside <= shown
