@@ -13,37 +13,19 @@ and its meaning may depend on index terms, which are int32 arguments after the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from edgec.errors import ContractError
 from edgec.loop.access import writes
 from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, remembered
 from edgec.loop.rewrite import walk
+from edgec.loop.stream import Stream
 from edgec.numerics.term import TermLike
-
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Constants of a meaning that the C function reads as one array of `dtype`.
-
-    The array stands in the place of the first of `sources`. `pack(arrays, **sizes)` makes it from
-    the constants by their names in the meaning; `unpack(words, **sizes)` gives them back, flat or
-    shaped, so that the interpreter can run a call. `words(**sizes)` is its length.
-    """
-
-    sources: tuple[str, ...]
-    words: Callable[..., int]
-    pack: Callable[..., Array]
-    unpack: Callable[..., Mapping[str, Array]]
-    dtype: str = "int32"
 
 
 @dataclass(frozen=True)

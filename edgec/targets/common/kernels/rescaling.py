@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from edgec.loop.define import Definition, Tensor
-from edgec.loop.values import Array, Value, int32, intrinsic
+from edgec.loop.values import Value, int32, intrinsic
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +69,6 @@ class Rescaling:
     def result(self) -> str:
         """The dtype of results; only int8 has zero points."""
         return self.stored or self.dtype
-
-    def words(self, name: str, array: Array) -> Array:
-        """Entries of a table as vectors take them, in int32 words: numbers, or bits of floats."""
-        if array.dtype.kind == "f":
-            return np.ascontiguousarray(array, np.float32).view(np.int32)
-        words = array.astype(np.int32)
-        return -words if self.is_down and name == "shift" else words
-
-    def entries(self, name: str, words: Array) -> Array:
-        """What `words` was given."""
-        words = np.ascontiguousarray(words, np.int32)
-        if self.tables.get(name) == "float32":
-            return words.view(np.float32)
-        return -words if self.is_down and name == "shift" else words
 
 
 def _short(dtype: str) -> str:

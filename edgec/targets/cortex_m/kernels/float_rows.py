@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.steps import pack_steps
+from edgec.loop.stream import Digits, Field, Stream, rows_at
 from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
 from edgec.loop.window import clipped
 from edgec.numerics.term import TermLike, Var, as_term
@@ -214,38 +215,23 @@ class _Form:
     heads: tuple[str, ...] = ("bias",)
     words: str = "float32"
 
-    def length(self, inputs: int, channels: int, **_: int) -> int:
-        """Words of a stream."""
-        stored = np.dtype(self.weights).itemsize * inputs * channels
-        return len(self.heads) * channels + -(-stored // 4)
-
-    def pack(self, arrays: Mapping[str, Array], **_: int) -> Array:
+    def stream(self) -> Stream:
         """Bias, steps and weights in the order of use."""
-        w, channels = arrays["w"].astype(self.weights), len(arrays["bias"])
-        flat = w.reshape(-1, channels) if self.by_channel else w.reshape(channels, -1).T
-        rows = [arrays[name].astype(np.float32).reshape(1, -1) for name in self.heads]
-        units = [
-            part[:, c : c + UNIT].tobytes()
-            for c in range(0, channels, UNIT)
-            for part in (*rows, flat)
-        ]
-        held = b"".join(units)
-        return np.frombuffer(held + bytes(-len(held) % 4), self.words).copy()
+        return Stream((*self.heads, "w"), self._fields, dtype=self.words)
 
-    def unpack(self, words: Array, inputs: int, channels: int, **_: int) -> dict[str, Array]:
-        """The constants in a stream."""
-        held, place = words.astype(self.words).tobytes(), 0
-        parts = {name: np.empty((1, channels), np.float32) for name in self.heads}
-        parts["w"] = np.empty((inputs, channels), self.weights)
-        for c in range(0, channels, UNIT):
-            for part in parts.values():
-                unit = part[:, c : c + UNIT]
-                taken = np.frombuffer(held, part.dtype, unit.size, place)
-                part[:, c : c + UNIT] = taken.reshape(unit.shape)
-                place += taken.nbytes
-        flat = parts.pop("w")
-        found = {name: part[0] for name, part in parts.items()}
-        return {**found, "w": flat if self.by_channel else flat.T}
+    def _fields(self, channels: int, **sizes: int) -> list[Field]:
+        whole = channels // UNIT * UNIT
+        units = (np.arange(whole).reshape(-1, UNIT), np.arange(whole, channels)[None])
+        return [
+            field for lanes in units if lanes.size for field in self._of(lanes, channels, sizes)
+        ]
+
+    def _of(self, lanes: Array, channels: int, sizes: Mapping[str, int]) -> list[Field]:
+        inputs = _inputs(**sizes)
+        steps = (channels, 1) if self.by_channel else (1, inputs)
+        w = np.arange(inputs)[:, None] * steps[0] + lanes[:, None] * steps[1]
+        heads = [Field(name, lanes, "float32") for name in self.heads]
+        return [*heads, Field("w", w, self.weights)]
 
 
 @dataclass(frozen=True)
@@ -258,48 +244,49 @@ class _Nibbles:
     """
 
     heads: tuple[str, ...] = ("bias", "w_step")
-    words = "int32"
 
-    def length(self, inputs: int, channels: int, group: int = 0, **_: int) -> int:
-        """Words of a stream."""
-        held = inputs + inputs // group if group else inputs
-        return -(-channels // (2 * UNIT)) * (4 * UNIT + held)
-
-    def pack(self, arrays: Mapping[str, Array], group: int = 0, **_: int) -> Array:
+    def stream(self) -> Stream:
         """Bias, steps and weights in the order of use."""
-        channels = len(arrays["bias"])
-        more = -channels % (2 * UNIT)
-        flat, steps = arrays["w"].reshape(channels, -1), arrays["w_step"].astype("<f4")
-        if group:
-            factors = -(1 << arrays["w_shift"].astype(np.int64).reshape(channels, -1, 1))
-            parts = [factors, flat.reshape(channels, -1, group)]
-            flat, steps = np.concatenate(parts, axis=2).reshape(channels, -1), -steps
-        flat = np.pad(flat, ((0, more), (0, 0)))
-        heads = [np.pad(head, (0, more)) for head in (arrays["bias"].astype("<f4"), steps)]
-        # [unit, four, bias or step, channel] before [unit, input, channel of four]
-        before = np.stack([head.reshape(-1, 2, UNIT) for head in heads], axis=2)
-        low, high = np.moveaxis(flat.astype(np.uint8).reshape(-1, 2, UNIT, flat.shape[1]), 1, 0)
-        halves = np.ascontiguousarray((low & 15 | high << 4).transpose(0, 2, 1))
-        parts = [part.view("<i4").reshape(len(low), -1) for part in (before, halves)]
-        return np.concatenate(parts, axis=1).reshape(-1)
+        return Stream((*self.heads, "w"), self._fields, self._prepare, self._restore)
 
-    def unpack(
-        self, words: Array, inputs: int, channels: int, group: int = 0, **_: int
-    ) -> dict[str, Array]:
-        """The constants in a stream."""
-        held = self.length(inputs, 1, group) - 4 * UNIT
-        units = np.ascontiguousarray(words, "<i4").reshape(-1, 4 * UNIT + held)
-        before = np.ascontiguousarray(units[:, : 4 * UNIT]).view("<f4").reshape(-1, 2, 2, UNIT)
-        halves = np.ascontiguousarray(units[:, 4 * UNIT :]).view(np.uint8)
-        digits = halves.reshape(len(units), held, UNIT).transpose(0, 2, 1).astype(np.int8)
-        both = np.stack([digits << 4, digits], axis=1) >> 4
-        bias, steps = (before[:, :, i].reshape(-1)[:channels] for i in range(2))
-        w = both.reshape(-1, held)[:channels]
+    def _fields(self, channels: int, group: int = 0, **sizes: int) -> list[Field]:
+        inputs = _inputs(**sizes)
+        held = inputs + inputs // group if group else inputs
+        lanes = np.arange(-(-channels // (2 * UNIT)) * 2 * UNIT).reshape(-1, 2, UNIT)
+        is_channel = lanes < channels
+        w = np.where(is_channel[..., None], rows_at(lanes, held), -1)
+        lanes = np.where(is_channel, lanes, -1)
+        return [
+            *(
+                Field(name, lanes[:, half], "float32")
+                for half in (0, 1)
+                for name in ("bias", "w_step")
+            ),
+            Digits("held", w.transpose(0, 3, 2, 1), "uint8", (1, 16)),
+        ]
+
+    def _prepare(
+        self, arrays: Mapping[str, Array], channels: int, group: int = 0, **_: int
+    ) -> Mapping[str, Array]:
         if not group:
-            return {"bias": bias, "w_step": steps, "w": w}
-        parts = w.reshape(channels, -1, group + 1)
-        shifts = np.log2(-parts[..., 0].astype(np.float64)).astype(np.int8)
-        return {"bias": bias, "w_step": -steps, "w_shift": shifts, "w": parts[..., 1:]}
+            return {**arrays, "held": arrays["w"]}
+        factors = -(1 << arrays["w_shift"].astype(np.int64).reshape(channels, -1, 1))
+        held = np.concatenate([factors, arrays["w"].reshape(channels, -1, group)], axis=2)
+        return {**arrays, "held": held, "w_step": -arrays["w_step"]}
+
+    def _restore(
+        self, found: Mapping[str, Array], channels: int, group: int = 0, **_: int
+    ) -> Mapping[str, Array]:
+        if not group:
+            return {**found, "w": found["held"]}
+        parts = found["held"].reshape(channels, -1, group + 1)
+        shifts = np.log2(-parts[..., 0]).astype(np.int8)
+        return {**found, "w": parts[..., 1:], "w_shift": shifts, "w_step": -found["w_step"]}
+
+
+def _inputs(kernel_h: int, kernel_w: int, in_channels: int = 1, **_: int) -> int:
+    """Of a window, for one channel of output."""
+    return kernel_h * kernel_w * in_channels
 
 
 def starts(
@@ -376,10 +363,6 @@ def _register(
     weight_bits: int = 32,
 ) -> None:
     """A kernel of rows. code_bytes: on Cortex-M4; the vectors of Cortex-M55 need 1.2 KB more."""
-
-    def inputs(kernel_h: int, kernel_w: int, in_channels: int = 1, **_: int) -> int:
-        return kernel_h * kernel_w * in_channels  # of a window, for one channel of output
-
     register(
         Microkernel(
             name,
@@ -391,13 +374,7 @@ def _register(
             alignment=(("bias", 4),),
             in_order=("out_p", PIXELS),
             starts=starts,
-            stream=Stream(
-                (*form.heads, "w"),
-                words=lambda **sizes: form.length(inputs(**sizes), **sizes),
-                pack=form.pack,
-                unpack=lambda words, **sizes: form.unpack(words, inputs(**sizes), **sizes),
-                dtype=form.words,
-            ),
+            stream=form.stream(),
             instructions=instructions,
             code_bytes=code_bytes,
             weight_bits=weight_bits,

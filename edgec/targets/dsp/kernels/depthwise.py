@@ -15,8 +15,9 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.gathered import COLUMN, plane_element
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream
 from edgec.loop.values import Value, int16, int32
 from edgec.numerics.term import TermLike
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
@@ -24,9 +25,6 @@ from edgec.targets.dsp.kernels.matrix import stored_as
 
 Array = npt.NDArray[Any]
 
-#: Words of a stream: three columns of weights, the bias with the shift, the multiplier; or the bias
-#: and the scale.
-STREAM_WORDS = 5
 #: Sums are given as 256 times themselves; of the shift, the bits of a word leave so much.
 MOST_SUM, MOST_SHIFT = 1 << 23, 16
 #: Of the outputs, with gemmlowp's rounding: what is below it is limited away.
@@ -146,42 +144,26 @@ def fits_stream(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
     return bool(tables["multiplier"].min() >= 0 and shift.max() < 0 and shift.min() >= -MOST_SHIFT)
 
 
-def pack_stream(arrays: Mapping[str, Array], rescaling: Rescaling) -> Array:
+def _fields(rescaling: Rescaling, **_: int) -> list[Field]:
     """A channel's constants in the order of use; see the headers."""
-    bytes_ = arrays["w"].reshape(3, 3)[[1, 0, 2, 1]].astype(np.int8)
-    columns = np.ascontiguousarray(bytes_.T).view("<i4").reshape(3)
-    bias = int(arrays["bias"].item()) * _TIMES
+    one, columns = np.zeros((1, 1), int), np.arange(9).reshape(3, 3)[[1, 0, 2, 1]].T[None]
+    w = Field("w", columns, "int8")
     if rescaling is not TFLM:
-        scale = np.array(arrays["scale"].item() / _TIMES, np.float32)
-        return np.array([*columns, bias, scale.view(np.int32)], np.int32)
-    multiplier, shift = (int(arrays[n].item()) for n in ("multiplier", "shift"))
-    return np.array([*columns, bias - shift, multiplier], np.int32)
+        return [w, Field("bias", one, times=_TIMES), Field("scale", one, "float32", 1 / _TIMES)]
+    return [w, Field("bias_and_shift", one), Field("multiplier", one)]
 
 
-def unpack_stream(words: Array, rescaling: Rescaling) -> dict[str, Array]:
-    """The constants in a channel's stream."""
-    bytes_ = np.ascontiguousarray(words[:3].astype("<i4")).view(np.int8).reshape(3, 4)
-    bias, multiplier = int(words[3]), int(words[4])
-    products: dict[str, Array] = {
-        "bias": np.array([bias // _TIMES], np.int32),
-        "w": bytes_[:, [1, 0, 2]].T,
-    }
-    if rescaling is not TFLM:
-        return {**products, "scale": words[4:5].astype(np.int32).view(np.float32) * _TIMES}
-    return {
-        **products,
-        "multiplier": np.array([multiplier], np.int32),
-        "shift": np.array([-(bias & 255)], np.int8),
-    }
+def _prepare(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    if "shift" not in arrays:
+        return arrays
+    return {**arrays, "bias_and_shift": arrays["bias"].astype(np.int64) * _TIMES - arrays["shift"]}
 
 
-def _stream(rescaling: Rescaling) -> Stream:
-    return Stream(
-        rescaling.sources,
-        words=lambda **_: STREAM_WORDS,
-        pack=lambda arrays, **_: pack_stream(arrays, rescaling),
-        unpack=lambda words, **_: unpack_stream(words, rescaling),
-    )
+def _restore(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    if "bias_and_shift" not in found:
+        return found
+    both = found["bias_and_shift"]
+    return {**found, "bias": both // _TIMES, "shift": -(both % _TIMES)}
 
 
 #: Instructions for two rows of two columns, and for those of one.
@@ -236,7 +218,7 @@ for _rescaling, (_own, _always) in _ENDS.items():
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("plane", 4), ("bias", 4)),
             reads_past=(("plane", 2),),
-            stream=_stream(_rescaling),
+            stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare, _restore),
             instructions=partial(_instructions_3x3, _rescaling),
             code_bytes=700,
         )

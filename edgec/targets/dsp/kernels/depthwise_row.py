@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream, rows_at, zeros
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
 from edgec.targets.common.kernels.rescaling import TFLM
@@ -21,8 +22,6 @@ from edgec.targets.dsp.kernels.windows import depthwise_windows
 
 Array = npt.NDArray[Any]
 
-#: Words of a channel: M, two of weights, the last weight with the shift, the bias, C.
-CHANNEL_WORDS = 6
 #: Which weights, of nine row by row, are the bytes of the two words.
 TAPS = ((1, 0, 4, 3), (6, 2, 7, 5))
 
@@ -71,36 +70,23 @@ def fits_row(window: Window, rows: int) -> bool:
     )
 
 
-def pack_rows(arrays: Mapping[str, Array]) -> Array:
+def _fields(channels: int, **_: int) -> list[Field]:
     """The constants of all channels as the header says."""
-    bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
-    w = arrays["w"].reshape(-1, 9).astype(np.int64)
-    words = [
-        multiplier,
-        *(_word(w[:, taps]) for taps in TAPS),
-        7 - shift | w[:, 8] << 24,
-        256 * bias,
-        64 - (255 << (6 - shift)),
+    lanes = np.arange(channels)[:, None]
+    w = rows_at(lanes[:, 0], 9)
+    return [
+        Field("multiplier", lanes),
+        *(Field("w", w[:, taps], "int8") for taps in TAPS),
+        Field("shift", lanes, "int8", -1, 7),
+        Field("w", np.hstack([zeros(channels, 2), w[:, 8:]]), "int8"),
+        Field("bias", lanes, times=256),
+        Field("constant", lanes),
     ]
-    return np.stack(words, axis=1).reshape(-1).astype(np.int32)
 
 
-def _word(taps: Array) -> Array:
-    return np.ascontiguousarray(taps.astype(np.int8)).view("<i4").reshape(-1)
-
-
-def unpack_rows(words: Array) -> dict[str, Array]:
-    """The constants in a stream."""
-    channels = np.ascontiguousarray(words.astype("<i4")).reshape(-1, CHANNEL_WORDS)
-    taps = channels.view(np.int8).reshape(len(channels), -1)
-    w = np.empty((len(channels), 9), np.int8)
-    w[:, TAPS[0]], w[:, TAPS[1]], w[:, 8] = taps[:, 4:8], taps[:, 8:12], taps[:, 15]
-    return {
-        "bias": channels[:, 4] >> 8,
-        "w": w,
-        "multiplier": channels[:, 0],
-        "shift": 7 - taps[:, 12],
-    }
+def add_zero_point(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    """With C, what is added before a shift: half of what is shifted out, and -128 shifted."""
+    return {**arrays, "constant": 64 - (255 << (6 - arrays["shift"].astype(np.int64)))}
 
 
 def _instructions(
@@ -136,12 +122,7 @@ for _stride, _name in KERNELS.items():
             header=f"dsp/depthwise_row_s8{'_by_2' if _stride == 2 else ''}.h",
             needs=frozenset({"dsp"}),
             alignment=(("bias", 4),),
-            stream=Stream(
-                ("bias", "w", "multiplier", "shift"),
-                words=lambda channels, **_: CHANNEL_WORDS * channels,
-                pack=lambda arrays, **_: pack_rows(arrays),
-                unpack=lambda words, **_: unpack_rows(words),
-            ),
+            stream=Stream(TFLM.sources, _fields, add_zero_point),
             instructions=partial(_instructions, _stride),
             code_bytes=720,
         )

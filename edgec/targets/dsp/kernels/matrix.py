@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, get_microkernel, register
+from edgec.loop.microkernel import Microkernel, get_microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, Sums, Totals, lanes_of, rows_at, zeros
 from edgec.loop.values import Value, cast, clamp, int32
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, SHARED, TFLM, Rescaling
 
@@ -140,11 +141,6 @@ def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point:
     return matrix_plain(rescaling, 2 * octets, channels, zero_point)
 
 
-def unit_starts(channels: int, unit: int) -> list[int]:
-    """The first channel of each unit of a stream; the last unit may overlap the one before."""
-    return [min(first, channels - unit) for first in range(0, channels, unit)]
-
-
 def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
     """[a, b]: whether weights of channel a and 256 times those of b fit into half-words together.
 
@@ -156,157 +152,86 @@ def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
     return fits
 
 
-def pack_stream(
-    rescaling: Rescaling, arrays: Mapping[str, Array], unit: int, zero_point: int = 0
-) -> Array:
-    """The constants of a product in the order of use, as int32 words.
+#: The sums of a pair: of the first channel, and with 256 times that of the second one.
+_PAIR_SUMS = np.array([[1, 0], [1, 256]])
 
-    Requires what `edgec.targets.dsp.matrix` checks; see the headers for the order.
+
+def product_fields(
+    rescaling: Rescaling, quads: int, channels: int, unit: int, zero_point: int = 0
+) -> list[Field]:
+    """What streams of products have: of each unit the biases, the weights, what rescales.
+
+    Requires what `edgec.targets.dsp.matrix` checks; see the headers for the order. A half-word has
+    the weights of both channels of a pair for one input.
     """
-    bias = arrays["bias"].astype(np.int64)
-    channels = len(bias)
-    w = arrays["w"].reshape(channels, -1, 2).astype(np.int64)
-    parts: list[Array] = []
-    for first in unit_starts(channels, unit):
-        pairs = [(first + i, first + i + 1) for i in range(0, unit, 2)]
-        for a, b in pairs:
-            parts.append(np.array([bias[a], bias[a] + 256 * bias[b]]))
-        words = []
-        for a, b in pairs:
-            # Bytes a[0], b'[0], a[1], b'[1] from low to high: two half-words a + 256 * b.
-            low, high = (w[a, :, i] + 256 * w[b, :, i] for i in (0, 1))
-            words.append((low & 0xFFFF) | ((high & 0xFFFF) << 16))
-        parts.append(np.stack(words, axis=1).reshape(-1))
-        if rescaling.tables:
-            parts += [_PACK_SCALES[rescaling](arrays, a, b, zero_point) for a, b in pairs]
-    whole = np.concatenate(parts) & 0xFFFFFFFF
-    return whole.astype(np.uint32).view(np.int32)
+    lanes, pairs = lanes_of(channels, unit), unit // 2
+    w = rows_at(lanes, 4 * quads).reshape(len(lanes), pairs, 2, 2 * quads, 2)
+    factors = [(1, 256)[i % 2] for i in range(unit)]
+    return [
+        Totals("bias", lanes, times=np.kron(np.eye(pairs, dtype=int), _PAIR_SUMS)),
+        Sums("w", w.transpose(0, 3, 1, 4, 2), "int16", (1, 256)),
+        *scale_fields(rescaling, lanes, factors, zero_point, [f > 1 for f in factors]),
+    ]
 
 
-def unpack_stream(
+def scale_fields(
     rescaling: Rescaling,
-    words: Array,
-    quads: int,
-    channels: int,
-    unit: int,
-    zero_point: int = 0,
-) -> Any:
-    """The constants in a stream, flat, by their names in the meaning."""
-    pairs = unit // 2
-    bias = np.zeros(channels, np.int64)
-    tables = {name: np.zeros(channels, dtype) for name, dtype in rescaling.tables.items()}
-    w = np.zeros((channels, 2 * quads, 2), np.int64)
-    scales = SCALE_WORDS[rescaling]
-    size = pairs * (2 + 2 * quads + scales)
-    for number, first in enumerate(unit_starts(channels, unit)):
-        part = words[number * size : (number + 1) * size].astype(np.int64)
-        body = part[2 * pairs : 2 * pairs + 2 * quads * pairs].reshape(-1, pairs)
-        for pair in range(pairs):
-            a, b = first + 2 * pair, first + 2 * pair + 1
-            total, both = part[2 * pair], part[2 * pair + 1]
-            bias[a], bias[b] = total, _wrapped(both - total) >> 8
-            for i, half in enumerate((body[:, pair] << 48 >> 48, body[:, pair] >> 16)):
-                w[a, :, i] = ((half & 0xFF) ^ 0x80) - 0x80
-                w[b, :, i] = (half - w[a, :, i]) >> 8
-            if rescaling.tables:
-                at = part[len(part) - scales * (pairs - pair) :][:scales]
-                _UNPACK_SCALES[rescaling](tables, at, a, b, zero_point)
-    return {"bias": bias, "w": w, **tables}
+    lanes: Array,
+    factors: Sequence[int],
+    zero_point: int,
+    is_wide: Sequence[bool],
+) -> list[Field]:
+    """What rescales each channel of the units [units, unit]: its scale, or M, C, e.
+
+    factors: how many times themselves sums come that a scale is for. is_wide: of M, C, e, which
+    channels take sums of 256 times themselves, where the zero point is -128.
+    """
+    if rescaling is ONNX:
+        times = [1 / factor for factor in factors]
+        return [Field("scale", lanes, "float32", times)]
+    found: list[Field] = []
+    for place, wide in enumerate(is_wide if rescaling is TFLM else ()):
+        lane = lanes[:, place : place + 1]
+        more = 7 * (wide and zero_point == -128)
+        constant = Field("wide_constant" if more else "constant", lane)
+        found += [Field("multiplier", lane), constant, Field("shift", lane, times=-1, plus=more)]
+    return found
 
 
-def pack_shared(arrays: Mapping[str, Array], unit: int) -> Array:
-    """A stream that begins with the scale of all channels, as a pair has it, and ends with none."""
-    first = _pack_onnx(arrays, 0, 0, 0).astype(np.int32)
-    return np.concatenate([first, pack_stream(SHARED, arrays, unit)])
+def add_constants(
+    arrays: Mapping[str, Array], zero_point: int = 0, **_: int
+) -> Mapping[str, Array]:
+    """With C of each channel, what is added before a shift: half of what is shifted out, and the
+    zero point; and the same for sums of 256 times themselves.
+    """
+    if "shift" not in arrays:
+        return arrays
+    whole = 1 << -arrays["shift"].astype(np.int64)  # nothing to round where nothing is shifted out
+    constant = (whole >> 1) + zero_point * whole
+    return {**arrays, "constant": constant, "wide_constant": (constant << 7) + 64}
 
 
-def unpack_shared(words: Array, quads: int, channels: int, unit: int) -> Mapping[str, Array]:
-    """The constants in such a stream, flat, by their names in the meaning."""
-    found: Mapping[str, Array] = unpack_stream(SHARED, words[2:], quads, channels, unit)
-    return {**found, "scale": np.full(channels, words[:1].astype(np.int32).view(np.float32))}
+def product_stream(rescaling: Rescaling, unit: int, head: Sequence[Field] = ()) -> Stream:
+    """A stream for sizes with quads, or octets; head: what is before all units."""
+
+    def fields(
+        channels: int, zero_point: int = 0, quads: int = 0, octets: int = 0, **_: int
+    ) -> list[Field]:
+        own = product_fields(rescaling, quads or 2 * octets, channels, unit, zero_point)
+        return [*head, *own]
+
+    return Stream(rescaling.sources, fields, add_constants)
 
 
-def _wrapped(value: int) -> int:
-    return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-#: Of the second channel of a pair, sums come as 256 times themselves.
-_SECOND = 256.0
-
-
-def _pack_tflm(arrays: Mapping[str, Array], a: int, b: int, zero_point: int) -> Array:
-    """M, C, e of both channels."""
-    found = []
-    for channel, scaled in ((a, 0), (b, 7 if zero_point == -128 else 0)):
-        exponent = -int(arrays["shift"][channel])
-        half = (1 << exponent) >> 1  # nothing to round where nothing is shifted out
-        constant = (half + zero_point * (1 << exponent)) << scaled
-        if scaled:
-            constant += 1 << (scaled - 1)
-        found += [int(arrays["multiplier"][channel]), constant, exponent + scaled]
-    return np.array(found)
-
-
-def _unpack_tflm(tables: dict[str, Array], at: Array, a: int, b: int, zero_point: int) -> None:
-    for channel, triple, scaled in (
-        (a, at[:3], 0),
-        (b, at[3:], 7 if zero_point == -128 else 0),
-    ):
-        tables["multiplier"][channel] = triple[0]
-        tables["shift"][channel] = scaled - triple[2]
-
-
-def _pack_onnx(arrays: Mapping[str, Array], a: int, b: int, zero_point: int) -> Array:
-    scales = np.array([arrays["scale"][a], arrays["scale"][b] / _SECOND], np.float32)
-    return scales.view(np.int32).astype(np.int64)
-
-
-def _unpack_onnx(tables: dict[str, Array], at: Array, a: int, b: int, zero_point: int) -> None:
-    scales = at.astype(np.int32).view(np.float32)
-    tables["scale"][a], tables["scale"][b] = scales[0], scales[1] * _SECOND
-
-
-_PACK_SCALES = {TFLM: _pack_tflm, ONNX: _pack_onnx}
-_UNPACK_SCALES = {TFLM: _unpack_tflm, ONNX: _unpack_onnx}
-#: Words with which a pair of channels is rescaled.
-SCALE_WORDS = {TFLM: 6, ONNX: 2, SHARED: 0}
-
-
-def stream_words(rescaling: Rescaling, quads: int, channels: int, unit: int) -> int:
-    """Words of a stream."""
-    pairs = len(unit_starts(channels, unit)) * (unit // 2)
-    return pairs * (2 + 2 * quads + SCALE_WORDS[rescaling])
-
-
-def _stream(rescaling: Rescaling, unit: int, quads_of: Any) -> Stream:
-    head = np.zeros(2 if rescaling is ONNX and unit == TWO_PAIRS else 0, np.int32)
-
-    def words(channels: int, zero_point: int, **size: int) -> int:
-        return len(head) + stream_words(rescaling, quads_of(**size), channels, unit)
-
-    def pack(arrays: Mapping[str, Array], channels: int, zero_point: int, **size: int) -> Array:
-        return np.concatenate([head, pack_stream(rescaling, arrays, unit, zero_point)])
-
-    def unpack(array: Array, channels: int, zero_point: int, **size: int) -> Mapping[str, Array]:
-        found: Mapping[str, Array] = unpack_stream(
-            rescaling, array[len(head) :], quads_of(**size), channels, unit, zero_point
-        )
-        return found
-
-    return Stream(rescaling.sources, words, pack, unpack)
+def _for_all_channels(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+    return {**arrays, "scale": np.broadcast_to(arrays["scale"], (channels,))}
 
 
 def _shared_stream(unit: int) -> Stream:
-    def words(octets: int, channels: int, zero_point: int) -> int:
-        return 2 + stream_words(SHARED, 2 * octets, channels, unit)
-
-    def pack(arrays: Mapping[str, Array], **_: int) -> Array:
-        return pack_shared(arrays, unit)
-
-    def unpack(array: Array, octets: int, channels: int, zero_point: int) -> Mapping[str, Array]:
-        return unpack_shared(array, 2 * octets, channels, unit)
-
-    return Stream(ONNX.sources, words, pack, unpack)
+    """It begins with the scale of all channels, as a pair has it, and ends with none."""
+    head = Field("scale", np.zeros((1, 2), int), "float32", (1, 1 / 256))
+    inner = product_stream(SHARED, unit, (head,))
+    return Stream(ONNX.sources, inner.fields, restore=_for_all_channels)
 
 
 def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
@@ -337,17 +262,18 @@ CODE_BYTES = {
 }
 
 
+#: Where others have one scale for all channels, these have two words that are not used.
+_HEADS = {(ONNX, TWO_PAIRS): (Field("scale", zeros(1, 2), "float32"),)}
+
+
 def _register(rescaling: Rescaling) -> None:
-    kernels: list[tuple[str, Callable[..., PrimFunc], int, Any, Callable[..., float]]] = [
-        ("matrix_3", matrix_3, PAIR, lambda quads: quads, _instructions_3),
-        ("matrix_1", matrix_1, TWO_PAIRS, lambda octets: 2 * octets, _instructions_1),
-        (
-            "matrix_1_plain", matrix_1_plain, TWO_PAIRS, lambda octets: 2 * octets,
-            partial(_instructions_1, per_octet=31),
-        ),
-        ("matrix_2", matrix_2, PAIR, lambda quads: quads, _instructions_2),
-    ]  # fmt: skip
-    for name, meaning, unit, quads_of, instructions in kernels:
+    kernels: list[tuple[str, Callable[..., PrimFunc], int, Callable[..., float]]] = [
+        ("matrix_3", matrix_3, PAIR, _instructions_3),
+        ("matrix_1", matrix_1, TWO_PAIRS, _instructions_1),
+        ("matrix_1_plain", matrix_1_plain, TWO_PAIRS, partial(_instructions_1, per_octet=31)),
+        ("matrix_2", matrix_2, PAIR, _instructions_2),
+    ]
+    for name, meaning, unit, instructions in kernels:
         if name not in CODE_BYTES[rescaling]:
             continue
         suffix = "_two" if name == "matrix_2" else rescaling.suffix
@@ -359,7 +285,7 @@ def _register(rescaling: Rescaling) -> None:
                 header=f"dsp/matrix_s8{suffix}.h",
                 needs=frozenset({"dsp"}) | rescaling.needs,
                 alignment=(("x", 4), ("bias", 4)),
-                stream=_stream(rescaling, unit, quads_of),
+                stream=product_stream(rescaling, unit, _HEADS.get((rescaling, unit), ())),
                 instructions=partial(instructions, rescaling),
                 code_bytes=CODE_BYTES[rescaling][name],
             )

@@ -16,17 +16,17 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.loop.values import cast, int32, int64, intrinsic
 from edgec.targets.common.kernels.rescaling import TFLM16_HIGH
-from edgec.targets.dsp.kernels.matrix import stored_as, unit_starts
+from edgec.targets.dsp.kernels.matrix import stored_as
 from edgec.targets.helium.kernels.matrix import (
     CONV_UNIT,
-    pack_slices,
     slice_of,
+    slices_at,
     slices_of,
-    unpack_slices,
 )
 
 Array = npt.NDArray[Any]
@@ -41,12 +41,14 @@ SOURCES = ("bias", "w", "multiplier", "shift")
 
 @dataclass(frozen=True)
 class Sums:
-    """Accumulators of some dtype: the function that rescales them, and words of constants."""
+    """Accumulators of some dtype, and the function that rescales them.
+
+    has_halves: it takes half of what is shifted out.
+    """
 
     dtype: str
     function: str
-    bias_words: int
-    scale_words: int
+    has_halves: bool
     cost: float  # instructions for a word of weights, or a slice, of four channels
     suffix: str
     unit: str = "dsp"
@@ -78,11 +80,11 @@ class Sums:
         return ("zero_point",) * (result == "int8") + ("minimum", "maximum")
 
 
-SUMS_32 = Sums("int32", "requantize_tflm16_high", 1, 3, 19, "")
-SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 19, "_any")
-SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 24, "_s64")
-VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", 1, 2, 10, "_any", "mve")
-VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", 2, 2, 10, "_s64", "mve")
+SUMS_32 = Sums("int32", "requantize_tflm16_high", True, 19, "")
+SUMS_ANY = Sums("int32", "requantize_tflm16", False, 19, "_any")
+SUMS_64 = Sums("int64", "requantize_tflm16", False, 24, "_s64")
+VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", False, 10, "_any", "mve")
+VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", False, 10, "_s64", "mve")
 
 TAIL_SUMS = tuple(replace(sums, has_tail=True) for sums in (SUMS_32, SUMS_ANY, SUMS_64))
 
@@ -134,73 +136,33 @@ def matrix_1(
     return schedule.func
 
 
-def _scales(sums: Sums, multiplier: int, shift: int) -> list[int]:
-    return [multiplier, 1 << (shift - 1), shift] if sums.scale_words == 3 else [multiplier, shift]
+def shifted_down(lanes: Array) -> list[Field]:
+    """What rescales each channel of the units: M, half of what is shifted out, the shift."""
+    each = [lanes[:, place : place + 1] for place in range(lanes.shape[1])]
+    names = ("multiplier", "half", "shift")
+    return [Field(name, lane) for lane in each for name in names]
 
 
-def _pack(sums: Sums, arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
-    w = arrays["w"].reshape(channels, 1, -1)
-    bias = np.ascontiguousarray(arrays["bias"]).view("<i4").reshape(channels, sums.bias_words)
-    parts: list[Array] = []
-    for first in unit_starts(channels, UNIT):
-        lanes = range(first, first + UNIT)
-        parts += [bias[first : first + UNIT].reshape(-1), _pack_weights(sums, w, first)]
-        scales = [(int(arrays["multiplier"][o]), int(arrays["shift"][o])) for o in lanes]
-        parts.append(np.array([_scales(sums, *pair) for pair in scales], np.int32).reshape(-1))
-    return np.concatenate(parts).astype(np.int32)
+def add_halves(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    """With half of what is shifted out."""
+    return {**arrays, "half": 1 << (arrays["shift"].astype(np.int64) - 1)}
 
 
-def _pack_weights(sums: Sums, w: Array, first: int) -> Array:
-    """The weights of four channels, as words; `_unpack_weights` gives them back."""
+def _fields(sums: Sums, channels: int, **sizes: int) -> list[Field]:
+    lanes, inputs = lanes_of(channels, UNIT), _inputs(**sizes)
+    scales = [field for field in shifted_down(lanes) if sums.has_halves or field.source != "half"]
     if sums.unit == "mve":
-        return pack_slices(w, first, UNIT, SLICE)
-    rows = w[first : first + UNIT].reshape(UNIT, -1)
-    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % IN_WORD)))
-    in_words = rows.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]]
-    return np.ascontiguousarray(in_words).view("<i4")[:, :, 0].T.reshape(-1)
-
-
-def _unpack_weights(sums: Sums, words: Array, inputs: int) -> Array:
-    if sums.unit == "mve":
-        return unpack_slices(words, 1, inputs, UNIT, SLICE)[:, 0]
-    in_bytes = np.ascontiguousarray(words.reshape(-1, UNIT).T).view(np.int8)
-    rows = in_bytes.reshape(UNIT, -1, IN_WORD)[:, :, [0, 2, 1, 3]].reshape(UNIT, -1)
-    return rows[:, :inputs]
-
-
-def _unpack(sums: Sums, words: Array, channels: int, **sizes: int) -> Mapping[str, Array]:
-    inputs = _inputs(**sizes)
-    found: dict[str, Array] = {
-        "bias": np.zeros(channels, sums.dtype),
-        "w": np.zeros((channels, inputs), np.int8),
-        "multiplier": np.zeros(channels, np.int32),
-        "shift": np.zeros(channels, np.int8),
-    }
-    at = 0
-    for first in unit_starts(channels, UNIT):
-        lanes = slice(first, first + UNIT)
-        own = [UNIT * sums.bias_words, _weight_words(sums, inputs), UNIT * sums.scale_words]
-        bias, w, scales = np.split(words[at : at + sum(own)], np.cumsum(own)[:2])
-        at += sum(own)
-        found["bias"][lanes] = np.ascontiguousarray(bias).view(sums.dtype)
-        found["w"][lanes] = _unpack_weights(sums, w, inputs)
-        by_channel = scales.reshape(UNIT, -1)
-        found["multiplier"][lanes], found["shift"][lanes] = by_channel[:, 0], by_channel[:, -1]
-    return found
+        w = slices_at(lanes, 1, inputs, SLICE)
+    else:
+        rows = rows_at(lanes, inputs)
+        more = ((0, 0), (0, 0), (0, -inputs % IN_WORD))
+        words = np.pad(rows, more, constant_values=-1).reshape(*lanes.shape, -1, IN_WORD)
+        w = words[..., [0, 2, 1, 3]].transpose(0, 2, 1, 3)
+    return [Field("bias", lanes, sums.dtype), Field("w", w, "int8"), *scales]
 
 
 def _inputs(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> int:
     return kernel_h * kernel_w * in_channels
-
-
-def _weight_words(sums: Sums, inputs: int) -> int:
-    """Words of the weights of four channels: four bytes for each input, in whole slices."""
-    return sums.inputs * slices_of(inputs, sums.inputs)
-
-
-def _words(sums: Sums, channels: int, **sizes: int) -> int:
-    own = UNIT * (sums.bias_words + sums.scale_words) + _weight_words(sums, _inputs(**sizes))
-    return len(unit_starts(channels, UNIT)) * own
 
 
 def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
@@ -218,9 +180,7 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
             header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
-            stream=Stream(
-                SOURCES, partial(_words, sums), partial(_pack, sums), partial(_unpack, sums)
-            ),
+            stream=Stream(SOURCES, partial(_fields, sums), add_halves),
             instructions=partial(_instructions, sums),
             code_bytes=code_bytes,
         )

@@ -14,18 +14,19 @@ from functools import partial
 import numpy as np
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.shifts import shared_shifts, without_shifts
+from edgec.loop.stream import Digits, Field, Stream, Totals, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
-    SCALE_WORDS,
     TWO_PAIRS,
     Array,
+    add_constants,
     matrix_1,
     matrix_1_plain,
     matrix_3,
-    unit_starts,
+    scale_fields,
 )
 
 #: Sums come as up to 4096 times themselves in 32 bits.
@@ -40,53 +41,40 @@ LEAST_STEP, MOST_STEP = 4, 8
 class _Unit:
     """How the channels that share a stream's unit lie in it.
 
-    places: by channel and s, the lowest of the four bits in a half-word; offsets: what is added to
-    a channel's weights; factors: a channel's sum comes as this many times itself. words: of a quad,
-    s = 0 in the first and s = 1 in the last. totals: which channels' biases, times their factors,
-    each word before the weights holds.
+    order: of [unit, channel, quad, s, r], half-words of digits of the last axes. places: the lowest
+    bit of each digit. offsets: what is added to it. factors: a channel's sum comes as this many
+    times itself. totals: which channels' biases, times their factors, each word before the weights
+    holds.
     """
 
     channels: int
-    places: tuple[tuple[int, int], ...]
+    order: tuple[int, ...]
+    places: tuple[int, ...]
     offsets: tuple[int, ...]
     factors: tuple[int, ...]
-    words: int
     totals: tuple[tuple[int, ...], ...]
 
-    def pack(self, w: Array) -> Array:
-        """Weights [channels, quads, 2, 2] as words, flat."""
-        quads = w.shape[1]
-        halves = np.zeros((quads, self.words, 2), np.int64)
-        for numbers, places, offset in zip(w, self.places, self.offsets, strict=True):
-            for s in (0, 1):
-                digits = (numbers[:, s].astype(np.int64) + offset) & 15
-                halves[:, s * (self.words - 1)] |= digits << places[s]
-        return np.asarray(halves[..., 0] | halves[..., 1] << 16).reshape(-1)
+    def fields(
+        self, rescaling: Rescaling, quads: int, channels: int, zero_point: int, step: int
+    ) -> list[Field]:
+        """step: quads of one, 0 for weights without shifts."""
+        lanes = lanes_of(channels, self.channels)
+        w = rows_at(lanes, 4 * quads).reshape(*lanes.shape, quads, 2, 2).transpose(self.order)
+        halves = w.reshape(len(lanes), -1, len(self.places))
+        totals = [[f * (i in t) for i, f in enumerate(self.factors)] for t in self.totals]
+        return [
+            Totals("bias", lanes, times=np.array(totals)),
+            *([_step_factors(lanes, quads // step)] if step else []),
+            Digits("w", halves, "uint16", 1 << np.array(self.places), self.offsets),
+            *scale_fields(rescaling, lanes, self.factors, zero_point, [False] * self.channels),
+        ]
 
-    def unpack(self, words: Array, quads: int) -> Array:
-        """What `pack` was given."""
-        both = words.astype(np.int64).reshape(quads, self.words) & 0xFFFFFFFF
-        halves = np.stack([both & 0xFFFF, both >> 16], axis=-1)
-        w = np.zeros((self.channels, quads, 2, 2), np.int64)
-        for i, (places, offset) in enumerate(zip(self.places, self.offsets, strict=True)):
-            for s in (0, 1):
-                digits = halves[:, s * (self.words - 1)] >> places[s] & 15
-                w[i, :, s] = digits - offset if offset else (digits ^ 8) - 8
-        return w
 
-    def pack_steps(self, shifts: Array) -> Array:
-        """Shifts [channels, steps] as words: a byte for each, those of a step together."""
-        table = (16 << shifts.T.astype(np.int64)).astype(np.uint8).reshape(-1)
-        return np.pad(table, (0, -table.size % 4)).view("<i4")
-
-    def unpack_steps(self, words: Array, steps: int) -> Array:
-        """What `pack_steps` was given."""
-        table = np.ascontiguousarray(words, "<i4").view(np.uint8)[: steps * self.channels]
-        return np.log2(table.reshape(steps, self.channels).T / 16).astype(np.int64)
-
-    def step_words(self, steps: int) -> int:
-        """Words of this many steps' shifts."""
-        return -(-steps * self.channels // 4)
+def _step_factors(lanes: Array, steps: int) -> Field:
+    """A byte for each channel, those of a step together; in whole words."""
+    at = rows_at(lanes, steps).transpose(0, 2, 1).reshape(len(lanes), -1)
+    more = ((0, 0), (0, -at.shape[1] % 4))
+    return Field("step_factor", np.pad(at, more, constant_values=-1), "uint8")
 
 
 def step_of(w: Array, multiple: int) -> int:
@@ -103,116 +91,58 @@ def step_of(w: Array, multiple: int) -> int:
     return 0
 
 
-_UNITS = {
-    PAIR: _Unit(PAIR, ((12, 4), (8, 0)), (0, 0), (4096, 4096), 1, ((0,), (1,))),
-    TWO_PAIRS: _Unit(
-        TWO_PAIRS, ((0, 0), (8, 8), (12, 12), (4, 4)), (8, 8, 0, 8), (1, 256, 4096, 16), 2,
-        ((0, 1, 2, 3), (1, 2, 3), (2, 3), (3,)),
-    ),
-}  # fmt: skip
+_PAIR = _Unit(PAIR, (0, 2, 4, 1, 3), (12, 4, 8, 0), (0, 0, 0, 0), (4096, 4096), ((0,), (1,)))
+_TWO_PAIRS = _Unit(
+    TWO_PAIRS, (0, 2, 3, 4, 1), (0, 8, 12, 4), (8, 8, 0, 8), (1, 256, 4096, 16),
+    ((0, 1, 2, 3), (1, 2, 3), (2, 3), (3,)),
+)  # fmt: skip
+_UNITS = {PAIR: _PAIR, TWO_PAIRS: _TWO_PAIRS}
 #: The same with steps.
 _STEP_UNITS = {
-    PAIR: replace(_UNITS[PAIR], factors=(1, 1)),
-    TWO_PAIRS: _Unit(
-        TWO_PAIRS, ((12, 12), (8, 8), (4, 4), (0, 0)), (0, 0, 0, 0), (1, 1, 1, 1), 2,
-        ((0,), (1,), (2,), (3,)),
+    PAIR: replace(_PAIR, factors=(1, 1)),
+    TWO_PAIRS: replace(
+        _TWO_PAIRS, places=(12, 8, 4, 0), offsets=(0, 0, 0, 0), factors=(1, 1, 1, 1),
+        totals=((0,), (1,), (2,), (3,)),
     ),
 }  # fmt: skip
 
 
-def _scales(rescaling: Rescaling, arrays: Mapping[str, Array], channel: int, factor: int,
-            zero_point: int) -> Array:  # fmt: skip
-    """What rescales a channel, in words: its scale for `factor` times a sum, or M, C, e."""
-    if rescaling is ONNX:
-        return np.array([arrays["scale"][channel] / factor], np.float32).view(np.int32)
-    exponent = -int(arrays["shift"][channel])
-    half = (1 << exponent) >> 1  # nothing to round where nothing is shifted out
-    constant = half + zero_point * (1 << exponent)
-    return np.array([int(arrays["multiplier"][channel]), constant, exponent])
+def _prepare(
+    arrays: Mapping[str, Array], channels: int, zero_point: int, octets: int = 0, group: int = 0,
+    quads: int = 0,
+) -> Mapping[str, Array]:  # fmt: skip
+    """The constants, and of weights in steps those without shifts; a step stores 16 << shift."""
+    found = add_constants(arrays, zero_point)
+    if not group:
+        return found
+    steps = arrays["w"].reshape(channels, (quads or octets) // group, -1)
+    shifts = shared_shifts(steps)
+    digits = without_shifts(steps.reshape(channels, -1), shifts)
+    return {**found, "step_factor": 16 << shifts.astype(np.int64), "w": digits}
 
 
-def _pack(
-    rescaling: Rescaling, unit: _Unit, arrays: Mapping[str, Array], zero_point: int, step: int
-) -> Array:
-    """step: quads of one, 0 for weights without shifts."""
-    bias = arrays["bias"].astype(np.int64)
-    channels = len(bias)
-    w = arrays["w"].reshape(channels, -1, 2, 2)
-    if step:
-        in_steps = w.reshape(channels, -1, 4 * step)
-        shifts = shared_shifts(in_steps)
-        w = without_shifts(in_steps.reshape(channels, -1), shifts).reshape(w.shape)
-    parts: list[Array] = []
-    for first in unit_starts(channels, unit.channels):
-        own = range(first, first + unit.channels)
-        biases = bias[own.start : own.stop] * unit.factors
-        parts.append(np.array([biases[list(total)].sum() for total in unit.totals]))
-        if step:
-            parts.append(unit.pack_steps(shifts[own.start : own.stop]))
-        parts.append(unit.pack(w[own.start : own.stop]))
-        for channel, factor in zip(own, unit.factors, strict=True):
-            parts.append(_scales(rescaling, arrays, channel, factor, zero_point))
-    whole = np.concatenate(parts).astype(np.int64) & 0xFFFFFFFF
-    return whole.astype(np.uint32).view(np.int32)
+def _restore(
+    found: Mapping[str, Array], channels: int, octets: int = 0, group: int = 0, quads: int = 0,
+    **_: int,
+) -> Mapping[str, Array]:  # fmt: skip
+    """Weights of steps with their shifts."""
+    if not group:
+        return found
+    steps = found["w"].reshape(channels, (quads or octets) // group, -1)
+    factors = found["step_factor"].reshape(channels, -1, 1) // 16
+    return {**found, "w": steps * factors}
 
 
-def _unpack(
-    rescaling: Rescaling, unit: _Unit, words: Array, quads: int, channels: int, step: int
-) -> Mapping[str, Array]:
-    steps = quads // step if step else 0
-    bias = np.zeros(channels, np.int64)
-    w = np.zeros((channels, quads, 2, 2), np.int64)
-    tables = {name: np.zeros(channels, dtype) for name, dtype in rescaling.tables.items()}
-    starts = unit_starts(channels, unit.channels)
-    each = SCALE_WORDS[rescaling] // 2
-    for first, part in zip(starts, words.reshape(len(starts), -1), strict=True):
-        totals, body, scales = np.split(part, [unit.channels, len(part) - unit.channels * each])
-        shifts, body = np.split(body, [unit.step_words(steps)])
-        own = unit.unpack(body, quads)
-        if step:
-            by_step = own.reshape(unit.channels, steps, -1)
-            own = (by_step << unit.unpack_steps(shifts, steps)[..., None]).reshape(own.shape)
-        w[first : first + unit.channels] = own
-        known = np.zeros(unit.channels, np.int64)
-        # Each total is one channel more than the one after it, or one channel alone.
-        for total, word in reversed(list(zip(unit.totals, totals.astype(np.int64), strict=True))):
-            left = word - sum(known[i] * unit.factors[i] for i in total[1:])
-            known[total[0]] = _wrapped(left) // unit.factors[total[0]]
-        bias[first : first + unit.channels] = known
-        for i, factor in enumerate(unit.factors):
-            entry = scales[i * each : (i + 1) * each]
-            if rescaling is ONNX:
-                tables["scale"][first + i] = entry.view(np.float32)[0] * factor
-            else:
-                tables["multiplier"][first + i], tables["shift"][first + i] = entry[0], -entry[2]
-    return {"bias": bias, "w": w, **tables}
+def _stream(rescaling: Rescaling, unit: _Unit, quads_in_size: int) -> Stream:
+    """quads_in_size: in what the kernel's sizes count."""
 
+    def fields(
+        channels: int, zero_point: int, octets: int = 0, group: int = 0, quads: int = 0
+    ) -> list[Field]:
+        whole, step = quads_in_size * (quads or octets), quads_in_size * group
+        return unit.fields(rescaling, whole, channels, zero_point, step)
 
-def _wrapped(value: int) -> int:
-    return (int(value) + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-def _stream(rescaling: Rescaling, unit: _Unit, quads: int) -> Stream:
-    """quads: in what the kernel's sizes count."""
-
-    def sizes_of(octets: int = 0, group: int = 0, **size: int) -> tuple[int, int]:
-        return quads * size.get("quads", octets), quads * group
-
-    def words(channels: int, zero_point: int, **size: int) -> int:
-        each = 1 + SCALE_WORDS[rescaling] // 2
-        count = len(unit_starts(channels, unit.channels))
-        whole, step = sizes_of(**size)
-        shifts = unit.step_words(whole // step) if step else 0
-        return count * (unit.channels * each + shifts + unit.words * whole)
-
-    def pack(arrays: Mapping[str, Array], channels: int, zero_point: int, **size: int) -> Array:
-        return _pack(rescaling, unit, arrays, zero_point, sizes_of(**size)[1])
-
-    def unpack(array: Array, channels: int, zero_point: int, **size: int) -> Mapping[str, Array]:
-        whole, step = sizes_of(**size)
-        return _unpack(rescaling, unit, array, whole, channels, step)
-
-    return Stream(rescaling.sources, words, pack, unpack)
+    return Stream(rescaling.sources, fields, _prepare, _restore)
 
 
 def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:

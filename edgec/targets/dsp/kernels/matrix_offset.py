@@ -9,15 +9,20 @@ import numpy as np
 from edgec.loop.define import Definition
 from edgec.loop.gathered import OFFSET, input_of, offset_pair
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream, Sums, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import TFLM
-from edgec.targets.dsp.kernels.matrix import TWO_PAIRS, Array, product_nest, unit_starts
+from edgec.targets.dsp.kernels.matrix import (
+    TWO_PAIRS,
+    Array,
+    add_constants,
+    product_nest,
+    scale_fields,
+)
 from edgec.targets.dsp.kernels.packing import paired
 
 #: Words of inputs that the kernel takes at least.
 FEWEST_QUADS = 2
-#: Words with which a channel is rescaled: M, C, e.
-_SCALE_WORDS = 3
 
 
 def matrix_1_offset(quads: int, channels: int, zero_point: int) -> PrimFunc:
@@ -43,63 +48,41 @@ def offset_row(depth: int) -> PrimFunc:
     return b.build()
 
 
-def _words(quads: int, channels: int, zero_point: int) -> int:
-    units = len(unit_starts(channels, TWO_PAIRS))
-    return units * TWO_PAIRS * (1 + quads + _SCALE_WORDS)
-
-
 def _taken_first(quads: int) -> int:
     """How many of the last quads come first: see the header."""
     return ((quads - 1) % 16 + 1) % 3
 
 
-def _pack(arrays: Mapping[str, Array], quads: int, channels: int, zero_point: int) -> Array:
-    bias = arrays["bias"].astype(np.int64)
-    w = arrays["w"].reshape(channels, quads, 2, 2).astype(np.int64)  # [c, q, s, r]
-    sums = 256 * (bias - OFFSET * w[:, :, 0].sum(axis=(1, 2)))
-    low = w[:, :, 1, 1] - 256 * w[:, :, 0, 1]
-    high = 256 * w[:, :, 0, 0] - w[:, :, 1, 0]
-    words = (low & 0xFFFF) | ((high & 0xFFFF) << 16)  # [c, q]
-    words = np.roll(words, _taken_first(quads), axis=1)
-    scaled = 7 if zero_point == -128 else 0
-    exponent = -arrays["shift"].astype(np.int64)
-    constant = ((1 << exponent) >> 1) + zero_point * (1 << exponent)
-    if scaled:
-        constant = (constant << scaled) + (1 << (scaled - 1))
-    scales = np.stack([arrays["multiplier"], constant, exponent + scaled], axis=1)
-    parts: list[Array] = []
-    for first in unit_starts(channels, TWO_PAIRS):
-        unit = slice(first, first + TWO_PAIRS)
-        parts += [sums[unit], words[unit].T.reshape(-1), scales[unit].reshape(-1)]
-    whole = np.concatenate(parts) & 0xFFFFFFFF
-    return whole.astype(np.uint32).view(np.int32)
+def _fields(quads: int, channels: int, zero_point: int) -> list[Field]:
+    """Half-words hold the weights of two inputs, those of which one has no sign negated."""
+    lanes = lanes_of(channels, TWO_PAIRS)
+    w = rows_at(lanes, 4 * quads).reshape(*lanes.shape, quads, 2, 2)  # [unit, channel, q, s, r]
+    halves = np.stack([w[..., 1, 1], w[..., 0, 1], w[..., 1, 0], w[..., 0, 0]], axis=-1)
+    halves = halves.reshape(*lanes.shape, quads, 2, 2).transpose(0, 2, 1, 3, 4)
+    halves = np.roll(halves, _taken_first(quads), axis=1)
+    times = np.array([[1, -256], [-1, 256]])
+    scales = scale_fields(TFLM, lanes, (), zero_point, [True] * TWO_PAIRS)
+    return [Field("moved_bias", lanes, times=256), Sums("w", halves, "int16", times), *scales]
 
 
-def _unpack(words: Array, quads: int, channels: int, zero_point: int) -> Mapping[str, Array]:
-    starts = unit_starts(channels, TWO_PAIRS)
-    bias = np.zeros(channels, np.int64)
-    w = np.zeros((channels, quads, 2, 2), np.int64)
-    tables = {name: np.zeros(channels, dtype) for name, dtype in TFLM.tables.items()}
-    for first, part in zip(starts, words.astype(np.int64).reshape(len(starts), -1), strict=True):
-        unit = slice(first, first + TWO_PAIRS)
-        body = part[TWO_PAIRS : TWO_PAIRS * (1 + quads)].reshape(quads, TWO_PAIRS).T
-        body = np.roll(body, -_taken_first(quads), axis=1)
-        low, high = _signed(body, 16), body >> 16
-        w[unit, :, 1, 1], w[unit, :, 1, 0] = _signed(low, 8), -_signed(high, 8)
-        w[unit, :, 0, 1] = -((low - _signed(low, 8)) >> 8)
-        w[unit, :, 0, 0] = (high - _signed(high, 8)) >> 8
-        offsets = OFFSET * w[unit, :, 0].sum(axis=(1, 2))
-        bias[unit] = _signed((part[:TWO_PAIRS] >> 8) + offsets, 24)
-        scales = part[TWO_PAIRS * (1 + quads) :].reshape(TWO_PAIRS, _SCALE_WORDS)
-        tables["multiplier"][unit] = scales[:, 0]
-        tables["shift"][unit] = (7 if zero_point == -128 else 0) - scales[:, 2]
-    return {"bias": bias, "w": w, **tables}
+def _moved(arrays: Mapping[str, Array], quads: int, channels: int) -> Array:
+    """What offsets of inputs add to the sums of channels."""
+    w = arrays["w"].reshape(channels, quads, 2, 2).astype(np.int64)
+    return np.asarray(OFFSET * w[:, :, 0].sum(axis=(1, 2)))
 
 
-def _signed(value: Array, bits: int) -> Array:
-    """The lowest bits as a signed number."""
-    half = 1 << (bits - 1)
-    return (value + half) % (2 * half) - half
+def _prepare(
+    arrays: Mapping[str, Array], quads: int, channels: int, zero_point: int
+) -> Mapping[str, Array]:
+    moved = arrays["bias"].astype(np.int64) - _moved(arrays, quads, channels)
+    return {**add_constants(arrays, zero_point), "moved_bias": moved}
+
+
+def _restore(
+    found: Mapping[str, Array], quads: int, channels: int, zero_point: int
+) -> Mapping[str, Array]:
+    bias = found["moved_bias"] + _moved(found, quads, channels)
+    return {**found, "bias": (bias + (1 << 23)) % (1 << 24) - (1 << 23)}
 
 
 def _instructions(quads: int, channels: int, zero_point: int) -> float:
@@ -115,7 +98,7 @@ register(
         header="dsp/matrix_s8_offset.h",
         needs=frozenset({"dsp"}),
         alignment=(("x", 4), ("bias", 4)),
-        stream=Stream(TFLM.sources, _words, _pack, _unpack),
+        stream=Stream(TFLM.sources, _fields, _prepare, _restore),
         instructions=_instructions,
         code_bytes=1240,
     )

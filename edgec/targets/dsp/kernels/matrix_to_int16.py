@@ -15,23 +15,20 @@ import numpy.typing as npt
 from edgec.errors import ScheduleError
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.rescaling import SHARED, TFLM_ANY
 from edgec.targets.dsp.kernels.matrix import (
     TWO_PAIRS,
-    pack_stream,
     plain_row,
+    product_fields,
     product_nest,
-    stream_words,
-    unpack_stream,
 )
 from edgec.targets.helium.kernels.matrix import (
     DENSE_UNIT,
     dense_nest,
-    pack_products,
-    product_words,
     slices_of,
-    unpack_products,
+    vector_fields,
 )
 
 Array = npt.NDArray[Any]
@@ -53,29 +50,25 @@ def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
     )
 
 
-def _pack_factors(arrays: Mapping[str, Array]) -> Array:
-    """M, C, e, the shift of the sum and that of its sign, of each of four channels."""
-    found = []
-    for channel in range(FACTORS):
-        shift = int(arrays["shift"][channel])
-        exponent, up = max(-shift, 0), max(shift, 0) + 1
-        found += [int(arrays["multiplier"][channel]), (1 << exponent) >> 1, exponent]
-        found += [8 - up if channel % 2 else up, 31 if exponent else 32]
-    return np.array(found, np.int32)
+def _prepare(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    """With M, C, e, the shift of the sum and that of its sign, of each of four channels."""
+    shift = arrays["shift"].astype(np.int64)
+    exponent, up = np.maximum(-shift, 0), np.maximum(shift, 0) + 1
+    up = np.where(np.arange(FACTORS) % 2, 8 - up, up)
+    sign = np.where(exponent > 0, 31, 32)
+    rows = [arrays["multiplier"], (1 << exponent) >> 1, exponent, up, sign]
+    return {**arrays, "factor": np.stack(rows, axis=1)}
 
 
-def _unpack_factors(words: Array) -> dict[str, Array]:
-    """The tables of `_pack_factors`."""
-    rows = words.reshape(FACTORS, FACTOR_WORDS)
-    up = np.where(np.arange(FACTORS) % 2, 8 - rows[:, 3], rows[:, 3])
-    shift = np.where(rows[:, 4] > 31, up - 1, -rows[:, 2])
-    return {"multiplier": rows[:, 0], "shift": shift.astype(np.int8)}
+def _restore(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    multiplier, _half, exponent, up, sign = found["factor"].reshape(FACTORS, FACTOR_WORDS).T
+    up = np.where(np.arange(FACTORS) % 2, 8 - up, up)
+    return {**found, "multiplier": multiplier, "shift": np.where(sign > 31, up - 1, -exponent)}
 
 
-def _unpack(words: Array, quads: int, channels: int, added: int) -> Mapping[str, Array]:
-    at = FACTORS * FACTOR_WORDS
-    products = unpack_stream(SHARED, words[at:], quads, channels, TWO_PAIRS)
-    return {**products, **_unpack_factors(words[:at])}
+def _fields(quads: int, channels: int, added: int) -> list[Field]:
+    head = Field("factor", np.arange(FACTORS * FACTOR_WORDS)[None])
+    return [head, *product_fields(SHARED, quads, channels, TWO_PAIRS)]
 
 
 def _instructions(quads: int, channels: int, added: int) -> float:
@@ -91,16 +84,7 @@ register(
         header="dsp/matrix_s8_to_s16.h",
         needs=frozenset({"dsp"}),
         alignment=(("x", 4), ("bias", 4)),
-        stream=Stream(
-            TFLM_ANY.sources,
-            words=lambda quads, channels, added: (
-                FACTORS * FACTOR_WORDS + stream_words(SHARED, quads, channels, TWO_PAIRS)
-            ),
-            pack=lambda arrays, **_: np.concatenate(
-                [_pack_factors(arrays), pack_stream(SHARED, arrays, TWO_PAIRS)]
-            ),
-            unpack=_unpack,
-        ),
+        stream=Stream(TFLM_ANY.sources, _fields, _prepare, _restore),
         instructions=_instructions,
         code_bytes=960,
     )
@@ -117,16 +101,20 @@ def dense_to_int16(depth: int, channels: int, added: int) -> PrimFunc:
     return dense_nest(b, TFLM_ANY, x, out, 0, LIMITS, added=bool(added), factors=FACTORS)
 
 
-def _pack_vectors(arrays: Mapping[str, Array]) -> Array:
+def _dense_fields(depth: int, channels: int, added: int) -> list[Field]:
     """Shifts up, multipliers, and shifts down as negative numbers, of four channels each."""
+    four = np.arange(FACTORS)[None]
+    head = [Field("up", four), Field("multiplier", four), Field("down", four)]
+    return [*head, *vector_fields(SHARED, (1, depth), channels, DENSE_UNIT)]
+
+
+def _split_shifts(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
     shift = arrays["shift"].astype(np.int32)
-    return np.concatenate([np.maximum(shift, 0), arrays["multiplier"], np.minimum(shift, 0)])
+    return {**arrays, "up": np.maximum(shift, 0), "down": np.minimum(shift, 0)}
 
 
-def _unpack_dense(words: Array, depth: int, channels: int, added: int) -> Mapping[str, Array]:
-    up, multiplier, down = words[: 3 * FACTORS].reshape(3, FACTORS)
-    products = unpack_products(SHARED, words[3 * FACTORS :], 1, depth, channels, DENSE_UNIT)
-    return {**products, "multiplier": multiplier, "shift": (up + down).astype(np.int8)}
+def _join_shifts(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+    return {**found, "shift": found["up"] + found["down"]}
 
 
 def _dense_instructions(depth: int, channels: int, added: int) -> float:
@@ -143,16 +131,7 @@ register(
         header="helium/matrix_s8_to_s16.h",
         needs=frozenset({"mve"}),
         alignment=(("bias", 4),),
-        stream=Stream(
-            TFLM_ANY.sources,
-            words=lambda depth, channels, added: (
-                3 * FACTORS + product_words(SHARED, 1, depth, channels, DENSE_UNIT)
-            ),
-            pack=lambda arrays, **_: np.concatenate(
-                [_pack_vectors(arrays), pack_products(SHARED, arrays, 1, DENSE_UNIT)]
-            ),
-            unpack=_unpack_dense,
-        ),
+        stream=Stream(TFLM_ANY.sources, _dense_fields, _split_shifts, _join_shifts),
         instructions=_dense_instructions,
         code_bytes=700,
     )

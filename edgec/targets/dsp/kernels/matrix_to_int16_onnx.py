@@ -6,20 +6,17 @@ They are in `runtime_c/kernels/dsp/matrix_s8_to_s16_onnx.h`; their streams are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
     TWO_PAIRS,
-    Array,
     matrix_block,
     matrix_plain,
-    pack_stream,
-    stream_words,
-    unpack_stream,
+    product_stream,
 )
 
 
@@ -36,26 +33,6 @@ def matrix_1(octets: int, channels: int, minimum: int, maximum: int) -> PrimFunc
 def matrix_1_plain(octets: int, channels: int, minimum: int, maximum: int) -> PrimFunc:
     """One pixel, its inputs as they are."""
     return matrix_plain(ONNX_TO_16, 2 * octets, channels, limits=(minimum, maximum))
-
-
-def _quads(quads: int = 0, octets: int = 0) -> int:
-    return quads or 2 * octets
-
-
-def _stream(unit: int) -> Stream:
-    def words(channels: int, minimum: int, maximum: int, **size: int) -> int:
-        return stream_words(ONNX, _quads(**size), channels, unit)
-
-    def pack(arrays: Mapping[str, Array], **_: int) -> Array:
-        return pack_stream(ONNX, arrays, unit)
-
-    def unpack(
-        array: Array, channels: int, minimum: int, maximum: int, **size: int
-    ) -> Mapping[str, Array]:
-        found: Mapping[str, Array] = unpack_stream(ONNX, array, _quads(**size), channels, unit)
-        return found
-
-    return Stream(ONNX.sources, words, pack, unpack)
 
 
 def _instructions_3(quads: int, channels: int, **_: int) -> float:
@@ -86,7 +63,7 @@ def _register(
             header="dsp/matrix_s8_onnx.h",
             needs=frozenset({"dsp"}) | ONNX_TO_16.needs,
             alignment=(("x", 4), ("bias", 4)),
-            stream=_stream(unit),
+            stream=product_stream(ONNX, unit),
             instructions=instructions,
             code_bytes=code_bytes,
         )

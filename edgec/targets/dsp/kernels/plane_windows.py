@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-import numpy.typing as npt
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream, rows_at, zeros
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.dsp.kernels.depthwise import ZERO_POINT
+from edgec.targets.dsp.kernels.depthwise_row import add_zero_point
 from edgec.targets.dsp.kernels.windows import depthwise_windows
 
-Array = npt.NDArray[np.int32]
-
 NAME = "ec_plane_row_s8_dsp"
-#: Words of a channel: the bias, five pairs of weights, M, C, the shift.
-CHANNEL_WORDS = 9
 #: Which weights, of nine row by row, are paired; after them is a zero.
 PAIRS = ((0, 2), (1, 4), (3, 5), (7, 9), (6, 8))
 #: Sums are this many times the accumulators.
 _TIMES = 256
 #: The sign bit of a shift: the last channel's.
-_LAST = np.int32(-(1 << 31))
+_LAST = -(1 << 31)
 
 
 def plane_window(
@@ -57,36 +52,18 @@ def fits_plane(window: Window, channels: int) -> bool:
     return is_3x3 and window.shape[2] == 1 and channels % 2 == 0
 
 
-def pack_planes(arrays: Mapping[str, npt.NDArray[np.int32]]) -> Array:
+def _fields(channels: int, **_: int) -> list[Field]:
     """The constants of all channels as the header says."""
-    bias, multiplier, shift = (arrays[n].astype(np.int64) for n in ("bias", "multiplier", "shift"))
-    w = arrays["w"].reshape(-1, 9).astype(np.int64) * _TIMES
-    w = np.pad(w, ((0, 0), (0, 1)))
-    words = [
-        bias * _TIMES,
-        *((w[:, low] & 0xFFFF) | w[:, high] << 16 for low, high in PAIRS),
-        multiplier,
-        64 - (255 << (6 - shift)),
-        7 - shift,
+    lanes = np.arange(channels)[:, None]
+    w = np.hstack([rows_at(lanes[:, 0], 9), zeros(channels, 1)])
+    is_last = lanes == channels - 1
+    return [
+        Field("bias", lanes, times=_TIMES),
+        Field("w", w[:, PAIRS], "int16", _TIMES),
+        Field("multiplier", lanes),
+        Field("constant", lanes),
+        Field("shift", lanes, times=-1, plus=np.where(is_last, 7 + _LAST, 7)),
     ]
-    stream = np.stack(words, axis=1).reshape(-1).astype(np.int32)
-    stream[-1] |= _LAST
-    return stream
-
-
-def unpack_planes(words: Array) -> dict[str, npt.NDArray[np.int32]]:
-    """The constants in a stream."""
-    channels = words.astype(np.int32).reshape(-1, CHANNEL_WORDS)
-    w = np.zeros((len(channels), 10), np.int32)
-    for word, (low, high) in enumerate(PAIRS, 1):
-        w[:, low] = (channels[:, word] << 16 >> 16) // _TIMES
-        w[:, high] = (channels[:, word] >> 16) // _TIMES
-    return {
-        "bias": channels[:, 0] // _TIMES,
-        "w": w[:, :9],
-        "multiplier": channels[:, 6],
-        "shift": 7 - (channels[:, 8] & 255),
-    }
 
 
 def _instructions(channels: int, out_width: int, **sizes: int) -> float:
@@ -109,12 +86,7 @@ register(
         needs=frozenset({"dsp"}),
         alignment=(("bias", 4),),
         in_order=("out_w", 1),
-        stream=Stream(
-            ("bias", "w", "multiplier", "shift"),
-            words=lambda channels, **_: CHANNEL_WORDS * channels,
-            pack=lambda arrays, **_: pack_planes(arrays),
-            unpack=lambda words, **_: unpack_planes(words),
-        ),
+        stream=Stream(TFLM.sources, _fields, add_zero_point),
         instructions=_instructions,
         code_bytes=360,
     )

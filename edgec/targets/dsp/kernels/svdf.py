@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, rows_at
 from edgec.loop.values import clamp, int8, int32, intrinsic
 from edgec.targets.common.kernels.shift_down import LANES, SUFFIXES
-
-Array = npt.NDArray[Any]
 
 
 def svdf_time(dtype: str, units: int, taps: int, zero_point: int) -> PrimFunc:
@@ -49,20 +45,9 @@ def svdf_time(dtype: str, units: int, taps: int, zero_point: int) -> PrimFunc:
     return schedule.func
 
 
-def _pack(arrays: Mapping[str, Array], units: int, **_: int) -> Array:
-    bias = np.ascontiguousarray(arrays["bias"], "<i4").reshape(units, 1)
-    weights = np.ascontiguousarray(arrays["w"]).reshape(units, -1).view("<i4")
-    return np.concatenate([bias, weights], axis=1).reshape(-1).astype(np.int32)
-
-
-def _unpack(dtype: str, words: Array, units: int, **_: int) -> Mapping[str, Array]:
-    rows = words.reshape(units, -1)
-    weights = np.ascontiguousarray(rows[:, 1:], "<i4").view(dtype)
-    return {"bias": rows[:, 0], "w": weights.reshape(-1)}
-
-
-def _words(dtype: str, units: int, taps: int, **_: int) -> int:
-    return units * (1 + taps // LANES[dtype])
+def _fields(dtype: str, units: int, taps: int, **_: int) -> list[Field]:
+    each = np.arange(units)
+    return [Field("bias", each[:, None]), Field("w", rows_at(each, taps), dtype)]
 
 
 def _on_dsp(dtype: str, units: int, taps: int, **_: int) -> float:
@@ -79,7 +64,7 @@ for _dtype, _suffix in SUFFIXES.items():
             needs=frozenset({"dsp"}),
             alignment=(("bias", 4),),
             in_order=("out_u", 1),
-            stream=Stream(("bias", "w"), partial(_words, _dtype), _pack, partial(_unpack, _dtype)),
+            stream=Stream(("bias", "w"), partial(_fields, _dtype)),
             instructions=partial(_on_dsp, _dtype),
             code_bytes=130,
         )

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, rows_at
 from edgec.loop.values import int32
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
@@ -102,12 +103,6 @@ def _pairs(kernel_h: int, kernel_w: int) -> int:
     return (kernel_h * kernel_w + 1) // 2
 
 
-def _words(rescaling: Rescaling, channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
-    pairs = _pairs(kernel_h, kernel_w)
-    scales = 5 if rescaling is TFLM else CHANNELS
-    return 4 * pairs + channels // CHANNELS * (2 * pairs + CHANNELS + scales)
-
-
 def _tables(window: Window) -> list[int]:
     """Where the inputs of a window are, far and near; see the header."""
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
@@ -122,47 +117,27 @@ def _tables(window: Window) -> list[int]:
     return far + near
 
 
-def pack_windows(arrays: Mapping[str, Array], rescaling: Rescaling, window: Window) -> Array:
+def _fields(
+    rescaling: Rescaling, channels: int, kernel_h: int, kernel_w: int, **_: int
+) -> list[Field]:
     """The constants as the header says."""
-    bias = arrays["bias"]
-    channels = len(bias)
-    w = arrays["w"].reshape(channels, -1).astype(np.int8)
-    w = np.pad(w, ((0, 0), (0, w.shape[1] % 2)))
-    # [quad, channel % 2, channel // 2, pair, tap] to [quad, pair, channel % 2, tap, channel // 2]
-    split = w.reshape(channels // 4, 2, 2, -1, 2).transpose(0, 3, 2, 4, 1)
-    words = np.ascontiguousarray(split).reshape(channels // 4, -1).view("<i4")
-    quads = (-1, CHANNELS)
-    parts = [bias.reshape(quads), words]
+    taps, pairs = kernel_h * kernel_w, _pairs(kernel_h, kernel_w)
+    lanes = np.arange(channels).reshape(-1, CHANNELS)
+    w = np.pad(rows_at(lanes, taps), ((0, 0), (0, 0), (0, taps % 2)), constant_values=-1)
+    # [quad, channel // 2, channel % 2, pair, tap] to [quad, pair, channel % 2, tap, channel // 2]
+    split = w.reshape(-1, 2, 2, pairs, 2).transpose(0, 3, 2, 4, 1)
+    found = [
+        Field("place", np.arange(4 * pairs)[None]),
+        Field("bias", lanes),
+        Field("w", split, "int8"),
+    ]
     if rescaling is TFLM:
-        less = (-arrays["shift"].astype(np.int64) - 1).astype(np.uint8)
-        parts += [less.reshape(quads).view("<i4"), arrays["multiplier"].reshape(quads)]
-    else:
-        parts.append(np.ascontiguousarray(arrays["scale"], np.float32).view("<i4").reshape(quads))
-    constants = np.concatenate(parts, axis=1).reshape(-1)
-    return np.concatenate([_tables(window), constants]).astype(np.int32)
+        return [*found, Field("shift", lanes, "int8", -1, -1), Field("multiplier", lanes)]
+    return [*found, Field("scale", lanes, "float32")]
 
 
-def unpack_windows(
-    words: Array, rescaling: Rescaling, channels: int, taps: int
-) -> dict[str, Array]:
-    """The constants in a stream."""
-    pairs = (taps + 1) // 2
-    quads = words[4 * pairs :].astype("<i4").reshape(channels // 4, -1)
-    weights = np.ascontiguousarray(quads[:, 4 : 4 + 2 * pairs]).view(np.int8)
-    split = weights.reshape(-1, pairs, 2, 2, 2).transpose(0, 4, 2, 1, 3)
-    products = {
-        "bias": quads[:, :4].reshape(-1),
-        "w": split.reshape(channels, 2 * pairs)[:, :taps],
-    }
-    if rescaling is not TFLM:
-        scales = np.ascontiguousarray(quads[:, 4 + 2 * pairs :].reshape(-1))
-        return {**products, "scale": scales.view(np.float32)}
-    less = np.ascontiguousarray(quads[:, 4 + 2 * pairs]).view(np.int8)
-    return {
-        **products,
-        "multiplier": quads[:, 5 + 2 * pairs :].reshape(-1),
-        "shift": -1 - less,
-    }
+def _prepare(arrays: Mapping[str, Array], **sizes: int) -> Mapping[str, Array]:
+    return {**arrays, "place": np.array(_tables(Window.from_sizes(sizes)))}
 
 
 def _instructions(**sizes: int) -> float:
@@ -172,17 +147,6 @@ def _instructions(**sizes: int) -> float:
     edge = 70 + 20 * pairs * 2
     part = window.part_outside if sizes["padded"] else 0.0
     return 100 + 9 * pairs * 2 + window.out_width * (45 + quads * (each + part * edge))
-
-
-def _stream(rescaling: Rescaling) -> Stream:
-    return Stream(
-        rescaling.sources,
-        words=partial(_words, rescaling),
-        pack=lambda arrays, **sizes: pack_windows(arrays, rescaling, Window.from_sizes(sizes)),
-        unpack=lambda words, channels, kernel_h, kernel_w, **_: unpack_windows(
-            words, rescaling, channels, kernel_h * kernel_w
-        ),
-    )
 
 
 for _rescaling in (*RESCALINGS, ONNX_TO_16):
@@ -197,7 +161,7 @@ for _rescaling in (*RESCALINGS, ONNX_TO_16):
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("bias", 4), *(() if _is_short else (("out", 4),))),
             in_order=("out_w", 1),
-            stream=_stream(_rescaling),
+            stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare),
             instructions=_instructions,
             code_bytes=620,
         )

@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.loop.window import Window
 from edgec.targets.common.kernels.rescaling import TFLM16_HIGH, TFLM16_TO_8
+from edgec.targets.dsp.kernels.matrix_int16 import add_halves, shifted_down
 from edgec.targets.dsp.kernels.windows import CHANNELS, depthwise_windows
-
-Array = npt.NDArray[Any]
 
 #: Taps of a window's row, at most.
 MOST_COLUMNS = 8
-#: Words that a channel is rescaled by.
-SCALE_WORDS = 3
 
 
-def _words(channels: int, kernel_h: int, kernel_w: int, **_: int) -> int:
-    own = CHANNELS + 2 * kernel_h * kernel_w + SCALE_WORDS * CHANNELS
-    return channels // CHANNELS * own
-
-
-def _pack(arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
+def _fields(channels: int, kernel_h: int, kernel_w: int, **_: int) -> list[Field]:
     """The constants as the header says."""
-    quads = channels // CHANNELS
-    shift = arrays["shift"].astype(np.int64)
-    w = arrays["w"].reshape(quads, CHANNELS, -1).transpose(0, 2, 1)
-    scales = np.stack([arrays["multiplier"], 1 << (shift - 1), shift], axis=1)
-    parts = [
-        arrays["bias"].reshape(quads, -1),
-        np.ascontiguousarray(w.astype(np.int16)).view("<i4").reshape(quads, -1),
-        scales.reshape(quads, -1),
-    ]
-    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
-
-
-def _unpack(
-    words: Array, channels: int, kernel_h: int, kernel_w: int, **_: int
-) -> Mapping[str, Array]:
-    """The constants in a stream by their names in the meaning."""
-    quads, taps = channels // CHANNELS, kernel_h * kernel_w
-    parts = words.astype("<i4").reshape(quads, -1)
-    bias, weights, scales = np.split(parts, [CHANNELS, CHANNELS + 2 * taps], axis=1)
-    w = np.ascontiguousarray(weights).view("<i2").reshape(quads, taps, CHANNELS)
-    by_channel = scales.reshape(channels, SCALE_WORDS)
-    return {
-        "bias": bias.reshape(-1),
-        "w": w.transpose(0, 2, 1).reshape(-1),
-        "multiplier": by_channel[:, 0],
-        "shift": by_channel[:, 2],
-    }
+    lanes = lanes_of(channels, CHANNELS)
+    w = rows_at(lanes, kernel_h * kernel_w).transpose(0, 2, 1)
+    return [Field("bias", lanes), Field("w", w, "int16"), *shifted_down(lanes)]
 
 
 def _instructions(**sizes: int) -> float:
@@ -82,7 +46,7 @@ for _products, _rescaling, _ends, _aligned in (
             needs=frozenset({"dsp"}),
             alignment=tuple((name, 4) for name in _aligned),
             in_order=("out_w", 1),
-            stream=Stream(_rescaling.sources, words=_words, pack=_pack, unpack=_unpack),
+            stream=Stream(_rescaling.sources, _fields, add_halves),
             instructions=_instructions,
             code_bytes=850,
         )

@@ -11,18 +11,18 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, rows_at
 from edgec.loop.values import int32
 from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
 from edgec.targets.dsp.kernels.matrix import stored_as
-from edgec.targets.helium.kernels.matrix import SLICE
+from edgec.targets.helium.kernels.matrix import SLICE, table_field
 
 Array = npt.NDArray[Any]
 
 #: The channel of each lane of the four int32 vectors that widening 16 int8 twice gives.
 LANES = np.array([4 * lane + first for first in (0, 2, 1, 3) for lane in range(4)])
-WORDS = SLICE // 4
 #: Pairs of taps that are tried for an order; with few weights of -128 the first few do.
 MOST_TRIED = 1_000
 
@@ -126,96 +126,67 @@ def fits_pairs(w: Array) -> bool:
     return all(pairs_of_taps(taps[:, first : first + SLICE]) is not None for first in starts)
 
 
-def pack_depthwise(
-    rescaling: Rescaling,
-    arrays: Mapping[str, Array],
-    kernel_h: int,
-    kernel_w: int,
-    pitch: int,
-    tap: int,
-    **_: int,
-) -> Array:
-    """The constants in the order of use, as int32 words. Requires `fits_pairs`."""
+def _fields(
+    rescaling: Rescaling, kernel_h: int, kernel_w: int, channels: int, **_: int
+) -> list[Field]:
+    """A block's biases, pairs of taps, and what rescales, four by four. Requires `fits_pairs`."""
     taps = kernel_h * kernel_w
-    tables = {name: tiled(arrays[name].reshape(-1)) for name in ("bias", *rescaling.tables)}
-    w = tiled(arrays["w"].reshape(taps, -1))
+    first = np.array(block_starts(max(channels, SLICE)))[:, None]
+    lanes, blocks = (first + LANES) % channels, len(first)
+    places = rows_at(np.arange(blocks), taps)
+    w = rows_at(places, SLICE)
+    return [
+        Field("bias", lanes),
+        *(
+            field
+            for tap in range(0, taps, 2)
+            for field in (
+                Field("place", places[:, tap : tap + 2]),
+                Field("ordered", w[:, tap : tap + 2], "int8"),
+            )
+        ),
+        *(
+            table_field(rescaling, name, four)
+            for four in np.split(lanes, 4, axis=1)
+            for name in rescaling.tables
+        ),
+    ]
+
+
+def _prepare(
+    arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int, tap: int, **_: int
+) -> Mapping[str, Array]:
+    """With the places of taps and their weights, block by block in the order of pairs."""
     offsets = np.array(tap_offsets(kernel_h, kernel_w, pitch, tap))
-    parts: list[Array] = []
+    w = tiled(arrays["w"].reshape(len(offsets), -1))
+    places, ordered = [], []
     for first in block_starts(w.shape[1]):
-        lanes = first + LANES
-        parts.append(tables["bias"][lanes])
-        block = np.ascontiguousarray(w[:, first : first + SLICE])
+        block = w[:, first : first + SLICE]
         order = pairs_of_taps(block)
         assert order is not None
-        weights = block.view("<i4")
-        for start in range(0, taps, 2):
-            pair = order[start : start + 2]
-            parts += [offsets[pair], weights[pair].reshape(-1)]
-        scales = [
-            rescaling.words(name, tables[name][lanes]).reshape(4, 4) for name in rescaling.tables
-        ]
-        parts.append(np.stack(scales, axis=1).reshape(-1))
-    return np.concatenate([part.astype(np.int32) for part in parts])
+        places.append(offsets[order])
+        ordered.append(block[order])
+    return {**arrays, "place": np.stack(places), "ordered": np.stack(ordered)}
+
+
+def _restore(
+    found: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int, tap: int, channels: int,
+    **_: int,
+) -> Mapping[str, Array]:  # fmt: skip
+    """Weights in the order of taps."""
+    offsets = tap_offsets(kernel_h, kernel_w, pitch, tap)
+    wide = max(channels, SLICE)
+    w = np.zeros((len(offsets), wide), np.int8)
+    places = found["place"].reshape(-1, len(offsets))
+    ordered = found["ordered"].reshape(*places.shape, SLICE)
+    for first, own, block in zip(block_starts(wide), places, ordered, strict=True):
+        w[np.argsort(offsets), first : first + SLICE] = block[np.argsort(own)]
+    return {**found, "w": w[:, :channels]}
 
 
 def tap_offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
     """Where the taps are after the first one."""
     return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
-
-
-def unpack_depthwise(
-    rescaling: Rescaling,
-    words: Array,
-    kernel_h: int,
-    kernel_w: int,
-    pitch: int,
-    tap: int,
-    channels: int,
-    **_: int,
-) -> dict[str, Any]:
-    """The constants in a stream by their names in the meaning."""
-    taps = kernel_h * kernel_w
-    wide = max(channels, SLICE)
-    dtypes = {"bias": "int32", **rescaling.tables}
-    found: dict[str, Any] = {name: np.zeros(wide, dtype) for name, dtype in dtypes.items()}
-    w = np.zeros((taps, wide), np.int8)
-    size = block_words(rescaling, taps)
-    for number, first in enumerate(block_starts(wide)):
-        part = words[number * size : (number + 1) * size]
-        lanes = first + LANES
-        found["bias"][lanes] = part[:SLICE]
-        position = SLICE
-        left = dict(enumerate(tap_offsets(kernel_h, kernel_w, pitch, tap)))
-        for start in range(0, taps, 2):
-            count = min(2, taps - start)
-            pair = [_taken(left, int(offset)) for offset in part[position : position + count]]
-            position += count
-            packed = np.ascontiguousarray(part[position : position + WORDS * count])
-            bytes_ = packed.astype("<i4").view(np.int8).reshape(count, SLICE)
-            w[pair, first : first + SLICE] = bytes_
-            position += WORDS * count
-        scales = part[position:].reshape(4, len(rescaling.tables), 4)
-        for place, name in enumerate(rescaling.tables):
-            found[name][lanes] = rescaling.entries(name, scales[:, place].reshape(-1))
-    found["w"] = w
-    return {name: array[..., :channels] for name, array in found.items()}
-
-
-def _taken(left: dict[int, int], offset: int) -> int:
-    """The first tap that is left at this offset; it is left no more."""
-    found = next(tap for tap, at in left.items() if at == offset)
-    del left[found]
-    return found
-
-
-def block_words(rescaling: Rescaling, taps: int) -> int:
-    """Words of a stream for 16 channels."""
-    return SLICE + taps * (1 + WORDS) + len(rescaling.tables) * SLICE
-
-
-def _words(rescaling: Rescaling, kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
-    blocks = len(block_starts(max(channels, SLICE)))
-    return blocks * block_words(rescaling, kernel_h * kernel_w)
 
 
 def _instructions(
@@ -251,10 +222,7 @@ for _rescaling in RESCALINGS:
             alignment=(("bias", 4),),
             in_order=("out_p", 1),
             stream=Stream(
-                _rescaling.sources,
-                words=partial(_words, _rescaling),
-                pack=partial(pack_depthwise, _rescaling),
-                unpack=partial(unpack_depthwise, _rescaling),
+                _rescaling.sources, partial(_fields, _rescaling), _prepare, _restore
             ),
             instructions=_instructions,
             code_bytes=840,

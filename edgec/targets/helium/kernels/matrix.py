@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.schedule import Schedule
+from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.loop.values import int32
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
@@ -28,7 +29,7 @@ from edgec.targets.common.kernels.rescaling import (
     TFLM16_TO_8,
     Rescaling,
 )
-from edgec.targets.dsp.kernels.matrix import stored_as, unit_starts
+from edgec.targets.dsp.kernels.matrix import stored_as
 
 Array = npt.NDArray[Any]
 
@@ -147,21 +148,17 @@ class Storage:
     #: Weights in a byte.
     weights: int = 1
 
-    def sized(self, slices: int = 0, **_: int) -> Storage:
-        """The same for a call of these sizes."""
-        return self
+    def fields(self, slices: Array, count: int) -> list[Field]:
+        """The weights at [units, slices, channels of the unit, inputs]; count: slices of a step."""
+        return [Field("w", slices, "int8")]
 
-    def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
-        """How many bytes this many slices take."""
-        return slices * unit * inputs // self.weights
+    def prepare(self, arrays: Mapping[str, Array], count: int) -> Mapping[str, Array]:
+        """With what the fields take that is computed; weights are [channels, inputs]."""
+        return arrays
 
-    def pack(self, slices: Array) -> Array:
-        """The bytes of int8 slices [slices, channels of the unit, inputs]."""
-        return slices
-
-    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
-        """What `pack` was given."""
-        return packed.reshape(-1, unit, inputs)
+    def restore(self, found: Mapping[str, Array], count: int) -> Mapping[str, Array]:
+        """What `prepare` was given."""
+        return found
 
 
 BYTES = Storage()
@@ -172,112 +169,59 @@ def slices_of(run: int, inputs: int = SLICE) -> int:
     return -(-run // inputs)
 
 
-def pack_slices(w: Array, first: int, unit: int, inputs: int, storage: Storage = BYTES) -> Array:
-    """The weights of a unit of channels of w [channels, runs, run], as int32 words."""
-    runs, run = w.shape[1:]
+def slices_at(lanes: Array, runs: int, run: int, inputs: int) -> Array:
+    """Where weights [channels, runs, run] lie for slices, [units, slices, channels, inputs]."""
     slices = slices_of(run, inputs)
-    part = np.pad(w[first : first + unit], ((0, 0), (0, 0), (slices * inputs - run, 0)))
-    in_order = storage.pack(part.reshape(unit, runs * slices, inputs).transpose(1, 0, 2))
-    return np.ascontiguousarray(in_order).view("<i4").reshape(-1)
+    rows = rows_at(lanes, runs * run).reshape(*lanes.shape, runs, run)
+    before = ((0, 0), (0, 0), (0, 0), (slices * inputs - run, 0))
+    padded = np.pad(rows, before, constant_values=-1)
+    return padded.reshape(*lanes.shape, runs * slices, inputs).transpose(0, 2, 1, 3)
 
 
-def unpack_slices(
-    words: Array, runs: int, run: int, unit: int, inputs: int, storage: Storage = BYTES
-) -> Array:
-    """What `pack_slices` was given: [unit, runs, run]."""
-    slices = slices_of(run, inputs)
-    packed = np.ascontiguousarray(words).astype("<i4").view(np.int8)
-    in_order = storage.unpack(packed, unit, inputs)
-    in_order = in_order.reshape(runs, slices, unit, inputs).transpose(2, 0, 1, 3)
-    return in_order.reshape(unit, runs, slices * inputs)[:, :, slices * inputs - run :]
+def table_field(rescaling: Rescaling, name: str, lanes: Array) -> Field:
+    """A table that rescales, as vectors take it: shifts as instructions have them."""
+    is_negated = rescaling.is_down and name == "shift"
+    dtype = "float32" if rescaling.tables[name] == "float32" else "int32"
+    return Field(name, lanes, dtype, -1 if is_negated else 1)
 
 
-def pack_products(
-    rescaling: Rescaling,
-    arrays: Mapping[str, Array],
-    runs: int,
-    unit: int,
-    storage: Storage = BYTES,
-) -> Array:
-    """The constants of a product in the order of use, as int32 words; weights [channels, ...]."""
-    channels = len(arrays["bias"])
-    w = arrays["w"].reshape(channels, runs, -1)
-    parts: list[Array] = []
-    for first in unit_starts(channels, unit):
-        lanes = slice(first, first + unit)
-        parts.append(pack_slices(w, first, unit, slice_of(rescaling), storage))
-        for name in ("bias", *rescaling.tables):
-            parts.append(rescaling.words(name, arrays[name][lanes]))
-    return np.concatenate(parts)
+def vector_fields(
+    rescaling: Rescaling, shape: tuple[int, int], channels: int, unit: int,
+    storage: Storage = BYTES, count: int = 0,
+) -> list[Field]:  # fmt: skip
+    """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables."""
+    lanes = lanes_of(channels, unit)
+    return [
+        *storage.fields(slices_at(lanes, *shape, slice_of(rescaling)), count),
+        Field("bias", lanes),
+        *(table_field(rescaling, name, lanes) for name in rescaling.tables),
+    ]
 
 
-def unpack_products(
-    rescaling: Rescaling,
-    words: Array,
-    runs: int,
-    run: int,
-    channels: int,
-    unit: int,
-    storage: Storage = BYTES,
-) -> dict[str, Any]:
-    """The constants in a stream by their names in the meaning."""
-    size = product_words(rescaling, runs, run, unit, unit, storage)
-    dtypes = {"bias": "int32", **rescaling.tables}
-    found: dict[str, Any] = {name: np.zeros(channels, dtype) for name, dtype in dtypes.items()}
-    w = np.zeros((channels, runs, run), np.int64)
-    for number, first in enumerate(unit_starts(channels, unit)):
-        part = words[number * size : (number + 1) * size]
-        lanes = slice(first, first + unit)
-        weights = part[: -len(dtypes) * unit]
-        w[lanes] = unpack_slices(weights, runs, run, unit, slice_of(rescaling), storage)
-        for position, name in enumerate(dtypes):
-            entries = part[len(part) - (len(dtypes) - position) * unit :][:unit]
-            found[name][lanes] = rescaling.entries(name, entries)
-    return {**found, "w": w}
+#: The runs of the weights of a channel and the inputs of a run, by the sizes of a kernel.
+Shape = Callable[..., tuple[int, int]]
 
 
-def product_words(
-    rescaling: Rescaling, runs: int, run: int, channels: int, unit: int, storage: Storage = BYTES
-) -> int:
-    """Words of a stream."""
-    inputs = slice_of(rescaling)
-    weights = storage.bytes_of(runs * slices_of(run, inputs), unit, inputs)
-    own = weights // 4 + (1 + len(rescaling.tables)) * unit
-    return len(unit_starts(channels, unit)) * own
+def _dense_shape(depth: int, **_: int) -> tuple[int, int]:
+    return 1, depth
 
 
-def dense_stream(rescaling: Rescaling, storage: Storage) -> Stream:
-    """The constants of `dense`."""
+def _conv_shape(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> tuple[int, int]:
+    return kernel_h, kernel_w * in_channels
+
+
+def vector_stream(rescaling: Rescaling, storage: Storage, unit: int, shape: Shape) -> Stream:
+    """The constants of a product."""
+
+    def fields(channels: int, slices: int = 0, **sizes: int) -> list[Field]:
+        return vector_fields(rescaling, shape(**sizes), channels, unit, storage, slices)
+
     return Stream(
         rescaling.sources,
-        words=lambda depth, channels, **sizes: product_words(
-            rescaling, 1, depth, channels, DENSE_UNIT, storage.sized(**sizes)
-        ),
-        pack=lambda arrays, **sizes: pack_products(
-            rescaling, arrays, 1, DENSE_UNIT, storage.sized(**sizes)
-        ),
-        unpack=lambda words, depth, channels, **sizes: unpack_products(
-            rescaling, words, 1, depth, channels, DENSE_UNIT, storage.sized(**sizes)
-        ),
+        fields,
+        lambda arrays, slices=0, **_: storage.prepare(arrays, slices),
+        lambda found, slices=0, **_: storage.restore(found, slices),
     )
-
-
-def conv_stream(rescaling: Rescaling, storage: Storage) -> Stream:
-    """The constants of `conv`."""
-    return Stream(
-        rescaling.sources,
-        words=lambda kernel_h, kernel_w, in_channels, channels, **sizes: product_words(
-            rescaling, kernel_h, kernel_w * in_channels, channels, CONV_UNIT,
-            storage.sized(**sizes),
-        ),
-        pack=lambda arrays, kernel_h, **sizes: pack_products(
-            rescaling, arrays, kernel_h, CONV_UNIT, storage.sized(**sizes)
-        ),
-        unpack=lambda words, kernel_h, kernel_w, in_channels, channels, **sizes: unpack_products(
-            rescaling, words, kernel_h, kernel_w * in_channels, channels, CONV_UNIT,
-            storage.sized(**sizes),
-        ),
-    )  # fmt: skip
 
 
 def _tail(minimum: int, zero_point: int = 0) -> int:
@@ -330,12 +274,15 @@ class Products:
         self,
         name: str,
         meaning: Callable[..., PrimFunc],
-        stream: Callable[[Rescaling, Storage], Stream],
+        stream: tuple[int, Shape],
         instructions: Callable[..., float],
         code_bytes: int,
         **contract: Any,
     ) -> None:
-        """The kernel of the products `name`, with what differs from kernel to kernel."""
+        """The kernel of the products `name`, with what differs from kernel to kernel.
+
+        stream: its unit and the shape of its weights.
+        """
         register(
             Microkernel(
                 self.rescaling.kernel(name + self.suffix, "mve"),
@@ -343,7 +290,7 @@ class Products:
                 header=self.header,
                 needs=frozenset({"mve"}) | self.rescaling.needs,
                 alignment=(("bias", 4),),
-                stream=stream(self.rescaling, self.storage),
+                stream=vector_stream(self.rescaling, self.storage, *stream),
                 instructions=partial(instructions, self.rescaling),
                 code_bytes=code_bytes,
                 weight_bits=8 // self.storage.weights,
@@ -366,13 +313,14 @@ class Products:
     def register_dense(self, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel that means `dense`."""
         sizes = ("depth", "channels", *self.limits)
-        self.register("dense", dense, dense_stream, instructions, code_bytes, sizes=sizes)
+        stream = (DENSE_UNIT, _dense_shape)
+        self.register("dense", dense, stream, instructions, code_bytes, sizes=sizes)
 
     def register_conv(self, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel that means `conv`."""
         sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
         self.register(
-            "conv", conv, conv_stream, instructions, code_bytes,
+            "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
             sizes=(*sizes, *self.limits), in_order=("out_p", 2),
         )  # fmt: skip
 

@@ -8,13 +8,15 @@ Their streams are the same, but that a vector of 16 bytes is a slice of two chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgec.loop.primitives.shifts import shared_shifts, without_shifts
+from edgec.loop.stream import Digits, Field
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
 from edgec.targets.helium.kernels.matrix import (
     CONV_UNIT,
@@ -47,53 +49,46 @@ class Nibbles(Storage):
     weights: int = 2
     flipped: int = 0
 
-    def pack(self, slices: Array) -> Array:
-        """The bytes of int8 slices [slices, channels of the unit, inputs], all in [-8, 7]."""
-        low, high = np.split(slices.astype(np.uint8), 2, axis=1)
-        return np.asarray((low ^ self.flipped) & 15 | high << 4)
-
-    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
-        """What `pack` was given."""
-        both = packed.view(np.uint8).reshape(-1, unit // 2, inputs)
-        halves = [both & 15 ^ self.flipped, both >> 4]
-        return (np.concatenate(halves, axis=1) ^ 8).astype(np.int8) - np.int8(8)
+    def fields(self, slices: Array, count: int) -> list[Field]:
+        """Both halves of each byte."""
+        both = np.stack(np.split(slices, 2, axis=2), axis=-1)
+        return [Digits("w", both, "uint8", (1, 16), (self.flipped, 0))]
 
 
 @dataclass(frozen=True)
 class Groups(Nibbles):
-    """The same, and after every `step` slices a byte for each channel: how far up sums go.
+    """The same, and after every `count` slices a byte for each channel: how far up sums go.
 
     Sums of low halves are 16 times themselves.
     """
 
-    step: int = 1
+    def fields(self, slices: Array, count: int) -> list[Field]:
+        """Digits and shifts of step after step."""
+        # The first input of a step says which step of its channel it is.
+        first = slices[:, ::count, :, 0] // (count * SLICE)
+        low = np.repeat([4, 0], slices.shape[2] // 2)
+        steps = np.split(slices, len(first[0]), axis=1)
+        return [
+            field
+            for number, step in enumerate(steps)
+            for field in (
+                *super(Groups, self).fields(step, count),
+                Field("w_shift", first[:, number], "int8", plus=-low),
+            )
+        ]
 
-    def sized(self, slices: int = 0, **_: int) -> Storage:
-        """With steps of this many slices."""
-        return replace(self, step=slices)
+    def prepare(self, arrays: Mapping[str, Array], count: int) -> Mapping[str, Array]:
+        """Weights without their shifts, and these."""
+        w = arrays["w"]
+        steps = w.reshape(len(w), -1, count * SLICE)
+        shifts = shared_shifts(steps)
+        digits = without_shifts(steps.reshape(len(w), -1), shifts)
+        return {**arrays, "w": digits, "w_shift": shifts}
 
-    def bytes_of(self, slices: int, unit: int, inputs: int) -> int:
-        """How many bytes this many slices take."""
-        return super().bytes_of(slices, unit, inputs) + slices // self.step * unit
-
-    def pack(self, slices: Array) -> Array:
-        """The bytes of int8 slices [slices, channels of the unit, inputs], flat."""
-        count, unit, inputs = slices.shape
-        steps = slices.reshape(-1, self.step, unit, inputs).transpose(0, 2, 1, 3)
-        shifts = shared_shifts(steps.reshape(-1, unit, self.step * inputs))
-        digits = without_shifts(steps.reshape(-1, unit, self.step * inputs), shifts[..., None])
-        digits = digits.reshape(steps.shape).transpose(0, 2, 1, 3).reshape(slices.shape)
-        packed = super().pack(digits).reshape(count // self.step, -1)
-        up = shifts - np.repeat(np.array([4, 0], np.int8), unit // 2)
-        return np.hstack([packed.view(np.uint8), up.astype(np.int8).view(np.uint8)]).reshape(-1)
-
-    def unpack(self, packed: Array, unit: int, inputs: int) -> Array:
-        """What `pack` was given."""
-        steps = packed.view(np.uint8).reshape(-1, self.step * unit * inputs // 2 + unit)
-        body, up = np.ascontiguousarray(steps[:, :-unit]), steps[:, -unit:].view(np.int8)
-        shifts = up + np.repeat(np.array([4, 0], np.int8), unit // 2)
-        wide = np.repeat(shifts, self.step, axis=0)[..., None]
-        return np.asarray(super().unpack(body, unit, inputs) << wide)
+    def restore(self, found: Mapping[str, Array], count: int) -> Mapping[str, Array]:
+        """Weights with their shifts."""
+        steps = found["w"].reshape(-1, count * SLICE)
+        return {**found, "w": steps << found["w_shift"].reshape(-1, 1)}
 
 
 def step_of(w: Array) -> int:

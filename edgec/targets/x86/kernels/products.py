@@ -6,14 +6,15 @@ lanes, filled up with zeros; the heads of the C files say what is in a unit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from edgec.loop.microkernel import Microkernel, Stream, register
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
 from edgec.targets.helium.kernels.depthwise import depthwise
@@ -51,126 +52,85 @@ def vectors_of(features: frozenset[str]) -> Vectors:
     return VNNI if VNNI.needs <= features else AVX2
 
 
-@dataclass(frozen=True)
-class _Units:
-    """How streams hold weights in chunks of a few of each channel, biases and tables."""
-
-    vectors: Vectors
-    rescaling: Rescaling
-
-    def words(self, weights: int, channels: int) -> int:
-        """Words of a stream whose channels have this many weights, zeros included."""
-        lanes = self.vectors.lanes
-        units = -(-channels // lanes)
-        return units * (lanes * weights // 4 + lanes * (1 + len(self.rescaling.tables)))
-
-    def pack(self, arrays: Mapping[str, Array], w: Array, bias: Array) -> Array:
-        """Of weights [channels, chunks, together] and bias [channels]."""
-        lanes = self.vectors.lanes
-        tables = [self._entries(name, arrays[name]) for name in self.rescaling.tables]
-        more = -len(bias) % lanes
-        w = np.pad(w, ((0, more), (0, 0), (0, 0)))
-        columns = [np.pad(t.astype(np.int64), (0, more)) for t in (bias, *tables)]
-        parts: list[Array] = []
-        for first in range(0, len(w), lanes):
-            unit = np.ascontiguousarray(w[first : first + lanes].transpose(1, 0, 2).astype(np.int8))
-            parts.append(unit.reshape(-1).view("<i4"))
-            parts += [
-                column[first : first + lanes].astype(np.uint32).view(np.int32) for column in columns
-            ]
-        return np.concatenate(parts)
-
-    def unpack(
-        self, words: Array, channels: int, chunks: int, together: int
-    ) -> tuple[Array, dict[str, Array]]:
-        """Weights [channels, chunks, together], and bias and tables by name."""
-        lanes = self.vectors.lanes
-        units = np.ascontiguousarray(words, "<i4").reshape(-(-channels // lanes), -1)
-        length = lanes * chunks * together // 4
-        w = np.ascontiguousarray(units[:, :length]).view(np.int8)
-        w = w.reshape(-1, chunks, lanes, together).transpose(0, 2, 1, 3)
-        found = {}
-        for place, name in enumerate(("bias", *self.rescaling.tables)):
-            first = length + place * lanes
-            column = np.ascontiguousarray(units[:, first : first + lanes].reshape(-1)[:channels])
-            found[name] = column
-            if self.rescaling.tables.get(name) == "float32":
-                found[name] = column.view(np.float32)
-            elif name == "shift":
-                found[name] = -column
-        return w.reshape(-1, chunks, together)[:channels].astype(np.int64), found
-
-    def _entries(self, name: str, table: Array) -> Array:
-        """A table as words; results are shifted down."""
-        if table.dtype.kind == "f":
-            return np.ascontiguousarray(table, np.float32).view(np.int32)
-        return -table.astype(np.int32) if name == "shift" else table.astype(np.int32)
-
-
 def group_starts(run: int) -> list[int]:
     """The first input of each group of a run; the last one ends with the run."""
     return [min(first, run - GROUP) for first in range(0, run, GROUP)]
 
 
-def _wrapped(numbers: Array) -> Array:
-    return numbers.astype(np.uint64).astype(np.uint32).view(np.int32).astype(np.int64)
+def _groups_at(kernel_h: int, kernel_w: int, in_channels: int) -> Array:
+    """Where the weights of a channel lie for groups; -1 where they are in the group before."""
+    run = kernel_w * in_channels
+    at = np.arange(kernel_h)[:, None, None] * run + _group_places(run)
+    at[:, -1, : -run % GROUP] = -1
+    return np.asarray(at.reshape(-1))
+
+
+def _group_places(run: int) -> Array:
+    return np.array(group_starts(run))[:, None] + np.arange(GROUP)
+
+
+def _fields(
+    vectors: Vectors, rescaling: Rescaling, channels: int, at: Array, steps: tuple[int, int]
+) -> list[Field]:
+    """Units of as many channels as a vector has lanes: weights, biases and tables.
+
+    at: [chunks, weights of a chunk] of a channel, -1 for zeros. steps: from one of these, and from
+    one channel, to the next in the constant.
+    """
+    lanes = np.arange(-(-channels // vectors.lanes) * vectors.lanes).reshape(-1, vectors.lanes)
+    w = at[:, None] * steps[0] + lanes[:, None, :, None] * steps[1]
+    is_used = (at[:, None] >= 0) & (lanes < channels)[:, None, :, None]
+    lanes = np.where(lanes < channels, lanes, -1)
+    return [
+        Field("w", np.where(is_used, w, -1), "int8"),
+        Field("moved_bias", lanes),
+        *(
+            Field(
+                name, lanes, dtype if dtype == "float32" else "int32", -1 if name == "shift" else 1
+            )
+            for name, dtype in rescaling.tables.items()
+        ),
+    ]
+
+
+def _bias_change(vectors: Vectors, sign: int, old: str, new: str) -> Callable[..., Any]:
+    """Biases without what offsets of inputs add to sums (sign -1), or with it."""
+
+    def change(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+        moved = vectors.offset * arrays["w"].reshape(channels, -1).sum(axis=1, dtype=np.int64)
+        bias = arrays[old].astype(np.int64) + sign * moved
+        return {**arrays, new: bias.astype(np.uint32).view(np.int32)}
+
+    return change
 
 
 def _conv_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
-    units = _Units(vectors, rescaling)
+    def fields(
+        kernel_h: int, kernel_w: int, in_channels: int, channels: int, **_: int
+    ) -> list[Field]:
+        at = _groups_at(kernel_h, kernel_w, in_channels).reshape(-1, vectors.together)
+        inputs = kernel_h * kernel_w * in_channels
+        return _fields(vectors, rescaling, channels, at, (1, inputs))
 
-    def weights_of(kernel_h: int, kernel_w: int, in_channels: int) -> int:
-        return kernel_h * GROUP * len(group_starts(kernel_w * in_channels))
-
-    def words(kernel_h: int, kernel_w: int, in_channels: int, channels: int, **_: int) -> int:
-        return units.words(weights_of(kernel_h, kernel_w, in_channels), channels)
-
-    def pack(
-        arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, in_channels: int, channels: int,
-        **_: int,
-    ) -> Array:  # fmt: skip
-        w = arrays["w"].reshape(channels, kernel_h, -1).astype(np.int64)
-        run, starts = w.shape[2], group_starts(w.shape[2])
-        groups = np.stack([w[:, :, s : s + GROUP] for s in starts], axis=2)
-        groups[:, :, -1, : len(starts) * GROUP - run] = 0  # these are in the group before
-        offset = vectors.offset * w.reshape(channels, -1).sum(axis=1)
-        bias = _wrapped(arrays["bias"].astype(np.int64) - offset)
-        return units.pack(arrays, groups.reshape(channels, -1, vectors.together), bias)
-
-    def unpack(
-        array: Array, kernel_h: int, kernel_w: int, in_channels: int, channels: int, **_: int
-    ) -> Mapping[str, Array]:
-        run = kernel_w * in_channels
-        starts = group_starts(run)
-        chunks = kernel_h * len(starts) * GROUP // vectors.together
-        packed, found = units.unpack(array, channels, chunks, vectors.together)
-        groups = packed.reshape(channels, kernel_h, len(starts), GROUP)
-        w = np.zeros((channels, kernel_h, run), np.int64)
-        for number, start in enumerate(starts):
-            w[:, :, start : start + GROUP] += groups[:, :, number]
-        offset = vectors.offset * w.reshape(channels, -1).sum(axis=1)
-        return {**found, "w": w, "bias": _wrapped(found["bias"].astype(np.int64) + offset)}
-
-    return Stream(rescaling.sources, words, pack, unpack)
+    return Stream(
+        rescaling.sources,
+        fields,
+        _bias_change(vectors, -1, "bias", "moved_bias"),
+        _bias_change(vectors, 1, "moved_bias", "bias"),
+    )
 
 
 def _depthwise_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
-    units = _Units(vectors, rescaling)
+    def fields(kernel_h: int, kernel_w: int, channels: int, **_: int) -> list[Field]:
+        taps = np.arange(kernel_h * kernel_w)[:, None]
+        return _fields(vectors, rescaling, channels, taps, (channels, 1))
 
-    def words(kernel_h: int, kernel_w: int, channels: int, **_: int) -> int:
-        return units.words(kernel_h * kernel_w, channels)
-
-    def pack(arrays: Mapping[str, Array], channels: int, **_: int) -> Array:
-        w = arrays["w"].reshape(-1, channels).T[..., np.newaxis]
-        return units.pack(arrays, w, arrays["bias"].astype(np.int64))
-
-    def unpack(
-        array: Array, kernel_h: int, kernel_w: int, channels: int, **_: int
-    ) -> Mapping[str, Array]:
-        packed, found = units.unpack(array, channels, kernel_h * kernel_w, 1)
-        return {**found, "w": packed[..., 0].T}
-
-    return Stream(rescaling.sources, words, pack, unpack)
+    return Stream(
+        rescaling.sources,
+        fields,
+        lambda arrays, **_: {**arrays, "moved_bias": arrays["bias"]},
+        lambda found, **_: {**found, "bias": found["moved_bias"]},
+    )
 
 
 def _conv_instructions(
